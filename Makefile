@@ -1,0 +1,71 @@
+# The only entry point for commands. `make` lists them.
+#
+#   ARGS      arguments of `platform standalone`, for example ARGS="--listen 127.0.0.1:9000"
+#   DATA_DIR  the data folder of `up` and `down`; --data-dir in ARGS comes first
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help up down test check fmt lint doc bench tools formatted deny
+
+DATA_DIR ?= .data
+PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
+# The tests inject faults. One selection of crates and features for all commands: nothing is built twice.
+EVERYTHING := --workspace --all-targets --features platform/fault
+
+ifeq ($(CI),true)
+export CARGO_INCREMENTAL := 0
+NEXTEST := --profile ci
+endif
+
+# Sets data_dir to the last --data-dir in ARGS, else to DATA_DIR.
+define find_data_dir
+data_dir='$(DATA_DIR)'; set -- $(ARGS); \
+while [ $$# -gt 0 ]; do \
+	case $$1 in --data-dir=*) data_dir=$${1#*=} ;; --data-dir) data_dir=$${2:-} ;; esac; shift; \
+done
+endef
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
+
+up: ## build the platform and run it here, until Ctrl-C
+	@deploy/setup
+	@cargo build --release -p platform
+	@set -- $(ARGS); \
+	case " $$*" in *' --data-dir'*) ;; *) set -- --data-dir '$(DATA_DIR)' "$$@" ;; esac; \
+	exec $(PLATFORM) standalone "$$@"
+
+down: ## stop the platform that `make up` started
+	@[ -x $(PLATFORM) ] || { echo 'nothing was built yet, so nothing runs: start with `make up`'; exit 0; }; \
+	$(find_data_dir); exec $(PLATFORM) stop --data-dir "$$data_dir"
+
+test: tools formatted lint doc deny ## everything that CI checks, with all tests
+	cargo build $(EVERYTHING)
+	cargo nextest run $(NEXTEST) $(EVERYTHING)
+
+check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
+	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
+
+fmt: ## format the code
+	cargo fmt --all
+
+lint: ## run clippy on everything
+	cargo clippy $(EVERYTHING) -- -D warnings
+
+doc: ## build the code's documentation, private items too
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features platform/fault --no-deps --document-private-items
+
+bench: ## measure; prints a table
+	@deploy/setup
+	cargo run --release -p tests --bin bench
+
+tools:
+	@PLATFORM_SETUP_TOOLS=1 deploy/setup
+
+formatted:
+	cargo fmt --all --check
+
+# Advisories are left out: their database needs a network.
+deny:
+	cargo deny check bans licenses sources

@@ -1,0 +1,130 @@
+//! Targets as they are written.
+
+use std::time::Duration;
+
+use domain::{
+    context::Owner,
+    resource::target::{DEFAULT_TIMEOUT_MS, Mode, Rotation, SignatureKey, Target, TargetKind, TargetPatch},
+};
+use proto::action::{
+    CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse, PatchTargetRequest,
+    PatchTargetResponse, patch_target, target,
+};
+use store::{clock, keyring::Purpose, secret::random_text};
+use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
+
+use crate::execute::Commands;
+
+/// The length of a key that signs calls, in characters.
+const SIGNING_KEY_LENGTH: usize = 36;
+/// Binds a sealed key to its use.
+const SIGNING_KEY: &str = "target-signing-key";
+
+pub(super) async fn create(
+    commands: Commands,
+    call: Call,
+    request: CreateTargetRequest,
+) -> Result<Answer<CreateTargetResponse>, Error> {
+    let (signing_key, sealed) = new_key(&commands, &call).await?;
+    let wanted = request.target.clone().unwrap_or_default();
+    let (kind, url) = wanted.target_type.map(target_type).unwrap_or((TargetKind::RestWebhook, String::new()));
+    let target = Target {
+        name: wanted.name,
+        kind,
+        url,
+        timeout_ms: wanted.timeout.map_or(DEFAULT_TIMEOUT_MS, milliseconds),
+        mode: wanted.execution_type.map(mode).unwrap_or_default(),
+        signing_keys: vec![SignatureKey { sealed, valid_until: None }],
+    };
+    let answer = move |details| CreateTargetResponse { details: Some(details), signing_key: signing_key.clone() };
+    let owner = Owner::instance(&call.tenant.id);
+    commands.create(&call, &request, (owner, target), answer).await
+}
+
+pub(super) async fn patch(
+    commands: Commands,
+    call: Call,
+    request: PatchTargetRequest,
+) -> Result<Answer<PatchTargetResponse>, Error> {
+    let wanted = request.target.clone().unwrap_or_default();
+    let (kind, url) = wanted.target_type.map(patch_type).unzip();
+    let (signing_key, rotation) = match wanted.expiration_signing_key {
+        None => (None, None),
+        Some(expiration) => {
+            let (key, sealed) = new_key(&commands, &call).await?;
+            let now = clock::now().as_millisecond();
+            let validity = i64::try_from(milliseconds(expiration)).unwrap_or(i64::MAX);
+            (Some(key), Some(Rotation { sealed, now, previous_until: now.saturating_add(validity) }))
+        }
+    };
+    let patch = TargetPatch {
+        name: wanted.name,
+        kind,
+        url,
+        timeout_ms: wanted.timeout.map(milliseconds),
+        mode: wanted.execution_type.map(patch_mode),
+        rotation,
+    };
+    let answer = move |details| PatchTargetResponse { details: Some(details), signing_key: signing_key.clone() };
+    commands.patch::<Target, _, _>(&call, &request, (&request.id, patch), answer).await
+}
+
+pub(super) async fn delete(
+    commands: Commands,
+    call: Call,
+    request: DeleteTargetRequest,
+) -> Result<Answer<DeleteTargetResponse>, Error> {
+    let answer = |details| DeleteTargetResponse { details: Some(details) };
+    commands.delete::<Target, _, _>(&call, &request, &request.id, answer).await
+}
+
+/// A new key in clear and sealed.
+async fn new_key(commands: &Commands, call: &Call) -> Result<(String, String), Error> {
+    let data_key = commands.keyring.key(&call.tenant.id, Purpose::Resource).await.map_err(unavailable)?;
+    let key = random_text(SIGNING_KEY_LENGTH);
+    let sealed = data_key.seal(SIGNING_KEY, key.as_bytes());
+    Ok((key, sealed))
+}
+
+/// A part of a millisecond counts as a whole one; validation has refused negative durations.
+fn milliseconds(duration: proto::wellknown::Duration) -> u64 {
+    let duration = Duration::try_from(duration).unwrap_or_default();
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn target_type(kind: target::TargetType) -> (TargetKind, String) {
+    match kind {
+        target::TargetType::RestWebhook(webhook) => (TargetKind::RestWebhook, webhook.url),
+        target::TargetType::RestRequestResponse(call) => (TargetKind::RestRequestResponse, call.url),
+    }
+}
+
+fn patch_type(kind: patch_target::TargetType) -> (TargetKind, String) {
+    match kind {
+        patch_target::TargetType::RestWebhook(webhook) => (TargetKind::RestWebhook, webhook.url),
+        patch_target::TargetType::RestRequestResponse(call) => (TargetKind::RestRequestResponse, call.url),
+    }
+}
+
+fn mode(kind: target::ExecutionType) -> Mode {
+    match kind {
+        target::ExecutionType::IsAsync(is_async) => async_mode(is_async),
+        target::ExecutionType::InterruptOnError(interrupts) => interrupt_mode(interrupts),
+    }
+}
+
+fn patch_mode(kind: patch_target::ExecutionType) -> Mode {
+    match kind {
+        patch_target::ExecutionType::IsAsync(is_async) => async_mode(is_async),
+        patch_target::ExecutionType::InterruptOnError(interrupts) => interrupt_mode(interrupts),
+    }
+}
+
+/// A `false` on either member says: neither.
+fn async_mode(is_async: bool) -> Mode {
+    if is_async { Mode::Async } else { Mode::Continue }
+}
+
+fn interrupt_mode(interrupts: bool) -> Mode {
+    if interrupts { Mode::InterruptOnError } else { Mode::Continue }
+}

@@ -1,0 +1,70 @@
+//! Committing one record: publish, and when no answer comes, find out by reading.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use store::{
+    fault,
+    log::{Failure, Log},
+    record::{Broken, CommitRecord, Position, Record},
+    secret,
+};
+
+/// How long a refused or lost publish waits before it is sent again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What became of a record.
+#[derive(Debug)]
+pub enum Settled {
+    /// It is in the log, behind the position it was written for.
+    Committed(Record),
+    /// Another record took its place. It is not in the log and never will be.
+    Overtaken(Record),
+    /// Something that is no commit record took its place.
+    Foreign(Broken),
+}
+
+/// Commits a record behind a position and comes back only when its fate is certain.
+///
+/// The same bytes are sent again and again while nothing stands in the log behind the position; whatever stands there
+/// decides. An answer of the broker other than success decides nothing.
+pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settled {
+    let bytes = Bytes::from(commit.encode_to_vec());
+    let place = behind.stream_sequence + 1;
+    loop {
+        fault::point("commit.publishing");
+        match log.publish(bytes.clone(), behind.stream_sequence).await {
+            Ok(stream_sequence) if stream_sequence == place => {
+                fault::point("commit.published");
+                return Settled::Committed(Record { stream_sequence, digest: secret::sha256(&bytes), commit });
+            }
+            Ok(other) => tracing::error!(
+                expected = place,
+                other,
+                "the log put a record in another place than it was written for"
+            ),
+            Err(error) => tracing::warn!(%error, "a publish was not answered with success; reading what became of it"),
+        }
+        match occupant(log, place).await {
+            Ok(Some(record)) if record.commit.record_id == commit.record_id => return Settled::Committed(record),
+            Ok(Some(record)) => return Settled::Overtaken(record),
+            Ok(None) => tokio::time::sleep(PAUSE).await,
+            Err(broken) => return Settled::Foreign(broken),
+        }
+    }
+}
+
+/// The record at this place, as the stream's leader has it. It is asked for until there is an answer.
+async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
+    loop {
+        match log.read(place).await {
+            Ok(record) => return Ok(record),
+            Err(Failure::Broken(broken)) => return Err(broken),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read what became of a publish; trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The tail of the log: the records that history in Postgres may not have yet.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use store::{
+    history::{Answered, ClaimHash, hashes},
+    record::{Key, Position, Record, Recorded},
+};
+
+/// The last records of the log, in order and without holes, found by aggregate, claim and command.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Where the tail begins: the record before its first.
+    begin: Position,
+    /// Where the log ends.
+    end: Position,
+    records: VecDeque<Kept>,
+    events: HashMap<Key, VecDeque<Arc<Recorded>>>,
+    claims: HashMap<ClaimHash, VecDeque<(u64, Option<Key>)>>,
+    answers: HashMap<Bytes, Answered>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    position: Position,
+    events: Vec<Arc<Recorded>>,
+    answers: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Tail {
+    /// An empty tail at a position of the log.
+    pub(crate) fn at(begin: Position) -> Self {
+        Self {
+            begin,
+            end: begin,
+            records: VecDeque::new(),
+            events: HashMap::new(),
+            claims: HashMap::new(),
+            answers: HashMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Where the log ends.
+    pub(crate) fn end(&self) -> Position {
+        self.end
+    }
+
+    /// The payload bytes that it keeps.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a snapshot of history together with this tail is the whole past.
+    pub(crate) fn reaches(&self, snapshot: Position) -> bool {
+        snapshot.stream_sequence >= self.begin.stream_sequence
+    }
+
+    /// Takes a record up at the end. The caller has checked that it continues the log.
+    pub(crate) fn push(&mut self, record: Record) {
+        let position = record.position();
+        let committed_at = record.committed_at();
+        let mut answers = vec![];
+        for answer in &record.commit.answers {
+            answers.push(answer.command_id.clone());
+            self.answers.insert(answer.command_id.clone(), Answered { answer: answer.clone(), committed_at });
+        }
+        let events: Vec<_> = record.into_events().collect();
+        let bytes = events.iter().map(|recorded| weight(recorded)).sum();
+        for recorded in &events {
+            let key = recorded.key();
+            for released in hashes(&recorded.event.claims_released) {
+                self.claims.entry(released).or_default().push_back((position.stream_sequence, None));
+            }
+            for taken in hashes(&recorded.event.claims_taken) {
+                self.claims.entry(taken).or_default().push_back((position.stream_sequence, Some(key.clone())));
+            }
+            self.events.entry(key).or_default().push_back(recorded.clone());
+        }
+        self.bytes += bytes;
+        self.records.push_back(Kept { position, events, answers, bytes });
+        self.end = position;
+    }
+
+    /// Forgets the records that history has.
+    pub(crate) fn trim(&mut self, through_stream_sequence: u64) {
+        while let Some(kept) =
+            self.records.pop_front_if(|kept| kept.position.stream_sequence <= through_stream_sequence)
+        {
+            for recorded in &kept.events {
+                self.forget(recorded, kept.position.stream_sequence);
+            }
+            for command in &kept.answers {
+                self.answers.remove(command);
+            }
+            self.bytes -= kept.bytes;
+            self.begin = kept.position;
+        }
+    }
+
+    fn forget(&mut self, recorded: &Recorded, stream_sequence: u64) {
+        let key = recorded.key();
+        if let Some(events) = self.events.get_mut(&key) {
+            events.pop_front();
+            if events.is_empty() {
+                self.events.remove(&key);
+            }
+        }
+        let event = &recorded.event;
+        for claim in hashes(&event.claims_released).chain(hashes(&event.claims_taken)) {
+            if let Some(changes) = self.claims.get_mut(&claim) {
+                changes.retain(|(at, _)| *at > stream_sequence);
+                if changes.is_empty() {
+                    self.claims.remove(&claim);
+                }
+            }
+        }
+    }
+
+    /// The events of an aggregate behind a position.
+    pub(crate) fn events_behind(&self, key: &Key, position: Position) -> impl Iterator<Item = &Arc<Recorded>> {
+        let events = self.events.get(key).into_iter().flatten();
+        events.filter(move |recorded| recorded.sequence > position.sequence)
+    }
+
+    /// What became of a claim behind a position; `None` when nothing did.
+    pub(crate) fn claim_behind(&self, claim: &ClaimHash, position: Position) -> Option<Option<Key>> {
+        let (at, holder) = self.claims.get(claim)?.back()?;
+        (*at > position.stream_sequence).then(|| holder.clone())
+    }
+
+    /// The answer to a command.
+    pub(crate) fn answer(&self, command_id: &Bytes) -> Option<&Answered> {
+        self.answers.get(command_id)
+    }
+}
+
+fn weight(recorded: &Recorded) -> usize {
+    size_of::<Recorded>() + recorded.event.payload.len() + 256
+}
+
+#[cfg(test)]
+mod tests {
+    use store::record::{CommitRecord, Event};
+
+    use super::*;
+
+    fn record(stream_sequence: u64, first_sequence: u64, events: Vec<Event>) -> Record {
+        let commit = CommitRecord { first_sequence, events, ..CommitRecord::default() };
+        Record { stream_sequence, digest: [0; 32], commit }
+    }
+
+    fn event(id: &str, taken: &[ClaimHash], released: &[ClaimHash]) -> Event {
+        let bytes = |claims: &[ClaimHash]| claims.iter().map(|claim| Bytes::copy_from_slice(claim)).collect();
+        Event {
+            aggregate_id: id.into(),
+            claims_taken: bytes(taken),
+            claims_released: bytes(released),
+            ..Event::default()
+        }
+    }
+
+    fn key(id: &str) -> Key {
+        Key { instance_id: String::new(), aggregate_type: String::new(), id: id.into() }
+    }
+
+    #[test]
+    fn gives_what_lies_behind_a_snapshot_and_forgets_what_history_has() {
+        let claim = [7; 32];
+        let mut tail = Tail::at(Position::default());
+        tail.push(record(1, 1, vec![event("a", &[claim], &[]), event("b", &[], &[])]));
+        tail.push(record(2, 3, vec![event("a", &[], &[claim])]));
+        let after_first = Position { sequence: 2, stream_sequence: 1, ..Position::default() };
+        let sequences = |tail: &Tail, from| {
+            tail.events_behind(&key("a"), from).map(|recorded| recorded.sequence).collect::<Vec<_>>()
+        };
+        assert_eq!(sequences(&tail, Position::default()), [1, 3]);
+        assert_eq!(sequences(&tail, after_first), [3]);
+        assert_eq!(tail.claim_behind(&claim, after_first), Some(None));
+
+        tail.trim(1);
+        assert!(tail.reaches(after_first) && !tail.reaches(Position::default()));
+        assert_eq!(sequences(&tail, after_first), [3]);
+        tail.trim(2);
+        assert_eq!((tail.bytes(), tail.claim_behind(&claim, after_first)), (0, None));
+        assert!(tail.events.is_empty() && tail.claims.is_empty());
+    }
+}

@@ -1,0 +1,375 @@
+//! The turn: commands are decided one after another, on committed state plus the record being filled.
+//!
+//! A command reads through [`Turn::get`] and [`Turn::holder`]. What is not in memory is noted, and the command waits
+//! outside the turn until it is loaded; the turn itself waits for nothing. Writing comes last, with [`Turn::append`],
+//! so a command that must wait has changed nothing.
+
+use std::{any::Any, sync::Arc};
+
+use bytes::Bytes;
+use domain::{aggregate::Aggregate, claim::Claim, context::Owner, rejection::Rejection};
+use jiff::Timestamp;
+use store::{
+    history::{Answered, ClaimHash, Needs, Snapshot},
+    keyring::claim_hash,
+    record::{Answer, Event, Key, Recorded, Undecodable, decode, encode, owner_type},
+    secret,
+};
+use transport::error::{Error, Reason};
+
+use crate::{cache::Cache, tail::Tail};
+
+/// How many aggregates, claims and answers are kept in memory, each.
+const HOT: usize = 100_000;
+
+/// What the writer knows without asking anybody.
+pub(crate) struct Memory {
+    aggregates: Cache<Key, Entry>,
+    claims: Cache<ClaimHash, Option<Key>>,
+    answers: Cache<Bytes, Option<Answered>>,
+    /// The records that history may not have.
+    pub(crate) tail: Tail,
+}
+
+enum Entry {
+    /// The events, of a type that only the command knows that asked for them.
+    Loaded(Vec<Arc<Recorded>>),
+    Held(Held),
+}
+
+/// An aggregate at the end of the log.
+#[derive(Clone)]
+struct Held {
+    state: Arc<dyn Any + Send + Sync>,
+    place: Place,
+}
+
+/// Where an aggregate stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// The number of its events.
+    pub(crate) version: u64,
+    /// The sequence of its last event; 0 when it has none.
+    pub(crate) sequence: u64,
+    /// When that event was committed.
+    pub(crate) changed_at: Timestamp,
+    /// The context that it belongs to; `None` when it has no event.
+    pub(crate) owner: Option<Owner>,
+}
+
+/// An aggregate as a command sees it.
+pub(crate) struct Known<A: Aggregate> {
+    /// Its state.
+    pub(crate) state: Arc<A::State>,
+    /// Where it stands.
+    pub(crate) place: Place,
+}
+
+/// Why a command is not decided.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It needs to know more; see [`Turn::missing`].
+    Missing,
+    /// It is refused.
+    Refused(Box<Error>),
+}
+
+/// What a command came to.
+#[derive(Debug, Clone)]
+pub struct Decided {
+    /// The sequence of the last event of the object, new or not.
+    pub sequence: u64,
+    /// When that event was committed.
+    pub changed_at: Timestamp,
+    /// The context that the object belongs to.
+    pub owner: Owner,
+}
+
+/// Who causes events.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cause {
+    /// The user.
+    pub(crate) actor: String,
+    /// The command.
+    pub(crate) command_id: Bytes,
+    /// The W3C `traceparent` of the request.
+    pub(crate) trace_context: String,
+}
+
+/// The keys that hash the claims of an instance.
+#[derive(Clone)]
+pub(crate) struct ClaimKeys {
+    /// For what is unique in the instance.
+    pub(crate) instance: Arc<secret::Key>,
+    /// For what is unique in the system.
+    pub(crate) system: Arc<secret::Key>,
+}
+
+/// The record being filled.
+#[derive(Default)]
+pub(crate) struct Draft {
+    /// Its events.
+    pub(crate) events: Vec<Event>,
+    /// Its answers to idempotent commands.
+    pub(crate) answers: Vec<Answer>,
+    /// About how many bytes it has.
+    pub(crate) bytes: usize,
+}
+
+/// What one command sees and does in its turn.
+pub(crate) struct Turn<'a> {
+    memory: &'a mut Memory,
+    draft: &'a mut Draft,
+    /// When the record is committed.
+    now: Timestamp,
+    missing: Needs,
+    appended: Vec<Appended>,
+}
+
+struct Appended {
+    key: Key,
+    held: Held,
+    events: Vec<Event>,
+    claims: Vec<(ClaimHash, Option<Key>)>,
+}
+
+impl Memory {
+    /// A memory that knows the tail only.
+    pub(crate) fn new(tail: Tail) -> Self {
+        Self { aggregates: Cache::new(HOT), claims: Cache::new(HOT), answers: Cache::new(HOT), tail }
+    }
+
+    /// Takes up what was loaded, brought up to the end of the log. The snapshot must reach the tail.
+    pub(crate) fn learn(&mut self, snapshot: Snapshot) {
+        let from = snapshot.checkpoint.position;
+        for (key, mut events) in snapshot.aggregates {
+            if self.aggregates.get(&key).is_none() {
+                events.extend(self.tail.events_behind(&key, from).cloned());
+                self.aggregates.insert(key, Entry::Loaded(events));
+            }
+        }
+        for (claim, holder) in snapshot.claims {
+            if self.claims.get(&claim).is_none() {
+                let holder = self.tail.claim_behind(&claim, from).unwrap_or(holder);
+                self.claims.insert(claim, holder);
+            }
+        }
+        for (command, answer) in snapshot.commands {
+            let answer = self.tail.answer(&command).cloned().or(answer);
+            self.answers.insert(command, answer);
+        }
+    }
+
+    /// The answer to an idempotent command: `None` when it must be loaded first.
+    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Option<Answered>> {
+        match self.tail.answer(command_id) {
+            Some(answered) => Some(Some(answered.clone())),
+            None => self.answers.get(command_id).map(|answered| answered.clone()),
+        }
+    }
+
+    /// Takes up the answers of a record that was committed.
+    pub(crate) fn remember_answers(&mut self, answers: &[Answer], committed_at: Timestamp) {
+        for answer in answers {
+            let answered = Answered { answer: answer.clone(), committed_at };
+            self.answers.insert(answer.command_id.clone(), Some(answered));
+        }
+    }
+
+    /// Forgets everything that may rest on a record that was not committed.
+    pub(crate) fn forget(&mut self) {
+        self.aggregates.clear();
+        self.claims.clear();
+        self.answers.clear();
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// A turn for one command.
+    pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
+        Self { memory, draft, now, missing: Needs::default(), appended: vec![] }
+    }
+
+    /// An aggregate; `None` when it must be loaded first, see [`Turn::complete`].
+    pub(crate) fn get<A: Aggregate>(&mut self, key: &Key) -> Result<Option<Known<A>>, Stop> {
+        let Some(entry) = self.memory.aggregates.get(key) else {
+            self.missing.aggregates.push(key.clone());
+            return Ok(None);
+        };
+        if let Entry::Loaded(events) = entry {
+            let held = restore::<A>(events).map_err(|error| Stop::Refused(Box::new(Error::internal(&error))))?;
+            *entry = Entry::Held(held);
+        }
+        let Entry::Held(held) = entry else { return Ok(None) };
+        let state = held.state.clone().downcast().map_err(|_| Stop::Refused(Box::new(Error::internal(&WrongType))))?;
+        Ok(Some(Known { state, place: held.place.clone() }))
+    }
+
+    /// An aggregate under an id that was never used: nothing to load.
+    pub(crate) fn unborn<A: Aggregate>() -> Known<A> {
+        let place = Place { version: 0, sequence: 0, changed_at: Timestamp::UNIX_EPOCH, owner: None };
+        Known { state: Arc::default(), place }
+    }
+
+    /// Who holds a claim; the outer `None` when that must be loaded first.
+    pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<Option<Key>> {
+        let known = self.memory.claims.get(claim).map(|holder| holder.clone());
+        if known.is_none() {
+            self.missing.claims.push(*claim);
+        }
+        known
+    }
+
+    /// Goes on only when nothing is missing.
+    pub(crate) fn complete(&self) -> Result<(), Stop> {
+        if self.missing.is_empty() { Ok(()) } else { Err(Stop::Missing) }
+    }
+
+    /// What the command has to wait for.
+    pub(crate) fn into_missing(self) -> Needs {
+        self.missing
+    }
+
+    /// Writes events of one aggregate. It must be the last thing that a command does, once per aggregate.
+    pub(crate) fn append<A: Aggregate>(
+        &mut self,
+        key: &Key,
+        known: Known<A>,
+        owner: &Owner,
+        events: &[A::Event],
+        (keys, cause): (&ClaimKeys, &Cause),
+    ) -> Result<Decided, Stop> {
+        let owner = known.place.owner.as_ref().unwrap_or(owner).clone();
+        let before = hashes(&A::claims(&known.state), keys);
+        let state = events.iter().fold(A::State::clone(&known.state), A::evolve);
+        let after = hashes(&A::claims(&state), keys);
+        let mut place = known.place;
+        if events.is_empty() {
+            return Ok(Decided { sequence: place.sequence, changed_at: place.changed_at, owner });
+        }
+        let claims = self.change_claims::<A>(key, &before, &after)?;
+
+        let mut written = vec![];
+        for event in events {
+            place.version += 1;
+            let (r#type, payload) = encode::<A>(event);
+            written.push(Event {
+                instance_id: key.instance_id.clone(),
+                owner_type: owner_type(owner.kind),
+                owner_id: owner.id.clone(),
+                aggregate_type: key.aggregate_type.clone(),
+                aggregate_id: key.id.clone(),
+                version: place.version,
+                r#type,
+                revision: A::REVISION,
+                payload,
+                restores: A::restores(event),
+                actor: cause.actor.clone(),
+                command_id: cause.command_id.clone(),
+                trace_context: cause.trace_context.clone(),
+                ..Event::default()
+            });
+        }
+        if let Some(last) = written.last_mut() {
+            let with = |change: fn(&Option<Key>) -> bool| {
+                let of = claims.iter().filter(|(_, holder)| change(holder));
+                of.map(|(claim, _)| Bytes::copy_from_slice(claim)).collect()
+            };
+            (last.claims_taken, last.claims_released) = (with(Option::is_some), with(Option::is_none));
+        }
+        let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
+        place.sequence =
+            self.draft.first_sequence(self.memory) + (self.draft.events.len() + pending + written.len()) as u64 - 1;
+        (place.changed_at, place.owner) = (self.now, Some(owner.clone()));
+        let decided = Decided { sequence: place.sequence, changed_at: place.changed_at, owner };
+        self.appended.push(Appended {
+            key: key.clone(),
+            held: Held { state: Arc::new(state), place },
+            events: written,
+            claims,
+        });
+        Ok(decided)
+    }
+
+    /// What is taken must be free; what is released is free from now on.
+    fn change_claims<A: Aggregate>(
+        &mut self,
+        key: &Key,
+        before: &[ClaimHash],
+        after: &[ClaimHash],
+    ) -> Result<Vec<(ClaimHash, Option<Key>)>, Stop> {
+        let mut changes = vec![];
+        for taken in after.iter().filter(|claim| !before.contains(claim)) {
+            if self.holder(taken).flatten().is_some_and(|holder| holder != *key) {
+                return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
+            }
+            changes.push((*taken, Some(key.clone())));
+        }
+        self.complete()?;
+        changes.extend(before.iter().filter(|claim| !after.contains(claim)).map(|claim| (*claim, None)));
+        Ok(changes)
+    }
+
+    /// Puts what the command wrote into the record, unless it is larger than a record may be.
+    pub(crate) fn finish(self, limit: usize) -> Result<(), Box<Error>> {
+        let bytes: usize = self.appended.iter().flat_map(|appended| &appended.events).map(weight).sum();
+        if bytes > limit {
+            let message =
+                format!("the command's events have {bytes} bytes, more than the {limit} that may be committed at once");
+            return Err(Box::new(Error::new(Reason::CommandTooLarge, message)));
+        }
+        self.draft.bytes += bytes;
+        for appended in self.appended {
+            self.memory.aggregates.insert(appended.key, Entry::Held(appended.held));
+            for (claim, holder) in appended.claims {
+                self.memory.claims.insert(claim, holder);
+            }
+            self.draft.events.extend(appended.events);
+        }
+        Ok(())
+    }
+}
+
+impl Draft {
+    /// The sequence of its first event.
+    pub(crate) fn first_sequence(&self, memory: &Memory) -> u64 {
+        memory.tail.end().sequence + 1
+    }
+
+    /// Whether there is nothing to commit.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.answers.is_empty()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("an aggregate is read as another type than it was written")]
+struct WrongType;
+
+fn restore<A: Aggregate>(events: &[Arc<Recorded>]) -> Result<Held, Undecodable> {
+    let mut state = A::State::default();
+    for recorded in events {
+        state = A::evolve(state, &decode::<A>(recorded)?);
+    }
+    let last = events.last();
+    let place = Place {
+        version: last.map_or(0, |recorded| recorded.event.version),
+        sequence: last.map_or(0, |recorded| recorded.sequence),
+        changed_at: last.map_or(Timestamp::UNIX_EPOCH, |recorded| recorded.committed_at),
+        owner: last.map(|recorded| recorded.owner()),
+    };
+    Ok(Held { state: Arc::new(state), place })
+}
+
+fn hashes(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
+    let hash = |claim: &Claim| match claim.scope {
+        domain::claim::Scope::Instance => claim_hash(&keys.instance, claim),
+        domain::claim::Scope::System => claim_hash(&keys.system, claim),
+    };
+    claims.iter().map(hash).collect()
+}
+
+/// About what an event adds to its record.
+fn weight(event: &Event) -> usize {
+    prost::Message::encoded_len(event) + 40
+}

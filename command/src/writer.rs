@@ -1,0 +1,138 @@
+//! The writer: one per log, fenced by the log itself.
+//!
+//! It waits for the lease, commits a barrier record, and then takes turns: what arrived while a record was in flight is
+//! decided together and committed in the next one. Answers leave only when the record that they were decided with is
+//! in the log; answers without a record leave only while the lease is valid.
+
+mod activate;
+mod queue;
+mod serve;
+
+use std::time::Duration;
+
+use queue::Queue;
+pub use queue::{Handle, Once, Verdict};
+use store::{database::Database, durability::Durability, lease::Leases, log::Log, progress::Progress};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::turn::Decided;
+
+/// How long a node that cannot take over waits before it tries again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What the writer of one log needs.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    /// The log.
+    pub log: Log,
+    /// Where the lease is.
+    pub leases: Leases,
+    /// Where history is.
+    pub database: Database,
+    /// How far history is.
+    pub progress: Progress,
+    /// Whether the broker keeps what it acknowledges.
+    pub durability: Durability,
+    /// The shard.
+    pub shard: u16,
+    /// The most bytes of the log that may be ahead of history.
+    pub tail_limit: usize,
+    /// The most bytes of one record; half of what the broker takes as one message.
+    pub record_limit: usize,
+}
+
+/// What a writer is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Another node writes, or nobody yet.
+    Standby,
+    /// This node takes over.
+    TakingOver,
+    /// This node writes.
+    Active,
+    /// It has ended.
+    Ended,
+}
+
+/// Why a writer stopped for good.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The log cannot be read or trusted.
+    #[error(transparent)]
+    Log(#[from] store::log::Failure),
+    /// The read models follow another or a longer log.
+    #[error(
+        "history stands at message {checkpoint}, but the log ends at {end}: Postgres holds read models of another log"
+    )]
+    Ahead {
+        /// Where history stands.
+        checkpoint: u64,
+        /// Where the log ends.
+        end: u64,
+    },
+    /// The broker could lose what it acknowledges.
+    #[error(transparent)]
+    Unsafe(#[from] store::durability::Unsafe),
+}
+
+/// Why a writer no longer serves.
+enum End {
+    Shutdown,
+    /// Another node may write now.
+    SteppedDown,
+    Failed(Failure),
+}
+
+impl Writer {
+    /// Starts the writer; it ends in order when `shutdown` is cancelled.
+    pub fn start(self, shutdown: CancellationToken) -> (Handle, tokio::task::JoinHandle<Result<(), Failure>>) {
+        let (phase, phases) = watch::channel(Phase::Standby);
+        let (handle, queue) = queue::channel(phases);
+        (handle, tokio::spawn(self.run(queue, phase, shutdown)))
+    }
+
+    async fn run(
+        self,
+        mut queue: Queue,
+        phase: watch::Sender<Phase>,
+        shutdown: CancellationToken,
+    ) -> Result<(), Failure> {
+        let name = format!("writer.{}", self.shard);
+        loop {
+            let lease = tokio::select! {
+                lease = self.leases.acquire(&name) => lease.keep(),
+                () = shutdown.cancelled() => break,
+            };
+            phase.send_replace(Phase::TakingOver);
+            let end = tokio::select! {
+                activated = self.activate(&lease) => match activated {
+                    Ok(Some(active)) => {
+                        phase.send_replace(Phase::Active);
+                        active.serve(&mut queue, &lease, &shutdown).await
+                    }
+                    Ok(None) => End::SteppedDown,
+                    Err(failure) => End::Failed(failure),
+                },
+                () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => End::Shutdown,
+            };
+            phase.send_replace(Phase::Standby);
+            queue.refuse_all();
+            lease.release().await;
+            match end {
+                End::Shutdown => break,
+                End::SteppedDown => {
+                    tracing::warn!("this node no longer writes");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                End::Failed(failure) => {
+                    tracing::error!(error = %failure, "this node cannot write");
+                    phase.send_replace(Phase::Ended);
+                    return Err(failure);
+                }
+            }
+        }
+        phase.send_replace(Phase::Ended);
+        Ok(())
+    }
+}

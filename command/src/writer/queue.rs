@@ -1,0 +1,115 @@
+//! The way to the writer, and back.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use store::history::Answered;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+use transport::error::{Error, Reason};
+
+use super::Phase;
+use crate::turn::{Decided, Stop, Turn};
+
+/// How many commands may wait for their turn.
+const CAPACITY: usize = 4096;
+/// How long a caller waits for the outcome.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// When a caller that was refused may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Decides a command. It may be called again, with more to know or on another state.
+pub(crate) type Decide = Box<dyn FnMut(&mut Turn<'_>) -> Result<Decided, Stop> + Send>;
+
+/// What makes a command idempotent.
+pub struct Once {
+    /// The command's id: instance, caller and the key they gave.
+    pub command_id: Bytes,
+    /// What was asked, so that another request under the same key is noticed.
+    pub request_digest: [u8; 32],
+    /// The instance.
+    pub instance_id: String,
+    /// The encrypted answer that belongs to a decision.
+    pub answer: Box<dyn Fn(&Decided) -> Bytes + Send>,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It was decided and committed now.
+    Decided(Decided),
+    /// It had been before; this is what was answered.
+    Replayed(Answered),
+}
+
+/// A command on its way.
+pub(super) struct Submission {
+    pub(super) decide: Decide,
+    pub(super) once: Option<Once>,
+    /// How often it had to wait for history.
+    pub(super) rounds: u8,
+    pub(super) answer: oneshot::Sender<Result<Verdict, Error>>,
+}
+
+/// The caller's end.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    queue: mpsc::Sender<Submission>,
+    phases: watch::Receiver<Phase>,
+}
+
+/// The writer's end.
+pub(super) struct Queue {
+    pub(super) arrivals: mpsc::Receiver<Submission>,
+}
+
+pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
+    let (queue, arrivals) = mpsc::channel(CAPACITY);
+    (Handle { queue, phases }, Queue { arrivals })
+}
+
+impl Handle {
+    /// Submits a command and waits until its outcome is committed.
+    pub(crate) async fn submit(&self, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
+        if *self.phases.borrow() != Phase::Active {
+            return Err(unavailable("no node writes at the moment"));
+        }
+        let (answer, outcome) = oneshot::channel();
+        let submission = Submission { decide, once, rounds: 0, answer };
+        self.queue.try_send(submission).map_err(|_| unavailable("too many commands wait for their turn"))?;
+        match timeout(PATIENCE, outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(unavailable("the node that writes changed before the command was committed")),
+            Err(_) => Err(unavailable(
+                "the log did not answer in time and the outcome is not known yet; send the command again with the same Idempotency-Key",
+            )),
+        }
+    }
+
+    /// What the writer is doing, and every change of it.
+    pub fn phases(&self) -> watch::Receiver<Phase> {
+        self.phases.clone()
+    }
+}
+
+impl Queue {
+    /// Lets the callers of what waits know that it was not done.
+    pub(super) fn refuse_all(&mut self) {
+        while let Ok(submission) = self.arrivals.try_recv() {
+            submission.refuse(unavailable("no node writes at the moment"));
+        }
+    }
+}
+
+impl Submission {
+    /// Answers; a caller that no longer waits is none of our business.
+    pub(super) fn refuse(self, error: Error) {
+        let _ = self.answer.send(Err(error));
+    }
+}
+
+pub(super) fn unavailable(message: &str) -> Error {
+    Error::new(Reason::WriterUnavailable, message).retry_after(RETRY_AFTER)
+}

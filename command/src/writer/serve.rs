@@ -1,0 +1,272 @@
+//! An active writer: turn after turn, one record in flight.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use store::{
+    clock, fault,
+    history::{ANSWERS_KEPT, Needs, Snapshot},
+    lease::Kept,
+    projection::HISTORY,
+    record::{Answer, CommitRecord, Record},
+    secret,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use transport::error::{Error, Reason};
+
+use super::{
+    End, Failure, Verdict, Writer,
+    activate::read_tail,
+    queue::{Queue, Submission, unavailable},
+};
+use crate::{
+    settle::{Settled, commit},
+    turn::{Draft, Memory, Stop, Turn},
+};
+
+/// How often a command may wait for history before something must be wrong.
+const MOST_ROUNDS: u8 = 20;
+/// How many snapshots may be on their way.
+const LOADS: usize = 256;
+
+/// The writer while it writes.
+pub(super) struct Active<'a> {
+    writer: &'a Writer,
+    /// What every record of this writer says, and when the last one was committed.
+    header: CommitRecord,
+    memory: Memory,
+    waiting: VecDeque<Submission>,
+    /// The idempotent commands that wait.
+    in_progress: HashSet<Bytes>,
+    loaded: (mpsc::Sender<Loaded>, mpsc::Receiver<Loaded>),
+    /// How far history said it was, one announcement ago: a snapshot that is on its way is hardly older than that.
+    trimmed: u64,
+}
+
+/// What was missing for some commands.
+struct Loaded {
+    snapshot: Result<Option<Snapshot>, store::database::Failure>,
+    submissions: Vec<Submission>,
+}
+
+/// A command whose turn came.
+enum Turned {
+    Decided(Result<Verdict, Box<Error>>),
+    Missing(Needs),
+}
+
+/// When the next record is committed: never before the last one.
+pub(super) fn commit_time(last_committed_at: i64) -> Timestamp {
+    clock::now().max(Timestamp::from_microsecond(last_committed_at).unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+impl<'a> Active<'a> {
+    pub(super) fn new(writer: &'a Writer, barrier: Record, memory: Memory) -> Self {
+        Self {
+            writer,
+            header: barrier.commit,
+            memory,
+            waiting: VecDeque::new(),
+            in_progress: HashSet::new(),
+            loaded: mpsc::channel(LOADS),
+            trimmed: 0,
+        }
+    }
+
+    pub(super) async fn serve(mut self, queue: &mut Queue, lease: &Kept, shutdown: &CancellationToken) -> End {
+        let mut history = self.writer.progress.of(&HISTORY);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return End::Shutdown,
+                () = lease.lost() => return End::SteppedDown,
+                Some(loaded) = self.loaded.1.recv() => {
+                    if let Err(failure) = self.take_up(loaded).await {
+                        return End::Failed(failure);
+                    }
+                }
+                Ok(()) = history.changed() => {
+                    let reached = history.borrow_and_update().stream_sequence;
+                    self.memory.tail.trim(mem::replace(&mut self.trimmed, reached));
+                }
+                Some(submission) = queue.arrivals.recv() => self.admit(submission),
+            }
+            while let Ok(submission) = queue.arrivals.try_recv() {
+                self.admit(submission);
+            }
+            while !self.waiting.is_empty() {
+                if let Err(end) = self.take_turns(lease).await {
+                    return end;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, submission: Submission) {
+        if self.memory.tail.bytes() > self.writer.tail_limit {
+            let message = "the read model of the write node lags too far behind the log";
+            return submission.refuse(unavailable(message).with("tail_bytes", self.memory.tail.bytes().to_string()));
+        }
+        if let Some(once) = &submission.once
+            && !self.in_progress.insert(once.command_id.clone())
+        {
+            let message = "a request with this Idempotency-Key is still in progress";
+            return submission.refuse(Error::new(Reason::IdempotencyInProgress, message));
+        }
+        self.waiting.push_back(submission);
+    }
+
+    /// Decides what waits, as much as fits one record, and commits it.
+    async fn take_turns(&mut self, lease: &Kept) -> Result<(), End> {
+        let now = commit_time(self.header.committed_at);
+        let (mut draft, mut decided) = (Draft::default(), vec![]);
+        let (mut missing, mut parked) = (Needs::default(), vec![]);
+        while draft.bytes <= self.writer.record_limit / 2
+            && let Some(mut submission) = self.waiting.pop_front()
+        {
+            match self.decide(&mut submission, &mut draft, now) {
+                Turned::Decided(verdict) => decided.push((submission, verdict)),
+                Turned::Missing(needs) => {
+                    missing.aggregates.extend(needs.aggregates);
+                    missing.claims.extend(needs.claims);
+                    missing.commands.extend(needs.commands);
+                    submission.rounds += 1;
+                    parked.push(submission);
+                }
+            }
+        }
+        if !parked.is_empty() {
+            self.load(missing, parked);
+        }
+        if !draft.is_empty() {
+            fault::point("commit.decided");
+            self.commit(draft, now).await?;
+        } else if !decided.is_empty() && !lease.confirm().await {
+            return Err(End::SteppedDown);
+        }
+        fault::point("commit.answering");
+        for (submission, verdict) in decided {
+            if let Some(once) = &submission.once {
+                self.in_progress.remove(&once.command_id);
+            }
+            let _ = submission.answer.send(verdict.map_err(|error| *error));
+        }
+        fault::point("commit.answered");
+        Ok(())
+    }
+
+    fn decide(&mut self, submission: &mut Submission, draft: &mut Draft, now: Timestamp) -> Turned {
+        if let Some(once) = &submission.once {
+            match self.memory.answer(&once.command_id) {
+                None => return Turned::Missing(Needs { commands: vec![once.command_id.clone()], ..Needs::default() }),
+                Some(Some(answered)) if answered.committed_at + ANSWERS_KEPT > now => {
+                    return Turned::Decided(if answered.answer.request_digest == once.request_digest.as_slice() {
+                        Ok(Verdict::Replayed(answered))
+                    } else {
+                        let message = "this Idempotency-Key was used for another request";
+                        Err(Box::new(Error::new(Reason::IdempotencyKeyReused, message)))
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        let mut turn = Turn::new(&mut self.memory, draft, now);
+        let decided = match (submission.decide)(&mut turn) {
+            Ok(decided) => match turn.finish(self.writer.record_limit / 2) {
+                Ok(()) => decided,
+                Err(error) => return Turned::Decided(Err(error)),
+            },
+            Err(Stop::Refused(error)) => return Turned::Decided(Err(error)),
+            Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
+        };
+        if let Some(once) = &submission.once {
+            draft.answers.push(Answer {
+                command_id: once.command_id.clone(),
+                request_digest: once.request_digest.to_vec().into(),
+                answer: (once.answer)(&decided),
+                instance_id: once.instance_id.clone(),
+                sequence: decided.sequence,
+            });
+        }
+        Turned::Decided(Ok(Verdict::Decided(decided)))
+    }
+
+    async fn commit(&mut self, draft: Draft, now: Timestamp) -> Result<(), End> {
+        let behind = self.memory.tail.end();
+        let record = CommitRecord {
+            record_id: secret::random::<16>().to_vec().into(),
+            first_sequence: behind.sequence + 1,
+            committed_at: now.as_microsecond(),
+            previous_digest: behind.digest.to_vec().into(),
+            events: draft.events,
+            answers: draft.answers,
+            ..self.header.clone()
+        };
+        match commit(&self.writer.log, behind, record).await {
+            Settled::Committed(record) => {
+                self.memory.remember_answers(&record.commit.answers, now);
+                self.header.committed_at = record.commit.committed_at;
+                self.memory.tail.push(record);
+                Ok(())
+            }
+            Settled::Overtaken(other) => {
+                tracing::warn!(epoch = other.commit.epoch, own = self.header.epoch, "another writer took the log over");
+                self.memory.forget();
+                Err(End::SteppedDown)
+            }
+            Settled::Foreign(broken) => Err(End::Failed(store::log::Failure::Broken(broken).into())),
+        }
+    }
+
+    /// Loads what is missing, outside the turn.
+    fn load(&self, missing: Needs, submissions: Vec<Submission>) {
+        let (loaded, database, shard) = (self.loaded.0.clone(), self.writer.database.clone(), self.writer.shard);
+        tokio::spawn(async move {
+            let snapshot = missing.load(&database, shard).await;
+            // Nobody listens any more when the writer stepped down; the callers notice by themselves.
+            let _ = loaded.send(Loaded { snapshot, submissions }).await;
+        });
+    }
+
+    async fn take_up(&mut self, loaded: Loaded) -> Result<(), Failure> {
+        match loaded.snapshot {
+            Ok(Some(snapshot)) => {
+                let begin = snapshot.checkpoint.position;
+                if !self.memory.tail.reaches(begin) {
+                    // Postgres lost its last commits, or the snapshot was slow: the log fills the gap.
+                    tracing::warn!(history = begin.sequence, "reading again what history does not have");
+                    self.memory.tail = read_tail(&self.writer.log, begin, self.memory.tail.end(), usize::MAX).await?;
+                    self.trimmed = self.trimmed.min(begin.stream_sequence);
+                }
+                self.memory.learn(snapshot);
+                for submission in loaded.submissions {
+                    if submission.rounds < MOST_ROUNDS {
+                        self.waiting.push_back(submission);
+                    } else {
+                        self.refuse(vec![submission], "what the command rests on keeps changing");
+                    }
+                }
+            }
+            Ok(None) => self.refuse(loaded.submissions, "history is not there yet"),
+            Err(error) => {
+                tracing::warn!(%error, "history cannot be read");
+                self.refuse(loaded.submissions, "history cannot be read");
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, submissions: Vec<Submission>, message: &str) {
+        for submission in submissions {
+            if let Some(once) = &submission.once {
+                self.in_progress.remove(&once.command_id);
+            }
+            submission.refuse(unavailable(message));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The one contract between the core and the shell.
+
+use std::fmt::Debug;
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::{claim::Claim, rejection::Rejection};
+
+/// A consistency boundary: commands are decided against its state, events change its state.
+pub trait Aggregate: 'static {
+    /// Names the aggregate in keys, tables and event types, for example `target`.
+    const NAME: &'static str;
+    /// The shape of the payloads that this build writes, counted from 1.
+    const REVISION: u32 = 1;
+
+    /// What the events so far add up to.
+    type State: Default + Clone + Send + Sync;
+    /// An intention that can be refused. It is cloned because a command may be decided more than once.
+    type Command: Clone + Send + Sync;
+    /// A fact that cannot be refused.
+    type Event: Serialize + DeserializeOwned + Clone + Debug + Send;
+
+    /// Answers a command with the events it causes; no event means nothing changed.
+    fn decide(state: &Self::State, command: Self::Command) -> Result<Vec<Self::Event>, Rejection>;
+
+    /// Applies one event. Total: it never fails, because the event has already happened.
+    fn evolve(state: Self::State, event: &Self::Event) -> Self::State;
+
+    /// Whether the event alone gives the state after it, so that neither loader nor projection needs an earlier one.
+    fn restores(_event: &Self::Event) -> bool {
+        false
+    }
+
+    /// The unique values that an aggregate in this state holds. What a command takes and releases is the
+    /// difference between the claims before and after.
+    fn claims(_state: &Self::State) -> Vec<Claim> {
+        vec![]
+    }
+}
+
+/// Folds a history into the current state.
+pub fn replay<'a, A: Aggregate>(events: impl IntoIterator<Item = &'a A::Event>) -> A::State
+where
+    A::Event: 'a,
+{
+    events.into_iter().fold(A::State::default(), A::evolve)
+}
+
+/// Names the fields in which two versions of a state differ.
+pub fn changed_fields<T: Serialize>(old: &T, new: &T) -> Vec<String> {
+    let (old, new) = (fields(old), fields(new));
+    let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+    names.filter(|name| old.get(*name) != new.get(*name)).cloned().collect()
+}
+
+fn fields<T: Serialize>(state: &T) -> Map<String, Value> {
+    match serde_json::to_value(state) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}

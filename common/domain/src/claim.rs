@@ -1,0 +1,40 @@
+//! Values that only one aggregate may hold.
+
+/// Within which bounds a claim is unique.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Once per instance.
+    Instance,
+    /// Once in the whole system.
+    System,
+}
+
+/// A value that only one aggregate may hold. It leaves the core in clear and reaches the log only as a keyed hash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// What kind of value it is, for example `organization_name`.
+    pub kind: &'static str,
+    /// Within which bounds it is unique.
+    pub scope: Scope,
+    /// The value, as the caller wrote it.
+    pub value: String,
+    /// Whether values that differ in case only are the same.
+    pub folds: bool,
+}
+
+impl Claim {
+    /// A value that is unique within its instance, compared as written.
+    pub fn instance(kind: &'static str, value: impl Into<String>) -> Self {
+        Self { kind, scope: Scope::Instance, value: value.into(), folds: false }
+    }
+
+    /// A value that is unique within its instance, case not counting.
+    pub fn folded(kind: &'static str, value: impl Into<String>) -> Self {
+        Self { folds: true, ..Self::instance(kind, value) }
+    }
+
+    /// A value that is unique in the system, compared as written.
+    pub fn system(kind: &'static str, value: impl Into<String>) -> Self {
+        Self { scope: Scope::System, ..Self::instance(kind, value) }
+    }
+}

@@ -1,0 +1,41 @@
+//! The levels of tenancy and what belongs to them.
+
+use serde::{Deserialize, Serialize};
+
+/// The level of a context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerType {
+    /// The whole platform.
+    System,
+    /// One tenant with an issuer of its own.
+    Instance,
+    /// One organization within an instance.
+    Organization,
+}
+
+/// The context that a resource belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    /// The level.
+    pub kind: OwnerType,
+    /// The id of the instance or organization; empty for the system.
+    pub id: String,
+}
+
+impl Owner {
+    /// The system.
+    pub fn system() -> Self {
+        Self { kind: OwnerType::System, id: String::new() }
+    }
+
+    /// An instance.
+    pub fn instance(id: impl Into<String>) -> Self {
+        Self { kind: OwnerType::Instance, id: id.into() }
+    }
+
+    /// An organization.
+    pub fn organization(id: impl Into<String>) -> Self {
+        Self { kind: OwnerType::Organization, id: id.into() }
+    }
+}

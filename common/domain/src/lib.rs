@@ -1,0 +1,19 @@
+//! The functional core: what each resource is, which commands it accepts and what each event means.
+//!
+//! Nothing here performs input or output, reads a clock or draws a random number. Start with
+//! [`aggregate`], the contract with the shell; then [`standard`] and [`settings`], the shapes; then
+//! [`resource::target`], a standard resource from top to bottom.
+
+pub mod aggregate;
+pub mod claim;
+pub mod context;
+pub mod event;
+pub mod field;
+pub mod permission;
+pub mod rejection;
+pub mod resource;
+pub mod setting;
+pub mod settings;
+pub mod standard;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,38 @@
+//! Why a command was refused.
+
+/// A refusal the caller can act on. Failures of the machinery are not rejections.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// Fields break their rules; all of them are named.
+    #[error("{}", sentence(.0))]
+    Invalid(Vec<Violation>),
+    /// The resource does not exist, or the caller may not know that it does.
+    #[error("{0} not found")]
+    NotFound(&'static str),
+    /// The resource exists already.
+    #[error("{0} already exists")]
+    AlreadyExists(&'static str),
+    /// The resource is not in a state that allows this.
+    #[error("{0}")]
+    Precondition(&'static str),
+}
+
+/// One field that breaks its rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The path of the field in the resource.
+    pub field: &'static str,
+    /// The rule, phrased to follow the field name.
+    pub rule: &'static str,
+}
+
+impl Rejection {
+    /// One field breaks its rule.
+    pub fn invalid(field: &'static str, rule: &'static str) -> Self {
+        Self::Invalid(vec![Violation { field, rule }])
+    }
+}
+
+fn sentence(violations: &[Violation]) -> String {
+    violations.iter().map(|violation| format!("{} {}", violation.field, violation.rule)).collect::<Vec<_>>().join("; ")
+}

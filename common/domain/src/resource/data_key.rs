@@ -1,0 +1,27 @@
+//! Data keys: what the master key wraps and everything secret is encrypted under.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    field::Field,
+    standard::{Resource, Unpatchable},
+};
+
+/// A wrapped key of one purpose, owned by the system or an instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataKey {
+    /// What it is for, for example `claim`.
+    pub purpose: String,
+    /// The key, encrypted under the master key.
+    pub wrapped: String,
+}
+
+impl Resource for DataKey {
+    const NAME: &'static str = "data_key";
+    const FIELDS: &'static [Field<Self>] = &[Field::text("purpose", |key: &Self| key.purpose.clone().into())];
+    type Patch = Unpatchable;
+
+    fn patched(self, patch: Unpatchable) -> Self {
+        match patch {}
+    }
+}

@@ -1,0 +1,34 @@
+//! Signing keys: what an instance signs its tokens with.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    field::Field,
+    standard::{Resource, Unpatchable},
+};
+
+/// A key pair; its id is the `kid` of the tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SigningKey {
+    /// The JWA name of the algorithm, for example `ES256`.
+    pub algorithm: String,
+    /// The public key as a JSON Web Key (RFC 7517), without private members.
+    pub public: Value,
+    /// The private key, PKCS #8, encrypted under the instance's data key.
+    pub sealed: String,
+    /// From when it signs, in milliseconds since the Unix epoch; every cache has seen it by then.
+    pub signs_from: i64,
+    /// Until when it signs; `None` until it is replaced.
+    pub signs_until: Option<i64>,
+}
+
+impl Resource for SigningKey {
+    const NAME: &'static str = "signing_key";
+    const FIELDS: &'static [Field<Self>] = &[Field::text("algorithm", |key: &Self| key.algorithm.clone().into())];
+    type Patch = Unpatchable;
+
+    fn patched(self, patch: Unpatchable) -> Self {
+        match patch {}
+    }
+}

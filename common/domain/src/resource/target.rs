@@ -1,0 +1,189 @@
+//! Targets: the endpoints that executions call.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{field::Field, standard::Resource};
+
+/// The time until a call is cancelled, where the caller names none, in milliseconds.
+pub const DEFAULT_TIMEOUT_MS: u64 = 10_000;
+
+/// An endpoint that executions call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The display name; need not be unique.
+    pub name: String,
+    /// How the endpoint is called and its answer treated.
+    pub kind: TargetKind,
+    /// The address of the endpoint.
+    pub url: String,
+    /// The time until the call is cancelled, in milliseconds.
+    pub timeout_ms: u64,
+    /// What an error means for the rest of the execution.
+    pub mode: Mode,
+    /// The keys that sign calls, the newest last.
+    pub signing_keys: Vec<SignatureKey>,
+}
+
+/// How a target is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// The answer is ignored.
+    RestWebhook,
+    /// The answer changes the request or response.
+    RestRequestResponse,
+}
+
+/// What an error means for the rest of the execution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Later targets still run.
+    #[default]
+    Continue,
+    /// Nobody waits for the call.
+    Async,
+    /// The execution stops.
+    InterruptOnError,
+}
+
+/// A key that signs calls to a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignatureKey {
+    /// The key, encrypted under the instance's data key.
+    pub sealed: String,
+    /// Until when it still signs beside its successor, in milliseconds since the Unix epoch.
+    pub valid_until: Option<i64>,
+}
+
+/// A partial update of a [`Target`].
+#[derive(Debug, Clone, Default)]
+pub struct TargetPatch {
+    /// See [`Target::name`].
+    pub name: Option<String>,
+    /// See [`Target::kind`].
+    pub kind: Option<TargetKind>,
+    /// See [`Target::url`].
+    pub url: Option<String>,
+    /// See [`Target::timeout_ms`].
+    pub timeout_ms: Option<u64>,
+    /// See [`Target::mode`].
+    pub mode: Option<Mode>,
+    /// See [`Target::signing_keys`].
+    pub rotation: Option<Rotation>,
+}
+
+/// A new key takes over.
+#[derive(Debug, Clone)]
+pub struct Rotation {
+    /// The new key, encrypted.
+    pub sealed: String,
+    /// When it takes over, in milliseconds since the Unix epoch.
+    pub now: i64,
+    /// Until when the key before it still signs.
+    pub previous_until: i64,
+}
+
+impl Resource for Target {
+    const NAME: &'static str = "target";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::text("name", |target: &Self| target.name.clone().into()).filterable(),
+        Field::text("target_type", |target: &Self| json!(target.kind)),
+        Field::text("url", |target: &Self| target.url.clone().into()),
+        Field::integer("timeout_ms", |target: &Self| target.timeout_ms.into()),
+        Field::bool("is_async", |target: &Self| (target.mode == Mode::Async).into()),
+        Field::bool("interrupt_on_error", |target: &Self| (target.mode == Mode::InterruptOnError).into()),
+    ];
+    type Patch = TargetPatch;
+
+    fn patched(self, patch: TargetPatch) -> Self {
+        Self {
+            name: patch.name.unwrap_or(self.name),
+            kind: patch.kind.unwrap_or(self.kind),
+            url: patch.url.unwrap_or(self.url),
+            timeout_ms: patch.timeout_ms.unwrap_or(self.timeout_ms),
+            mode: patch.mode.unwrap_or(self.mode),
+            signing_keys: match patch.rotation {
+                Some(rotation) => rotation.apply(self.signing_keys),
+                None => self.signing_keys,
+            },
+        }
+    }
+}
+
+impl Rotation {
+    fn apply(self, mut keys: Vec<SignatureKey>) -> Vec<SignatureKey> {
+        for key in &mut keys {
+            key.valid_until.get_or_insert(self.previous_until);
+        }
+        keys.retain(|key| key.valid_until.is_none_or(|until| until > self.now));
+        keys.push(SignatureKey { sealed: self.sealed, valid_until: None });
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rejection::Rejection,
+        standard::{Command, Event, Standard},
+        testing::given,
+    };
+
+    fn hook() -> Target {
+        Target {
+            name: "hook".into(),
+            kind: TargetKind::RestWebhook,
+            url: "https://a.example".into(),
+            timeout_ms: DEFAULT_TIMEOUT_MS,
+            mode: Mode::Continue,
+            signing_keys: vec![SignatureKey { sealed: "first".into(), valid_until: None }],
+        }
+    }
+
+    fn rename(name: &str) -> Command<Target> {
+        Command::Patch(TargetPatch { name: Some(name.into()), ..TargetPatch::default() })
+    }
+
+    #[test]
+    fn create_adds() {
+        given::<Standard<Target>>([]).when(Command::Create(hook())).then([Event::Added(hook())]);
+    }
+
+    #[test]
+    fn an_existing_target_cannot_be_created() {
+        given::<Standard<Target>>([Event::Added(hook())])
+            .when(Command::Create(hook()))
+            .then_rejected(&Rejection::AlreadyExists("target"));
+    }
+
+    #[test]
+    fn patch_names_what_changed() {
+        let changed = Event::Changed { to: Target { name: "bell".into(), ..hook() }, fields: vec!["name".into()] };
+        given::<Standard<Target>>([Event::Added(hook())]).when(rename("bell")).then([changed]);
+    }
+
+    #[test]
+    fn patch_without_change_is_no_event() {
+        given::<Standard<Target>>([Event::Added(hook())]).when(rename("hook")).then([]);
+    }
+
+    #[test]
+    fn removed_is_gone() {
+        given::<Standard<Target>>([Event::Added(hook()), Event::Removed])
+            .when(Command::Delete)
+            .then_rejected(&Rejection::NotFound("target"));
+    }
+
+    #[test]
+    fn the_old_key_signs_until_its_time_and_then_goes() {
+        let rotate = |sealed: &str, now| Rotation { sealed: sealed.into(), now, previous_until: now + 60 };
+        let keys = rotate("second", 1000).apply(hook().signing_keys);
+        assert_eq!(keys[0], SignatureKey { sealed: "first".into(), valid_until: Some(1060) });
+        let keys = rotate("third", 2000).apply(keys);
+        let left: Vec<_> = keys.iter().map(|key| key.sealed.as_str()).collect();
+        assert_eq!(left, ["second", "third"]);
+    }
+}

@@ -1,0 +1,3 @@
+//! The settings, one module each.
+
+pub mod features;

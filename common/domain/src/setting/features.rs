@@ -1,0 +1,96 @@
+//! Feature flags: what of the preview is switched on in a context.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    rejection::Rejection,
+    settings::{Properties, Set},
+};
+
+/// The flags of one context; a flag that no context sets is off.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Features {
+    /// The resource services of the preview API.
+    pub multitenancy_resources_api: Option<bool>,
+    /// The settings services of the preview API.
+    pub multitenancy_settings: Option<bool>,
+    /// The token exchange grant.
+    pub oidc_token_exchange: Option<bool>,
+}
+
+/// The writes of one request.
+#[derive(Debug, Clone, Default)]
+pub struct FeaturesChange {
+    /// See [`Features::multitenancy_resources_api`].
+    pub multitenancy_resources_api: Option<Set<bool>>,
+    /// See [`Features::multitenancy_settings`].
+    pub multitenancy_settings: Option<Set<bool>>,
+    /// See [`Features::oidc_token_exchange`].
+    pub oidc_token_exchange: Option<Set<bool>>,
+}
+
+impl FeaturesChange {
+    /// Switches every flag on.
+    pub fn all_on() -> Self {
+        let on = Some(Set::To(true));
+        Self { multitenancy_resources_api: on.clone(), multitenancy_settings: on.clone(), oidc_token_exchange: on }
+    }
+}
+
+impl Features {
+    /// The flag of this name; `None` when it is not set here or does not exist.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        match name {
+            "multitenancy_resources_api" => self.multitenancy_resources_api,
+            "multitenancy_settings" => self.multitenancy_settings,
+            "oidc_token_exchange" => self.oidc_token_exchange,
+            _ => None,
+        }
+    }
+}
+
+impl Properties for Features {
+    const NAME: &'static str = "feature_settings";
+    type Change = FeaturesChange;
+
+    fn validate(&self) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn changed(self, change: FeaturesChange) -> Self {
+        Self {
+            multitenancy_resources_api: Set::over(change.multitenancy_resources_api, self.multitenancy_resources_api),
+            multitenancy_settings: Set::over(change.multitenancy_settings, self.multitenancy_settings),
+            oidc_token_exchange: Set::over(change.oidc_token_exchange, self.oidc_token_exchange),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Event, Settings};
+    use crate::testing::given;
+
+    #[test]
+    fn a_flag_that_nobody_set_is_not_on() {
+        assert_eq!(Features::default().flag("multitenancy_settings"), None);
+    }
+
+    #[test]
+    fn switching_on_twice_is_one_event() {
+        let on = Features::default().changed(FeaturesChange::all_on());
+        let fields =
+            vec!["multitenancy_resources_api".into(), "multitenancy_settings".into(), "oidc_token_exchange".into()];
+        let changed = Event::Changed { to: on, fields };
+        given::<Settings<Features>>([]).when(FeaturesChange::all_on()).then([changed.clone()]);
+        given::<Settings<Features>>([changed]).when(FeaturesChange::all_on()).then([]);
+    }
+
+    #[test]
+    fn a_reset_flag_falls_back() {
+        let off = FeaturesChange { multitenancy_settings: Some(Set::Reset), ..FeaturesChange::default() };
+        let on = Features::default().changed(FeaturesChange::all_on());
+        assert_eq!(on.changed(off).flag("multitenancy_settings"), None);
+    }
+}

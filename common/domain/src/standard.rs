@@ -1,0 +1,110 @@
+//! The standard shape: create, patch, delete.
+
+use std::{fmt::Debug, marker::PhantomData};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    aggregate::{Aggregate, changed_fields},
+    claim::Claim,
+    field::Field,
+    rejection::Rejection,
+};
+
+/// Everything that differs from one standard resource to the next.
+pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static {
+    /// The singular name, for example `target`.
+    const NAME: &'static str;
+    /// The columns of the read model.
+    const FIELDS: &'static [Field<Self>];
+    /// The partial update; absent fields stay as they are.
+    type Patch: Clone + Send + Sync;
+
+    /// Checks the rules that span fields; what one field may hold is said in the proto.
+    fn validate(&self) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// Applies a partial update.
+    fn patched(self, patch: Self::Patch) -> Self;
+
+    /// The unique values that the resource holds.
+    fn claims(&self) -> Vec<Claim> {
+        vec![]
+    }
+}
+
+/// The patch of a resource that cannot be patched yet. It has no value.
+#[derive(Debug, Clone)]
+pub enum Unpatchable {}
+
+/// The aggregate of a standard resource.
+pub struct Standard<R>(PhantomData<R>);
+
+/// What can be asked of a standard resource.
+#[derive(Debug, Clone)]
+pub enum Command<R: Resource> {
+    /// Create it.
+    Create(R),
+    /// Change some of its fields.
+    Patch(R::Patch),
+    /// Remove it.
+    Delete,
+}
+
+/// What can happen to a standard resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum Event<R> {
+    /// It was created.
+    Added(R),
+    /// Some of its fields changed.
+    Changed {
+        /// The resource after the change.
+        to: R,
+        /// The names of the fields that differ.
+        fields: Vec<String>,
+    },
+    /// It was removed.
+    Removed,
+}
+
+impl<R: Resource> Aggregate for Standard<R> {
+    const NAME: &'static str = R::NAME;
+    type State = Option<R>;
+    type Command = Command<R>;
+    type Event = Event<R>;
+
+    fn decide(state: &Option<R>, command: Command<R>) -> Result<Vec<Event<R>>, Rejection> {
+        match (state, command) {
+            (None, Command::Create(new)) => {
+                new.validate()?;
+                Ok(vec![Event::Added(new)])
+            }
+            (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
+            (None, Command::Patch(_) | Command::Delete) => Err(Rejection::NotFound(R::NAME)),
+            (Some(old), Command::Patch(patch)) => {
+                let to = old.clone().patched(patch);
+                to.validate()?;
+                let fields = changed_fields(old, &to);
+                Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
+            }
+            (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
+        }
+    }
+
+    fn evolve(_: Option<R>, event: &Event<R>) -> Option<R> {
+        match event {
+            Event::Added(to) | Event::Changed { to, .. } => Some(to.clone()),
+            Event::Removed => None,
+        }
+    }
+
+    fn restores(_: &Event<R>) -> bool {
+        true
+    }
+
+    fn claims(state: &Option<R>) -> Vec<Claim> {
+        state.as_ref().map(R::claims).unwrap_or_default()
+    }
+}

@@ -1,0 +1,104 @@
+//! How far a projection is: the record whose rows it committed last, and who may commit next.
+
+use deadpool_postgres::GenericClient;
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use crate::{database::Failure, projection::Projection, record::Position};
+
+/// How far one projection of one shard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Which worker may move it; a worker of a lower epoch changes nothing.
+    pub epoch: i64,
+    /// The record it stands behind.
+    pub position: Position,
+    /// When that record was committed.
+    pub committed_at: Timestamp,
+}
+
+/// Another worker took the projection over, or Postgres lost its last commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fenced;
+
+impl Checkpoint {
+    /// Takes the projection over: from now on the workers before change nothing.
+    pub async fn take_over(client: &impl GenericClient, projection: &Projection, shard: u16) -> Result<Self, Failure> {
+        let row = client
+            .query_one(
+                "insert into platform.checkpoints as c values ($1, $2, $3, 1, 0, 0, $4, 'epoch') \
+                 on conflict (projection, version, shard) do update set epoch = c.epoch + 1 \
+                 returning epoch, sequence, stream_sequence, digest, committed_at",
+                &[&projection.name, &projection.version, &i32::from(shard), &[0_u8; 32].as_slice()],
+            )
+            .await?;
+        Ok(Self::of(&row))
+    }
+
+    /// Moves the checkpoint, if it still is the one that this worker left.
+    pub async fn advance(
+        self,
+        client: &impl GenericClient,
+        projection: &Projection,
+        shard: u16,
+        position: Position,
+        committed_at: Timestamp,
+    ) -> Result<Result<Self, Fenced>, Failure> {
+        let statement = "update platform.checkpoints \
+                         set sequence = $6, stream_sequence = $7, digest = $8, committed_at = $9 \
+                         where projection = $1 and version = $2 and shard = $3 and epoch = $4 and stream_sequence = $5";
+        let moved = client
+            .execute(
+                statement,
+                &[
+                    &projection.name,
+                    &projection.version,
+                    &i32::from(shard),
+                    &self.epoch,
+                    &signed(self.position.stream_sequence),
+                    &signed(position.sequence),
+                    &signed(position.stream_sequence),
+                    &position.digest.as_slice(),
+                    &committed_at,
+                ],
+            )
+            .await?;
+        Ok(if moved == 1 { Ok(Self { position, committed_at, ..self }) } else { Err(Fenced) })
+    }
+
+    /// The checkpoint as the snapshot of this client sees it; `None` before the projection first ran.
+    pub async fn read(
+        client: &impl GenericClient,
+        projection: &Projection,
+        shard: u16,
+    ) -> Result<Option<Self>, Failure> {
+        let row = client
+            .query_opt(
+                "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
+                 where projection = $1 and version = $2 and shard = $3",
+                &[&projection.name, &projection.version, &i32::from(shard)],
+            )
+            .await?;
+        Ok(row.as_ref().map(Self::of))
+    }
+
+    fn of(row: &Row) -> Self {
+        let digest: &[u8] = row.get("digest");
+        let position = Position {
+            sequence: unsigned(row.get("sequence")),
+            stream_sequence: unsigned(row.get("stream_sequence")),
+            digest: digest.try_into().unwrap_or_default(),
+        };
+        Self { epoch: row.get("epoch"), position, committed_at: row.get("committed_at") }
+    }
+}
+
+/// A sequence as Postgres stores it.
+pub fn signed(sequence: u64) -> i64 {
+    i64::try_from(sequence).expect("a log does not reach 2^63 events")
+}
+
+/// A sequence as Postgres stored it.
+pub fn unsigned(sequence: i64) -> u64 {
+    u64::try_from(sequence).unwrap_or_default()
+}

@@ -1,0 +1,125 @@
+//! Connections to Postgres, and the schemas of the read models.
+
+use std::{str::FromStr, time::Duration};
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, Timeouts};
+use tokio_postgres::{Config, NoTls};
+
+use crate::projection::PROJECTIONS;
+
+/// How long a caller waits for a connection.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Postgres did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// No connection could be had.
+    #[error("cannot connect to Postgres")]
+    Connect(#[from] PoolError),
+    /// A statement failed.
+    #[error("Postgres refused a statement")]
+    Statement(#[from] tokio_postgres::Error),
+    /// The address is malformed.
+    #[error("the Postgres address is malformed: {0}")]
+    Address(String),
+    /// A row cannot be read as what it must be.
+    #[error("{table} of instance {instance_id}, id {id} cannot be read")]
+    Inconsistent {
+        /// The table.
+        table: &'static str,
+        /// The instance.
+        instance_id: String,
+        /// The id.
+        id: String,
+    },
+}
+
+/// A bounded pool of connections that keep their prepared statements.
+#[derive(Clone)]
+pub struct Database {
+    pool: Pool,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Database").field("status", &self.pool.status()).finish()
+    }
+}
+
+impl Database {
+    /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
+    pub fn new(url: &str, size: usize) -> Result<Self, Failure> {
+        Self::build(config(url)?, size)
+    }
+
+    /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
+    pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
+        let mut config = config(url)?;
+        let options = config.get_options().unwrap_or_default();
+        let options = format!("{options} -c synchronous_commit=off");
+        config.options(options);
+        Self::build(config, size)
+    }
+
+    fn build(mut config: Config, size: usize) -> Result<Self, Failure> {
+        config.application_name("platform");
+        config.connect_timeout(WAIT);
+        let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .timeouts(Timeouts { wait: Some(WAIT), create: Some(WAIT), recycle: Some(WAIT) })
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Failure::Address(error.to_string()))?;
+        Ok(Self { pool })
+    }
+
+    /// A connection from the pool.
+    pub async fn connection(&self) -> Result<deadpool_postgres::Object, Failure> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
+    pub async fn prepare(&self) -> Result<(), Failure> {
+        let mut connection = self.connection().await?;
+        let transaction = connection.transaction().await?;
+        transaction.execute("select pg_advisory_xact_lock(7105771)", &[]).await?;
+        transaction.batch_execute(&schema()).await?;
+        Ok(transaction.commit().await?)
+    }
+}
+
+fn config(url: &str) -> Result<Config, Failure> {
+    Config::from_str(url).map_err(|error| Failure::Address(error.to_string()))
+}
+
+const CHECKPOINTS: &str = "\
+create schema if not exists platform;
+
+create table if not exists platform.checkpoints (
+  projection text collate \"C\" not null,
+  version integer not null,
+  shard integer not null,
+  epoch bigint not null,
+  sequence bigint not null,
+  stream_sequence bigint not null,
+  digest bytea not null,
+  committed_at timestamptz not null,
+  primary key (projection, version, shard)
+);
+";
+
+/// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
+pub fn schema() -> String {
+    let projections = PROJECTIONS.iter().map(|projection| projection.schema());
+    std::iter::once(CHECKPOINTS.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_reviewed_schema_is_the_one_in_use() {
+        let reviewed = include_str!("../../../deploy/schema.sql");
+        assert!(reviewed == super::schema(), "deploy/schema.sql is not what FIELDS say; `make bless` rewrites it");
+    }
+}

@@ -1,0 +1,193 @@
+//! Who is who: the instances by their hosts, and what a user may do, through a cache of a second.
+//!
+//! The answers are early refusals and permissions of reads. A write decides on history again, in its turn.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{
+    context::Owner,
+    permission::permits,
+    resource::{instance::Instance, membership::Membership, signing_key::SigningKey, user::User},
+    setting::features::Features,
+};
+use moka::future::Cache;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    checkpoint::unsigned,
+    database::{Database, Failure},
+    keyring::SYSTEM,
+};
+
+/// How old an answer may be.
+const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+
+/// An instance as requests see it.
+#[derive(Debug)]
+pub struct Tenant {
+    /// The sequence that the read model had processed, at least.
+    pub processed: u64,
+    /// The instance.
+    pub id: String,
+    /// What it is.
+    pub instance: Instance,
+    /// The host of its issuer.
+    pub primary_domain: String,
+    /// Its signing keys, by id.
+    pub signing_keys: Vec<(String, SigningKey)>,
+    /// The flags of the instance and of the system, the nearest first.
+    pub features: Vec<Features>,
+}
+
+/// A user as requests see it.
+#[derive(Debug)]
+pub struct Standing {
+    /// The sequence that the read model had processed, at least.
+    pub processed: u64,
+    /// The id.
+    pub id: String,
+    /// The user.
+    pub user: User,
+    /// The organization it belongs to.
+    pub owner: Owner,
+    /// Its roles.
+    pub memberships: Vec<Membership>,
+}
+
+/// How a user is named.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// By id.
+    Id(String),
+    /// By user name, which is the `client_id` of a service user.
+    Username(String),
+}
+
+/// The directory of a node.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    database: Database,
+    tenants: Cache<String, Option<Arc<Tenant>>>,
+    standings: Cache<(String, Name), Option<Arc<Standing>>>,
+}
+
+impl Directory {
+    /// A directory that reads from this database.
+    pub fn new(database: Database) -> Self {
+        let tenants = Cache::builder().max_capacity(10_000).time_to_live(TIME_TO_LIVE).build();
+        let standings = Cache::builder().max_capacity(100_000).time_to_live(TIME_TO_LIVE).build();
+        Self { database, tenants, standings }
+    }
+
+    /// The instance that answers under a host name, as of `sequence` or later if the read model has it.
+    pub async fn tenant(&self, host: &str, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
+        let cached = self.tenants.try_get_with_by_ref(host, self.load_tenant(host)).await?;
+        if cached.as_ref().is_some_and(|tenant| tenant.processed >= sequence) || sequence == 0 {
+            return Ok(cached);
+        }
+        let loaded = self.load_tenant(host).await?;
+        self.tenants.insert(host.to_owned(), loaded.clone()).await;
+        Ok(loaded)
+    }
+
+    /// A user of an instance, as of `sequence` or later if the read model has it.
+    pub async fn standing(
+        &self,
+        instance_id: &str,
+        name: Name,
+        sequence: u64,
+    ) -> Result<Option<Arc<Standing>>, Arc<Failure>> {
+        let key = (instance_id.to_owned(), name);
+        let cached = self.standings.try_get_with_by_ref(&key, self.load_standing(instance_id, &key.1)).await?;
+        if cached.as_ref().is_some_and(|standing| standing.processed >= sequence) || sequence == 0 {
+            return Ok(cached);
+        }
+        let loaded = self.load_standing(instance_id, &key.1).await?;
+        self.standings.insert(key, loaded.clone()).await;
+        Ok(loaded)
+    }
+
+    async fn load_tenant(&self, host: &str) -> Result<Option<Arc<Tenant>>, Failure> {
+        let connection = self.database.connection().await?;
+        let statement = connection
+            .prepare_cached(&format!(
+                "select ({CHECKPOINT}), i.id, i.state::text, p.name as primary_domain from access_1.domains d \
+                 join access_1.instances i on i.instance_id = d.instance_id and i.id = d.instance_id \
+                 join access_1.domains p on p.instance_id = d.instance_id and p.is_primary where d.name = $1"
+            ))
+            .await?;
+        let Some(row) = connection.query_opt(&statement, &[&host]).await? else { return Ok(None) };
+        let id: String = row.get("id");
+        let keys = connection
+            .prepare_cached("select id, state::text from access_1.signing_keys where instance_id = $1 order by id")
+            .await?;
+        let features = connection
+            .prepare_cached("select id, state::text from access_1.feature_settings where instance_id = any($1) and id = any($1) order by instance_id desc")
+            .await?;
+        let contexts: &[&str] = &[&id, SYSTEM];
+        let (keys, features) =
+            (connection.query(&keys, &[&id]).await?, connection.query(&features, &[&contexts]).await?);
+        let read_keys = keys.iter().map(|row| Ok((row.get("id"), state("signing_key", &id, row)?)));
+        Ok(Some(Arc::new(Tenant {
+            processed: unsigned(row.get(0)),
+            instance: state("instance", &id, &row)?,
+            primary_domain: row.get("primary_domain"),
+            signing_keys: read_keys.collect::<Result<_, Failure>>()?,
+            features: features.iter().map(|row| state("feature_settings", &id, row)).collect::<Result<_, _>>()?,
+            id,
+        })))
+    }
+
+    async fn load_standing(&self, instance_id: &str, name: &Name) -> Result<Option<Arc<Standing>>, Failure> {
+        let (column, value) = match name {
+            Name::Id(id) => ("id", id),
+            Name::Username(username) => ("username", username),
+        };
+        let connection = self.database.connection().await?;
+        let user = format!(
+            "select ({CHECKPOINT}), id, owner_id, state::text from access_1.users where instance_id = $1 and {column} = $2"
+        );
+        let statement = connection.prepare_cached(&user).await?;
+        let Some(row) = connection.query_opt(&statement, &[&instance_id, value]).await? else { return Ok(None) };
+        let id: String = row.get("id");
+        let memberships = connection
+            .prepare_cached("select id, state::text from access_1.memberships where instance_id = $1 and user_id = $2")
+            .await?;
+        let memberships = connection.query(&memberships, &[&instance_id, &id]).await?;
+        let memberships = memberships.iter().map(|row| state("membership", instance_id, row));
+        Ok(Some(Arc::new(Standing {
+            processed: unsigned(row.get(0)),
+            user: state("user", instance_id, &row)?,
+            owner: Owner::organization(row.get::<_, String>("owner_id")),
+            memberships: memberships.collect::<Result<_, _>>()?,
+            id,
+        })))
+    }
+}
+
+/// Read with or before the data, so that it promises no more than the data holds.
+const CHECKPOINT: &str =
+    "select coalesce(max(sequence), 0) from platform.checkpoints where projection = 'access' and version = 1";
+
+fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &tokio_postgres::Row) -> Result<R, Failure> {
+    serde_json::from_str(row.get("state")).map_err(|_| Failure::Inconsistent {
+        table,
+        instance_id: instance_id.to_owned(),
+        id: row.get("id"),
+    })
+}
+
+impl Tenant {
+    /// Whether a feature is switched on; a flag that no context sets is off.
+    pub fn has_feature(&self, flag: &str) -> bool {
+        self.features.iter().find_map(|features| features.flag(flag)).unwrap_or(false)
+    }
+}
+
+impl Standing {
+    /// Whether the user's roles permit something in any of the contexts.
+    pub fn may(&self, permission: &str, contexts: &[Owner]) -> bool {
+        let held = self.memberships.iter().filter(|membership| contexts.contains(&membership.context));
+        permits(held.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
+    }
+}

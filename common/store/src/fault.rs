@@ -1,0 +1,48 @@
+//! Fail points: places where a test makes the process die or stand still.
+//!
+//! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
+//! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each fires once.
+
+/// Comes by a fail point.
+#[cfg(not(feature = "fault"))]
+#[inline]
+pub fn point(_name: &str) {}
+
+/// Comes by a fail point.
+#[cfg(feature = "fault")]
+pub fn point(name: &str) {
+    use std::sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    struct Fault {
+        point: String,
+        left: AtomicU64,
+        signal: rustix::process::Signal,
+    }
+
+    static FAULT: LazyLock<Option<Fault>> = LazyLock::new(|| {
+        let text = std::env::var("PLATFORM_FAULT").ok()?;
+        let mut parts = text.split(':');
+        let point = parts.next()?.to_owned();
+        let left = AtomicU64::new(parts.next()?.parse().ok()?);
+        let signal = match parts.next()? {
+            "kill" => rustix::process::Signal::KILL,
+            "stop" => rustix::process::Signal::STOP,
+            _ => return None,
+        };
+        Some(Fault { point, left, signal })
+    });
+
+    if let Some(fault) = FAULT.as_ref()
+        && fault.point == name
+        && fault.left.fetch_sub(1, Ordering::SeqCst) == 1
+    {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), fault.signal);
+        if fault.signal == rustix::process::Signal::KILL {
+            // The signal ends the process before or while it sleeps, so nothing behind the point happens.
+            std::thread::sleep(std::time::Duration::from_mins(1));
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! History in Postgres: what the write node decides on, without knowing what a payload means.
+//!
+//! Envelopes of all events by aggregate, who holds which claim, and the answers to idempotent commands.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use deadpool_postgres::{GenericClient, Transaction};
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::types::Type;
+
+use crate::{
+    checkpoint::{Checkpoint, signed, unsigned},
+    database::{Database, Failure},
+    projection::HISTORY,
+    record::{Answer, Event, Key, Record, Recorded},
+};
+
+/// How long the answer to an idempotent command is kept.
+pub const ANSWERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+
+/// The SQL that creates what is missing.
+pub fn create(schema: &str) -> String {
+    format!(
+        "create table if not exists {schema}.events (\n  instance_id text collate \"C\" not null,\n  \
+         aggregate_type text collate \"C\" not null,\n  aggregate_id text collate \"C\" not null,\n  \
+         version bigint not null,\n  sequence bigint not null,\n  event_id text not null,\n  type text not null,\n  \
+         revision integer not null,\n  restores boolean not null,\n  owner_type smallint not null,\n  \
+         owner_id text not null,\n  actor text not null,\n  committed_at timestamptz not null,\n  \
+         payload bytea not null,\n  primary key (instance_id, aggregate_type, aggregate_id, version)\n);\n\n\
+         create table if not exists {schema}.claims (\n  claim bytea primary key,\n  \
+         instance_id text not null,\n  aggregate_type text not null,\n  aggregate_id text not null\n);\n\n\
+         create table if not exists {schema}.answers (\n  command_id bytea primary key,\n  \
+         request_digest bytea not null,\n  answer bytea not null,\n  instance_id text not null,\n  \
+         sequence bigint not null,\n  committed_at timestamptz not null\n);\n\
+         create index if not exists answers_by_time on {schema}.answers (committed_at);\n"
+    )
+}
+
+/// A keyed hash of a value that only one aggregate may hold.
+pub type ClaimHash = [u8; 32];
+
+/// What a batch of records does to the claims: the last word on each.
+pub fn fold_claims(events: &[Arc<Recorded>]) -> HashMap<ClaimHash, Option<Key>> {
+    let mut claims = HashMap::new();
+    for recorded in events {
+        for released in hashes(&recorded.event.claims_released) {
+            claims.insert(released, None);
+        }
+        for taken in hashes(&recorded.event.claims_taken) {
+            claims.insert(taken, Some(recorded.key()));
+        }
+    }
+    claims
+}
+
+/// The claims of an event; what is no hash is no claim.
+pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
+    claims.iter().filter_map(|claim| claim.as_ref().try_into().ok())
+}
+
+/// Writes a batch of records into the history, within the transaction that moves its checkpoint.
+pub async fn apply(transaction: &Transaction<'_>, records: &[Record], events: &[Arc<Recorded>]) -> Result<(), Failure> {
+    copy_events(transaction, events).await?;
+    apply_claims(transaction, fold_claims(events)).await?;
+    for record in records {
+        let committed_at = record.committed_at();
+        for answer in &record.commit.answers {
+            let statement = "insert into history_1.answers values ($1, $2, $3, $4, $5, $6) \
+                             on conflict (command_id) do update set request_digest = excluded.request_digest, \
+                             answer = excluded.answer, sequence = excluded.sequence, committed_at = excluded.committed_at";
+            let Answer { command_id, request_digest, answer, instance_id, sequence } = answer;
+            let (command_id, request_digest, answer) = (command_id.as_ref(), request_digest.as_ref(), answer.as_ref());
+            let sequence = signed(*sequence);
+            transaction
+                .execute(statement, &[&command_id, &request_digest, &answer, instance_id, &sequence, &committed_at])
+                .await?;
+        }
+    }
+    if let Some(last) = records.iter().rfind(|record| !record.commit.answers.is_empty()) {
+        let expired = last.committed_at() - ANSWERS_KEPT;
+        transaction.execute("delete from history_1.answers where committed_at < $1", &[&expired]).await?;
+    }
+    Ok(())
+}
+
+const EVENT_COLUMNS: &[Type] = &[
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT4,
+    Type::BOOL,
+    Type::INT2,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TIMESTAMPTZ,
+    Type::BYTEA,
+];
+
+async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) -> Result<(), Failure> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let sink = transaction.copy_in("copy history_1.events from stdin (format binary)").await?;
+    let writer = tokio_postgres::binary_copy::BinaryCopyInWriter::new(sink, EVENT_COLUMNS);
+    let mut writer = std::pin::pin!(writer);
+    for recorded in events {
+        let Event { instance_id, aggregate_type, aggregate_id, id, r#type, owner_id, actor, payload, .. } =
+            &recorded.event;
+        let (version, sequence) = (signed(recorded.event.version), signed(recorded.sequence));
+        let revision = i32::try_from(recorded.event.revision).unwrap_or(i32::MAX);
+        let owner_type = i16::try_from(recorded.event.owner_type).unwrap_or_default();
+        writer
+            .as_mut()
+            .write(&[
+                instance_id,
+                aggregate_type,
+                aggregate_id,
+                &version,
+                &sequence,
+                id,
+                r#type,
+                &revision,
+                &recorded.event.restores,
+                &owner_type,
+                owner_id,
+                actor,
+                &recorded.committed_at,
+                &payload.as_ref(),
+            ])
+            .await?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+async fn apply_claims(transaction: &Transaction<'_>, claims: HashMap<ClaimHash, Option<Key>>) -> Result<(), Failure> {
+    let (taken, released): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, holder)| holder.is_some());
+    if !released.is_empty() {
+        let released: Vec<&[u8]> = released.iter().map(|(claim, _)| claim.as_slice()).collect();
+        transaction.execute("delete from history_1.claims where claim = any($1)", &[&released]).await?;
+    }
+    if !taken.is_empty() {
+        let claims: Vec<&[u8]> = taken.iter().map(|(claim, _)| claim.as_slice()).collect();
+        let holders: Vec<&Key> = taken.iter().filter_map(|(_, holder)| holder.as_ref()).collect();
+        let statement = "insert into history_1.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
+                         on conflict (claim) do update set instance_id = excluded.instance_id, \
+                         aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id";
+        let part = |part: fn(&Key) -> &str| holders.iter().map(|key| part(key)).collect::<Vec<_>>();
+        transaction
+            .execute(
+                statement,
+                &[&claims, &part(|key| &key.instance_id), &part(|key| &key.aggregate_type), &part(|key| &key.id)],
+            )
+            .await?;
+    }
+    Ok(())
+}
+
+/// What a command needs to know of the past.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Aggregates.
+    pub aggregates: Vec<Key>,
+    /// Claims.
+    pub claims: Vec<ClaimHash>,
+    /// Idempotent commands.
+    pub commands: Vec<Bytes>,
+}
+
+/// What history knows of it, all from one snapshot.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Where the snapshot stands in the log.
+    pub checkpoint: Checkpoint,
+    /// The events of every aggregate that was asked for, from the last one that restores its state.
+    pub aggregates: HashMap<Key, Vec<Arc<Recorded>>>,
+    /// The holder of every claim that was asked for.
+    pub claims: HashMap<ClaimHash, Option<Key>>,
+    /// The answer of every command that was asked for.
+    pub commands: HashMap<Bytes, Option<Answered>>,
+}
+
+/// A stored answer.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// When it was committed.
+    pub committed_at: Timestamp,
+}
+
+impl Needs {
+    /// Whether nothing is needed.
+    pub fn is_empty(&self) -> bool {
+        self.aggregates.is_empty() && self.claims.is_empty() && self.commands.is_empty()
+    }
+
+    /// Reads what is needed in one snapshot; `None` before history has a checkpoint.
+    pub async fn load(self, database: &Database, shard: u16) -> Result<Option<Snapshot>, Failure> {
+        let mut connection = database.connection().await?;
+        let transaction = connection
+            .build_transaction()
+            .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
+            .read_only(true)
+            .start()
+            .await?;
+        let (checkpoint, aggregates, claims, commands) = futures::try_join!(
+            Checkpoint::read(&transaction, &HISTORY, shard),
+            load_aggregates(&transaction, self.aggregates),
+            load_claims(&transaction, self.claims),
+            load_answers(&transaction, self.commands),
+        )?;
+        transaction.commit().await?;
+        Ok(checkpoint.map(|checkpoint| Snapshot { checkpoint, aggregates, claims, commands }))
+    }
+}
+
+async fn load_aggregates(
+    transaction: &Transaction<'_>,
+    keys: Vec<Key>,
+) -> Result<HashMap<Key, Vec<Arc<Recorded>>>, Failure> {
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let part = |part: fn(&Key) -> &str| keys.iter().map(|key| part(key)).collect::<Vec<_>>();
+    let statement = "select e.* from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) join lateral \
+                     (select * from history_1.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a \
+                     and version >= coalesce((select version from history_1.events where instance_id = k.i \
+                     and aggregate_type = k.t and aggregate_id = k.a and restores order by version desc limit 1), 0)) e \
+                     on true order by e.sequence";
+    let statement = transaction.prepare(statement).await?;
+    let parts = (part(|key| &key.instance_id), part(|key| &key.aggregate_type), part(|key| &key.id));
+    let rows = transaction.query(&statement, &[&parts.0, &parts.1, &parts.2]).await?;
+    let mut found: HashMap<Key, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
+    for row in rows {
+        let recorded = recorded(&row);
+        found.entry(recorded.key()).or_default().push(Arc::new(recorded));
+    }
+    Ok(found)
+}
+
+fn recorded(row: &tokio_postgres::Row) -> Recorded {
+    let event = Event {
+        id: row.get("event_id"),
+        instance_id: row.get("instance_id"),
+        owner_type: i32::from(row.get::<_, i16>("owner_type")),
+        owner_id: row.get("owner_id"),
+        aggregate_type: row.get("aggregate_type"),
+        aggregate_id: row.get("aggregate_id"),
+        version: unsigned(row.get("version")),
+        r#type: row.get("type"),
+        revision: u32::try_from(row.get::<_, i32>("revision")).unwrap_or_default(),
+        payload: row.get::<_, Vec<u8>>("payload").into(),
+        restores: row.get("restores"),
+        actor: row.get("actor"),
+        ..Event::default()
+    };
+    Recorded { sequence: unsigned(row.get("sequence")), committed_at: row.get("committed_at"), event }
+}
+
+async fn load_claims(
+    transaction: &Transaction<'_>,
+    claims: Vec<ClaimHash>,
+) -> Result<HashMap<ClaimHash, Option<Key>>, Failure> {
+    if claims.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let asked: Vec<&[u8]> = claims.iter().map(<[u8; 32]>::as_slice).collect();
+    let statement =
+        "select claim, instance_id, aggregate_type, aggregate_id from history_1.claims where claim = any($1)";
+    let rows = transaction.query(statement, &[&asked]).await?;
+    let mut found: HashMap<ClaimHash, Option<Key>> = claims.into_iter().map(|claim| (claim, None)).collect();
+    for row in rows {
+        let key = Key { instance_id: row.get(1), aggregate_type: row.get(2), id: row.get(3) };
+        if let Ok(claim) = row.get::<_, &[u8]>(0).try_into() {
+            found.insert(claim, Some(key));
+        }
+    }
+    Ok(found)
+}
+
+async fn load_answers(
+    transaction: &Transaction<'_>,
+    commands: Vec<Bytes>,
+) -> Result<HashMap<Bytes, Option<Answered>>, Failure> {
+    if commands.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let asked: Vec<&[u8]> = commands.iter().map(AsRef::as_ref).collect();
+    let statement = "select * from history_1.answers where command_id = any($1)";
+    let rows = transaction.query(statement, &[&asked]).await?;
+    let mut found: HashMap<Bytes, Option<Answered>> = commands.into_iter().map(|command| (command, None)).collect();
+    for row in rows {
+        let command_id = Bytes::from(row.get::<_, Vec<u8>>("command_id"));
+        let answer = Answer {
+            command_id: command_id.clone(),
+            request_digest: row.get::<_, Vec<u8>>("request_digest").into(),
+            answer: row.get::<_, Vec<u8>>("answer").into(),
+            instance_id: row.get("instance_id"),
+            sequence: unsigned(row.get("sequence")),
+        };
+        found.insert(command_id, Some(Answered { answer, committed_at: row.get("committed_at") }));
+    }
+    Ok(found)
+}

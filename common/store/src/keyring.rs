@@ -1,0 +1,154 @@
+//! Data keys: unwrapped with the master key when first needed, then kept in memory.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::{
+    claim::{Claim, Scope},
+    resource::data_key::DataKey,
+};
+use moka::future::Cache;
+
+use crate::{
+    database::{self, Database},
+    fold::fold,
+    history::ClaimHash,
+    secret::Key,
+};
+
+/// The instance id of what belongs to the system.
+pub const SYSTEM: &str = "";
+
+/// What a data key is for. A key of one purpose is never used for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Hashes of values that only one aggregate may hold.
+    Claim,
+    /// Hashes of client secrets.
+    ClientSecret,
+    /// Private signing keys.
+    SigningKey,
+    /// What a resource keeps secret, such as the keys that sign calls to targets.
+    Resource,
+    /// Answers to idempotent commands.
+    Answer,
+    /// Consistency tokens; owned by the system.
+    Consistency,
+}
+
+/// The purposes of the keys that an instance has.
+pub const OF_INSTANCE: [Purpose; 5] =
+    [Purpose::Claim, Purpose::ClientSecret, Purpose::SigningKey, Purpose::Resource, Purpose::Answer];
+/// The purposes of the keys that the system has.
+pub const OF_SYSTEM: [Purpose; 2] = [Purpose::Claim, Purpose::Consistency];
+
+/// A data key that cannot be had.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Failure {
+    /// There is no such key yet: nothing is set up, or the read model has not seen it.
+    #[error("there is no data key of {purpose:?} for instance {instance_id:?}")]
+    Absent {
+        /// The instance.
+        instance_id: String,
+        /// What it is for.
+        purpose: Purpose,
+    },
+    /// The master key is not the one that wrapped it.
+    #[error("the master key is not the one that this log was set up with; start with the one that was")]
+    WrongMasterKey,
+    /// The read model cannot be read.
+    #[error(transparent)]
+    Database(Arc<database::Failure>),
+}
+
+/// The data keys of all instances.
+#[derive(Clone)]
+pub struct Keyring {
+    master: Arc<Key>,
+    database: Database,
+    keys: Cache<(String, Purpose), Arc<Key>>,
+}
+
+impl std::fmt::Debug for Keyring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Keyring").finish_non_exhaustive()
+    }
+}
+
+impl Keyring {
+    /// Keys that this master key wraps.
+    pub fn new(master: Key, database: Database) -> Self {
+        Self { master: Arc::new(master), database, keys: Cache::new(100_000) }
+    }
+
+    /// The data key of an instance for a purpose.
+    pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+        let loaded = self.keys.try_get_with((instance_id.to_owned(), purpose), self.load(instance_id, purpose));
+        loaded.await.map_err(|failure: Arc<Failure>| (*failure).clone())
+    }
+
+    async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+        let wrapped = self.wrapped(instance_id, purpose).await.map_err(|error| Failure::Database(Arc::new(error)))?;
+        let wrapped = wrapped.ok_or_else(|| Failure::Absent { instance_id: instance_id.to_owned(), purpose })?;
+        let opened =
+            self.master.open(&associated(instance_id, purpose), &wrapped).map_err(|_| Failure::WrongMasterKey)?;
+        let bytes = opened.try_into().map_err(|_| Failure::WrongMasterKey)?;
+        Ok(Arc::new(Key::new(bytes)))
+    }
+
+    async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<String>, database::Failure> {
+        let connection = self.database.connection().await?;
+        let statement = connection
+            .prepare_cached("select state ->> 'wrapped' from access_1.data_keys where instance_id = $1 and purpose = $2 order by id desc limit 1")
+            .await?;
+        let row = connection.query_opt(&statement, &[&instance_id, &purpose.name()]).await?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    /// A new data key, and the resource that lets every node unwrap it.
+    pub fn create(&self, instance_id: &str, purpose: Purpose) -> (Key, DataKey) {
+        let key = Key::random();
+        let wrapped = self.master.seal(&associated(instance_id, purpose), key.expose());
+        (key, DataKey { purpose: purpose.name().to_owned(), wrapped })
+    }
+
+    /// The hash under which a claim of an instance stands in the log.
+    pub async fn claim(&self, instance_id: &str, claim: &Claim) -> Result<ClaimHash, Failure> {
+        let bounds = match claim.scope {
+            Scope::Instance => instance_id,
+            Scope::System => SYSTEM,
+        };
+        let key = self.key(bounds, Purpose::Claim).await?;
+        Ok(claim_hash(&key, claim))
+    }
+}
+
+/// The hash of a client secret under its instance's key, as it is stored with the user.
+pub fn client_secret_hash(key: &Key, user_id: &str, secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(key.mac(&[user_id.as_bytes(), secret.as_bytes()]))
+}
+
+/// The hash of a claim under the key of its bounds.
+pub fn claim_hash(key: &Key, claim: &Claim) -> ClaimHash {
+    let value = if claim.folds { fold(&claim.value) } else { claim.value.clone() };
+    key.mac(&[claim.kind.as_bytes(), value.as_bytes()])
+}
+
+impl Purpose {
+    /// The name under which the key is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::ClientSecret => "client_secret",
+            Self::SigningKey => "signing_key",
+            Self::Resource => "resource",
+            Self::Answer => "answer",
+            Self::Consistency => "consistency",
+        }
+    }
+}
+
+/// Binds a wrapped key to its instance and purpose.
+fn associated(instance_id: &str, purpose: Purpose) -> String {
+    format!("data-key/{instance_id}/{}", purpose.name())
+}

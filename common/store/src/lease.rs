@@ -1,0 +1,199 @@
+//! Leases in JetStream KV: who should do a piece of work.
+//!
+//! A lease keeps two nodes from doing the same work at the same time, most of the time. It protects nothing: what must
+//! not happen twice is fenced where it takes effect, by the log's expected sequence or a checkpoint's epoch.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    self,
+    kv::{Operation, Store, UpdateErrorKind},
+    stream::{self, DiscardPolicy, StorageType},
+};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::log::Failure;
+
+const BUCKET: &str = "LEASES";
+
+/// How long a lease lasts after its last renewal.
+pub const TTL: Duration = Duration::from_secs(4);
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+/// The leases of a system.
+#[derive(Debug, Clone)]
+pub struct Leases {
+    bucket: Store,
+    holder: String,
+}
+
+/// A lease that is held as long as it is renewed.
+#[derive(Debug)]
+pub struct Lease {
+    leases: Leases,
+    name: String,
+    revision: u64,
+    valid_until: Instant,
+}
+
+/// A lease that a task renews.
+#[derive(Debug)]
+pub struct Kept {
+    /// Until when nobody else can hold it; `None` once somebody else does.
+    valid_until: watch::Receiver<Option<Instant>>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// Somebody else holds the lease now.
+struct Lost;
+
+impl Leases {
+    /// Opens the leases for a holder. A holder that starts again under the same name takes its old leases over at once,
+    /// so no two running nodes may have the same name.
+    pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, Failure> {
+        let config = stream::Config {
+            name: format!("KV_{BUCKET}"),
+            subjects: vec![format!("$KV.{BUCKET}.>")],
+            storage: StorageType::File,
+            num_replicas: replicas,
+            max_messages_per_subject: 1,
+            discard: DiscardPolicy::New,
+            allow_rollup: true,
+            // A read of a lease must not come from a follower that lags.
+            allow_direct: false,
+            max_age: TTL,
+            ..stream::Config::default()
+        };
+        context.get_or_create_stream(config).await.map_err(nats)?;
+        let bucket = context.get_key_value(BUCKET).await.map_err(nats)?;
+        Ok(Self { bucket, holder: holder.to_owned() })
+    }
+
+    /// Takes the lease if nobody holds it.
+    pub async fn try_acquire(&self, name: &str) -> Result<Option<Lease>, Failure> {
+        let entry = self.bucket.entry(name).await.map_err(nats)?;
+        let revision = match &entry {
+            None => 0,
+            Some(entry) if entry.operation != Operation::Put => entry.revision,
+            Some(entry) if entry.value == self.holder.as_bytes() => entry.revision,
+            Some(_) => return Ok(None),
+        };
+        let sent = Instant::now();
+        match self.bucket.update(name, self.holder.clone().into(), revision).await {
+            Ok(revision) => {
+                let valid_until = sent + TTL;
+                Ok(Some(Lease { leases: self.clone(), name: name.to_owned(), revision, valid_until }))
+            }
+            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// Waits until nobody else holds the lease and takes it. Failures of NATS are waited out.
+    pub async fn acquire(&self, name: &str) -> Lease {
+        loop {
+            match self.try_acquire(name).await {
+                Ok(Some(lease)) => return lease,
+                Ok(None) => {}
+                Err(error) => tracing::debug!(lease = name, %error, "cannot ask for the lease"),
+            }
+            sleep(RENEW_EVERY / 4).await;
+        }
+    }
+}
+
+impl Lease {
+    /// Lets a task renew the lease.
+    pub fn keep(self) -> Kept {
+        let (known, valid_until) = watch::channel(Some(self.valid_until));
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(self.keep_renewing(known, stop.clone()));
+        Kept { valid_until, stop, task }
+    }
+
+    async fn keep_renewing(mut self, known: watch::Sender<Option<Instant>>, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = sleep_until(self.valid_until - TTL + RENEW_EVERY) => {}
+                () = stop.cancelled() => return self.release().await,
+            }
+            if let Err(Lost) = self.renew().await {
+                known.send_replace(None);
+                return;
+            }
+            known.send_replace(Some(self.valid_until));
+        }
+    }
+
+    /// Renews the lease. While NATS does not answer the lease stays what it was.
+    async fn renew(&mut self) -> Result<(), Lost> {
+        let sent = Instant::now();
+        match self.leases.bucket.update(&self.name, self.leases.holder.clone().into(), self.revision).await {
+            Ok(revision) => {
+                (self.revision, self.valid_until) = (revision, sent + TTL);
+                Ok(())
+            }
+            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
+            Err(error) => {
+                tracing::warn!(lease = self.name, %error, "cannot renew the lease");
+                sleep(RENEW_EVERY / 4).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// A wrong revision means another holder, our own renewal whose answer was lost, or an entry that expired.
+    async fn take_back(&mut self) -> Result<(), Lost> {
+        match self.leases.try_acquire(&self.name).await {
+            Ok(Some(lease)) => {
+                *self = lease;
+                Ok(())
+            }
+            Ok(None) => Err(Lost),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Gives the lease up, so that others need not wait for its end.
+    async fn release(self) {
+        if let Err(error) = self.leases.bucket.delete_expect_revision(&self.name, Some(self.revision)).await {
+            tracing::debug!(lease = self.name, %error, "the lease was not released; it expires");
+        }
+    }
+}
+
+impl Kept {
+    /// Whether nobody else has taken the lease, as far as is known.
+    pub fn is_held(&self) -> bool {
+        self.valid_until.borrow().is_some()
+    }
+
+    /// Ends when somebody else has taken the lease.
+    pub async fn lost(&self) {
+        let _ = self.valid_until.clone().wait_for(Option::is_none).await;
+    }
+
+    /// Whether nobody else can hold the lease at this moment, by the monotonic clock, counted from before its last
+    /// renewal was sent. Where that is in doubt it waits for the next renewal.
+    pub async fn confirm(&self) -> bool {
+        let certain = |until: &Option<Instant>| until.is_none_or(|until| Instant::now() < until);
+        let mut known = self.valid_until.clone();
+        known.wait_for(certain).await.is_ok_and(|until| until.is_some())
+    }
+
+    /// Gives the lease up.
+    pub async fn release(self) {
+        self.stop.cancel();
+        let _ = self.task.await;
+    }
+}
+
+fn nats(error: impl std::fmt::Display) -> Failure {
+    Failure::Nats(error.to_string())
+}

@@ -1,0 +1,189 @@
+//! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    self,
+    consumer::{DeliverPolicy, pull::OrderedConfig},
+    context::{CreateStreamErrorKind, GetStreamErrorKind},
+    message::PublishMessage,
+    stream::{self, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType},
+};
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+
+use crate::record::{Broken, Position, Record};
+
+/// How long one publish waits for its answer before it is settled by reading.
+const ACK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A log that cannot be opened, read or trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// NATS did not answer, or answered with an error.
+    #[error("NATS: {0}")]
+    Nats(String),
+    /// What the log holds is not what it must hold.
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    /// The stream is configured so that it could lose events.
+    #[error("stream {stream} has {rule}; the log must never lose an event, so it is not used")]
+    Rules {
+        /// The stream.
+        stream: String,
+        /// The rule it breaks.
+        rule: String,
+    },
+}
+
+/// A publish that was not answered with success. It may or may not be in the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsettled(String);
+
+/// The log of one shard.
+#[derive(Debug, Clone)]
+pub struct Log {
+    context: jetstream::Context,
+    stream: stream::Stream,
+    subject: String,
+}
+
+impl Log {
+    /// Opens the log of a shard and creates its stream where there is none.
+    ///
+    /// # Errors
+    /// An existing stream whose rules differ from ours is refused: it could lose events.
+    pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
+        let context =
+            jetstream::context::ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).build(client);
+        let name = format!("EVENTS_{shard}");
+        let wanted = rules(shard, replicas);
+        let stream = match context.get_stream(&name).await {
+            Ok(stream) => stream,
+            Err(error) if is_absent(&error) => match context.create_stream(wanted.clone()).await {
+                Ok(stream) => stream,
+                // Another node created it in the meantime.
+                Err(error) if matches!(error.kind(), CreateStreamErrorKind::JetStream(_)) => {
+                    context.get_stream(&name).await.map_err(nats)?
+                }
+                Err(error) => return Err(nats(error)),
+            },
+            Err(error) => return Err(nats(error)),
+        };
+        check_rules(&stream.cached_info().config, &wanted)?;
+        Ok(Self { context, stream, subject: subject(shard) })
+    }
+
+    /// Publishes a record behind the message of this stream sequence. One at a time: pipelined publishes do not fence.
+    ///
+    /// # Errors
+    /// Whatever the error, the record may be in the log or may get there; [`Log::read`] of the sequence behind tells.
+    pub async fn publish(&self, record: Bytes, behind: u64) -> Result<u64, Unsettled> {
+        let message = PublishMessage::build().payload(record).expected_last_sequence(behind);
+        let sent = self.context.send_publish(self.subject.clone(), message).await;
+        let answer = sent.map_err(|error| Unsettled(error.to_string()))?.await;
+        answer.map(|answer| answer.sequence).map_err(|error| Unsettled(error.to_string()))
+    }
+
+    /// The message of this stream sequence as the stream's leader has it.
+    pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, Failure> {
+        match self.stream.get_raw_message(stream_sequence).await {
+            Ok(message) => Ok(Some(Record::decode(stream_sequence, &message.payload)?)),
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// The last record, as the stream's leader has it.
+    pub async fn last(&self) -> Result<Option<Record>, Failure> {
+        match self.stream.get_info().await.map_err(nats)?.state.last_sequence {
+            0 => Ok(None),
+            last => self.read(last).await,
+        }
+    }
+
+    /// All records behind a position, without holes; it waits for further ones and never ends by itself.
+    pub async fn follow(
+        &self,
+        from: Position,
+    ) -> Result<impl Stream<Item = Result<Record, Failure>> + Unpin + use<>, Failure> {
+        let start_sequence = from.stream_sequence + 1;
+        let config = OrderedConfig {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
+            ..OrderedConfig::default()
+        };
+        let consumer = self.stream.create_consumer(config).await.map_err(nats)?;
+        let messages = consumer.messages().await.map_err(nats)?;
+        let records = messages.scan(Some(from), |position, message| {
+            let next = position.take().map(|at| {
+                let message = message.map_err(nats)?;
+                let sequence = message.info().map_err(nats)?.stream_sequence;
+                let record = Record::decode(sequence, &message.payload)?;
+                *position = Some(at.advance(&record)?);
+                Ok(record)
+            });
+            std::future::ready(next)
+        });
+        Ok(Box::pin(records))
+    }
+
+    /// The NATS client beneath.
+    pub fn client(&self) -> async_nats::Client {
+        self.context.client()
+    }
+
+    /// The JetStream context beneath.
+    pub fn context(&self) -> &jetstream::Context {
+        &self.context
+    }
+}
+
+/// The subject that the records of a shard are published to.
+fn subject(shard: u16) -> String {
+    format!("events.{shard}")
+}
+
+fn rules(shard: u16, replicas: usize) -> stream::Config {
+    stream::Config {
+        name: format!("EVENTS_{shard}"),
+        subjects: vec![subject(shard)],
+        retention: RetentionPolicy::Limits,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        num_replicas: replicas,
+        deny_delete: true,
+        deny_purge: true,
+        allow_direct: false,
+        duplicate_window: Duration::from_mins(2),
+        max_messages: -1,
+        max_bytes: -1,
+        max_messages_per_subject: -1,
+        ..stream::Config::default()
+    }
+}
+
+fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Failure> {
+    let broken = [
+        (!found.deny_delete, "deletes allowed"),
+        (!found.deny_purge, "purges allowed"),
+        (found.discard != DiscardPolicy::New, "discard policy old"),
+        (found.storage != StorageType::File, "memory storage"),
+        (!found.max_age.is_zero(), "a maximum age"),
+        (found.max_messages > 0, "a maximum of messages"),
+        (found.subjects != wanted.subjects, "other subjects"),
+        (found.num_replicas < wanted.num_replicas, "fewer replicas than asked for"),
+    ];
+    match broken.iter().find(|(is_broken, _)| *is_broken) {
+        Some((_, rule)) => Err(Failure::Rules { stream: found.name.clone(), rule: (*rule).to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
+}
+
+fn nats(error: impl std::fmt::Display) -> Failure {
+    Failure::Nats(error.to_string())
+}

@@ -1,0 +1,77 @@
+//! The projections: their names, versions and tables.
+//!
+//! Each has a schema of its own, named with its version, so that a new version can be built beside the live one.
+
+use domain::{
+    resource::{
+        data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
+        project::Project, signing_key::SigningKey, target::Target, user::User,
+    },
+    setting::features::Features,
+};
+
+use crate::{
+    history,
+    table::{Table, settings, standard},
+};
+
+/// What keeps a set of tables up to date.
+pub struct Projection {
+    /// The name, for example `targets`.
+    pub name: &'static str,
+    /// The version; a change of tables or of their meaning needs a new one.
+    pub version: i32,
+    /// What it keeps.
+    pub kind: Kind,
+}
+
+/// The classes of projections.
+pub enum Kind {
+    /// What the write node reads: envelopes of all events, claims, answers. It interprets no payload and never parks.
+    History,
+    /// Rows of resources.
+    Rows(&'static [Table]),
+}
+
+/// What the write node reads.
+pub const HISTORY: Projection = Projection { name: "history", version: 1, kind: Kind::History };
+
+/// What admits requests and issues tokens: tenants, users, roles, keys.
+pub const ACCESS: Projection = Projection {
+    name: "access",
+    version: 1,
+    kind: Kind::Rows(&[
+        standard::<Instance>(),
+        standard::<Domain>(),
+        standard::<Organization>(),
+        standard::<Project>(),
+        standard::<User>(),
+        standard::<Membership>(),
+        standard::<SigningKey>(),
+        standard::<DataKey>(),
+        settings::<Features>(),
+    ]),
+};
+
+/// The targets of executions.
+pub const TARGETS: Projection = Projection { name: "targets", version: 1, kind: Kind::Rows(&[standard::<Target>()]) };
+
+/// Every projection there is.
+pub const PROJECTIONS: &[Projection] = &[HISTORY, ACCESS, TARGETS];
+
+impl Projection {
+    /// The Postgres schema of this version.
+    pub fn schema_name(&self) -> String {
+        format!("{}_{}", self.name, self.version)
+    }
+
+    /// The SQL that creates what is missing.
+    pub fn schema(&self) -> String {
+        let schema = self.schema_name();
+        let tables = match &self.kind {
+            Kind::History => history::create(&schema),
+            Kind::Rows(tables) => tables.iter().map(|table| table.create(&schema)).collect::<Vec<_>>().join("\n"),
+        };
+        format!("create schema if not exists {schema};\n\n{tables}")
+    }
+}

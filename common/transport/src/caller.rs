@@ -1,0 +1,138 @@
+//! Access tokens: how they look, and how they are checked.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk};
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+use store::{clock, directory::Tenant, secret::sha256};
+
+use crate::error::{Error, Reason};
+
+/// The `typ` of access tokens (RFC 9068, section 2.1).
+pub const TOKEN_TYPE: &str = "at+jwt";
+/// The longest token that is looked at, in bytes.
+const LONGEST: usize = 8 * 1024;
+/// How many verified tokens are remembered.
+const REMEMBERED: u64 = 100_000;
+
+/// The claims of an access token (RFC 9068, section 2.2).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AccessToken {
+    /// The issuer of the instance.
+    pub iss: String,
+    /// The user.
+    pub sub: String,
+    /// The projects it is for.
+    pub aud: Vec<String>,
+    /// When it expires, in seconds since the Unix epoch.
+    pub exp: i64,
+    /// When it was issued.
+    pub iat: i64,
+    /// From when it is valid.
+    pub nbf: i64,
+    /// Its id.
+    pub jti: String,
+    /// The client that it was issued to.
+    pub client_id: String,
+    /// What was granted, space-delimited.
+    pub scope: String,
+    /// The sequence of the log that its issuer had seen.
+    pub seq: u64,
+}
+
+/// How instances are reached from outside.
+#[derive(Debug, Clone)]
+pub struct External {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// The port, where it is not the scheme's own.
+    pub port: Option<u16>,
+}
+
+impl External {
+    /// The issuer of an instance: its primary domain, whichever of its hosts is used.
+    pub fn issuer(&self, tenant: &Tenant) -> String {
+        let (scheme, host) = (&self.scheme, &tenant.primary_domain);
+        self.port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}"))
+    }
+}
+
+/// What a token says, once it is verified.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    pub(crate) user_id: String,
+    pub(crate) sequence: u64,
+    expires: i64,
+}
+
+/// Verifies access tokens and remembers those it verified.
+pub(crate) struct Verifier {
+    external: External,
+    verified: Cache<[u8; 32], Arc<Verified>>,
+}
+
+impl Verifier {
+    pub(crate) fn new(external: External) -> Self {
+        Self { external, verified: Cache::new(REMEMBERED) }
+    }
+
+    /// The token of a request, verified for the platform's API on this instance.
+    pub(crate) fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, Error> {
+        let token = bearer(headers)?;
+        let name = sha256(&[tenant.id.as_bytes(), b"\0", token.as_bytes()].concat());
+        let verified = match self.verified.get(&name) {
+            Some(verified) => verified,
+            None => {
+                let verified = Arc::new(self.check(token, tenant)?);
+                self.verified.insert(name, verified.clone());
+                verified
+            }
+        };
+        if verified.expires <= clock::now().as_second() {
+            return Err(Error::new(Reason::TokenExpired, "the access token has expired"));
+        }
+        Ok(verified)
+    }
+
+    fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, Error> {
+        let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
+        let header = decode_header(token).map_err(|_| invalid())?;
+        let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
+        let (_, key) = key.ok_or_else(invalid)?;
+        let algorithm: Algorithm = key.algorithm.parse().map_err(|_| invalid())?;
+        if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
+            return Err(invalid());
+        }
+        let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| invalid())?;
+        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| invalid())?;
+        let mut validation = Validation::new(algorithm);
+        validation.set_issuer(&[self.external.issuer(tenant)]);
+        validation.set_audience(&[&tenant.instance.platform_project_id]);
+        validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
+        validation.validate_nbf = true;
+        validation.leeway = 0;
+        let token = decode::<AccessToken>(token, &decoding, &validation).map_err(|error| match error.kind() {
+            ErrorKind::ExpiredSignature => Error::new(Reason::TokenExpired, "the access token has expired"),
+            _ => invalid(),
+        })?;
+        Ok(Verified { user_id: token.claims.sub, sequence: token.claims.seq, expires: token.claims.exp })
+    }
+}
+
+/// The one bearer token of a request (RFC 6750, section 2.1).
+fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
+    let missing = || Error::new(Reason::TokenMissing, "the request needs an access token: Authorization: Bearer ...");
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else { return Err(missing()) };
+    let (scheme, token) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(missing)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(missing());
+    }
+    let token = token.trim();
+    if token.is_empty() || token.len() > LONGEST {
+        return Err(Error::new(Reason::TokenInvalid, "the access token is malformed"));
+    }
+    Ok(token)
+}

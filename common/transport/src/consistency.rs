@@ -1,0 +1,139 @@
+//! Consistency tokens: what a write answers, so that a read can wait for it.
+
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::HeaderMap;
+use store::{
+    keyring::{self, Keyring, Purpose, SYSTEM},
+    secret,
+};
+
+use crate::{
+    edge::text,
+    error::{Error, Reason},
+};
+
+/// The header and metadata key of tokens.
+pub const HEADER: &str = "consistency-token";
+const WAIT_HEADER: &str = "consistency-wait";
+/// How long a read waits unless it says otherwise.
+const DEFAULT_WAIT: Duration = Duration::from_secs(2);
+/// The longest that a read may wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+const VERSION: u8 = 1;
+const BODY: usize = 1 + 2 + 16 + 4 + 8;
+const MAC: usize = 16;
+
+/// Makes and reads the tokens of one log.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    keyring: Keyring,
+    shard: u16,
+    log_id: [u8; 16],
+    incarnation: u32,
+}
+
+/// What an answer must not be older than.
+#[derive(Debug, Clone, Copy)]
+pub struct Consistency {
+    /// The sequence that the read models must have; 0 for any.
+    pub required: u64,
+    /// How long to wait for it.
+    pub wait: Duration,
+}
+
+impl Tokens {
+    /// The tokens of a log, whose id has 16 bytes.
+    pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
+        Self { keyring, shard, log_id: log_id.try_into().unwrap_or_default(), incarnation }
+    }
+
+    /// The token of a sequence.
+    pub async fn mint(&self, sequence: u64) -> Result<String, keyring::Failure> {
+        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await?;
+        let mut token = self.body(sequence);
+        let mac = key.mac(&[&token]);
+        token.extend_from_slice(&mac[..MAC]);
+        Ok(URL_SAFE_NO_PAD.encode(token))
+    }
+
+    /// The sequence of a token of this log.
+    async fn read(&self, token: &str) -> Result<u64, Error> {
+        let invalid =
+            || Error::new(Reason::ConsistencyTokenInvalid, "the consistency token is not one of this platform");
+        let bytes = URL_SAFE_NO_PAD.decode(token.trim()).map_err(|_| invalid())?;
+        if bytes.len() != BODY + MAC {
+            return Err(invalid());
+        }
+        let (body, mac) = bytes.split_at(BODY);
+        let sequence = body.last_chunk().map(|sequence| u64::from_be_bytes(*sequence)).ok_or_else(invalid)?;
+        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
+        let is_ours = secret::same(&key.mac(&[body])[..MAC], mac) && self.body(sequence) == body;
+        if is_ours { Ok(sequence) } else { Err(invalid()) }
+    }
+
+    fn body(&self, sequence: u64) -> Vec<u8> {
+        let (shard, incarnation) = (self.shard.to_be_bytes(), self.incarnation.to_be_bytes());
+        [&[VERSION], &shard[..], &self.log_id, &incarnation, &sequence.to_be_bytes()].concat()
+    }
+}
+
+impl Consistency {
+    /// What the headers of a request ask for.
+    pub(crate) async fn of(headers: &HeaderMap, tokens: &Tokens) -> Result<Self, Error> {
+        let required = match headers.get(HEADER) {
+            None => 0,
+            Some(token) => tokens.read(token.to_str().unwrap_or_default()).await?,
+        };
+        let wait = match text(headers, WAIT_HEADER) {
+            None => DEFAULT_WAIT,
+            Some(wait) => duration(wait).filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(|| {
+                Error::new(
+                    Reason::InvalidRequest,
+                    "Consistency-Wait must be a duration of at most 10s, as in 500ms or 3s",
+                )
+            })?,
+        };
+        Ok(Self { required, wait })
+    }
+}
+
+/// A duration as `500ms` or `3s`.
+fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        _ => None,
+    }
+}
+
+/// A key that cannot be had at the moment.
+pub fn unavailable(failure: keyring::Failure) -> Error {
+    match failure {
+        keyring::Failure::WrongMasterKey => Error::internal(&failure),
+        keyring::Failure::Absent { .. } | keyring::Failure::Database(_) => {
+            tracing::warn!(error = %failure, "a data key cannot be had");
+            let message = "the keys of the platform cannot be read at the moment";
+            Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(duration("3s"), Some(Duration::from_secs(3)));
+        for malformed in ["", "3", "s", "-1s", "3 s", "3m", "99999999999999999999s"] {
+            assert_eq!(duration(malformed), None, "{malformed}");
+        }
+    }
+}

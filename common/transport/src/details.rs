@@ -1,0 +1,25 @@
+//! What answers say of an object, and of whom it belongs to.
+
+use domain::context::{Owner, OwnerType};
+use proto::object;
+use store::rows::Found;
+
+/// A context in the words of the API.
+pub fn owner(owner: &Owner) -> object::Owner {
+    let r#type = match owner.kind {
+        OwnerType::System => object::OwnerType::System,
+        OwnerType::Instance => object::OwnerType::Instance,
+        OwnerType::Organization => object::OwnerType::Org,
+    };
+    object::Owner { r#type: r#type.into(), id: owner.id.clone() }
+}
+
+/// What a read answers of an object.
+pub fn of<R>(found: &Found<R>) -> object::Details {
+    object::Details {
+        id: found.id.clone(),
+        sequence: found.sequence,
+        change_date: Some(found.changed_at.into()),
+        resource_owner: Some(owner(&found.owner)),
+    }
+}

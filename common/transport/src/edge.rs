@@ -1,0 +1,163 @@
+//! Admission: what every request must pass before its body is looked at.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::context::Owner;
+use http::{HeaderMap, header, request::Parts};
+use proto::operation::Facts;
+use store::{
+    directory::{Directory, Name, Standing, Tenant},
+    secret,
+};
+
+use crate::{
+    caller::{External, Verifier},
+    consistency::{Consistency, Tokens},
+    error::{Error, Reason},
+};
+
+const REQUEST_ID: &str = "x-request-id";
+/// The longest request id that is taken over from the caller, in bytes.
+const REQUEST_ID_LIMIT: usize = 128;
+
+/// What a node needs to admit requests.
+pub struct Edge {
+    /// Who is who.
+    pub directory: Directory,
+    /// Consistency tokens.
+    pub tokens: Tokens,
+    /// How instances are reached from outside.
+    pub external: External,
+    verifier: Verifier,
+}
+
+/// A request that was admitted.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Names the request in logs and answers.
+    pub request_id: String,
+    /// What is asked for.
+    pub operation: &'static Facts,
+    /// The instance of the host.
+    pub tenant: Arc<Tenant>,
+    /// Who asks.
+    pub caller: Arc<Standing>,
+    /// What the answer must not be older than.
+    pub consistency: Consistency,
+    /// The caller's name for this write.
+    pub idempotency_key: Option<String>,
+    /// The sequence that the object must have.
+    pub if_match: Option<u64>,
+    /// The W3C `traceparent` of the request.
+    pub trace_context: String,
+}
+
+impl Edge {
+    /// An edge with an empty cache of verified tokens.
+    pub fn new(directory: Directory, tokens: Tokens, external: External) -> Self {
+        Self { directory, tokens, verifier: Verifier::new(external.clone()), external }
+    }
+
+    /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
+    pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
+        let consistency = Consistency::of(&parts.headers, &self.tokens).await?;
+        let tenant = self.tenant(parts, consistency.required).await?;
+        let token = self.verifier.verify(&parts.headers, &tenant)?;
+        let sequence = consistency.required.max(token.sequence);
+        let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
+        let caller = caller.map_err(read_model)?.filter(|standing| standing.user.is_active);
+        let Some(caller) = caller else {
+            return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active"));
+        };
+        if let Some(feature) = operation.feature
+            && !tenant.has_feature(feature)
+        {
+            return Err(feature_disabled(feature));
+        }
+        if let Some(permission) = operation.permission
+            && !caller.may(permission, &[Owner::instance(&tenant.id), Owner::system()])
+        {
+            return Err(permission_denied(permission));
+        }
+        Ok(Call {
+            request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
+            operation,
+            tenant,
+            caller,
+            consistency,
+            idempotency_key: idempotency_key(&parts.headers)?,
+            if_match: if_match(&parts.headers)?,
+            trace_context: text(&parts.headers, "traceparent").unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// The instance that a request is for, by its host.
+    pub async fn tenant(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
+        let host = host(parts)?;
+        let tenant = self.directory.tenant(&host, sequence).await.map_err(read_model)?;
+        tenant.ok_or_else(|| {
+            Error::new(Reason::InstanceNotFound, format!("no instance answers under the host {host}"))
+                .with("host", host)
+        })
+    }
+}
+
+/// The host that a request names, without port, in lower case. Forwarding headers are not trusted.
+fn host(parts: &Parts) -> Result<String, Error> {
+    let missing = || Error::new(Reason::InvalidRequest, "the request must name exactly one host");
+    let mut hosts = parts.headers.get_all(header::HOST).iter();
+    let authority = match (parts.uri.authority(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) => return Err(missing()),
+        (Some(authority), _, None) => authority.clone(),
+        (None, Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()).ok_or_else(missing)?,
+        (None, None, None) => return Err(missing()),
+    };
+    Ok(authority.host().to_ascii_lowercase())
+}
+
+/// The caller's request id, where it is one that can be logged as it is, else a new one.
+pub fn request_id(headers: &HeaderMap) -> String {
+    let given = text(headers, REQUEST_ID);
+    let plain =
+        |id: &&str| (1..=REQUEST_ID_LIMIT).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    given.filter(plain).map_or_else(|| secret::random_text(22), str::to_owned)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    match text(headers, "idempotency-key") {
+        None => Ok(None),
+        Some(key) if (1..=200).contains(&key.len()) => Ok(Some(key.to_owned())),
+        Some(_) => Err(Error::new(Reason::InvalidRequest, "the Idempotency-Key must have 1 to 200 characters")),
+    }
+}
+
+fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Error> {
+    let Some(value) = text(headers, "if-match") else { return Ok(None) };
+    let sequence = value.trim().trim_start_matches("W/").trim_matches('"').parse();
+    sequence
+        .map(Some)
+        .map_err(|_| Error::new(Reason::InvalidRequest, "If-Match must be the sequence of the object, as in \"42\""))
+}
+
+/// A header as text; what is no text is treated as absent.
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A feature that is switched off for the instance.
+pub fn feature_disabled(feature: &str) -> Error {
+    Error::new(Reason::FeatureDisabled, format!("the feature {feature} is not enabled")).with("feature", feature)
+}
+
+/// A permission that the caller has not.
+pub fn permission_denied(permission: &str) -> Error {
+    let message = format!("the caller lacks the permission {permission}");
+    Error::new(Reason::PermissionDenied, message).with("permission", permission)
+}
+
+/// A read model that cannot be read at the moment.
+pub fn read_model(failure: Arc<store::database::Failure>) -> Error {
+    tracing::warn!(error = %failure, "the read model cannot be read");
+    let message = "the read model cannot be read at the moment";
+    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
+}

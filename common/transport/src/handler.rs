@@ -1,0 +1,18 @@
+//! Handlers: plain async functions of a node's state, the call and the request.
+
+use std::future::Future;
+
+use crate::edge::Call;
+
+/// Gives a handler the state of its node.
+pub fn with<S, I, F>(
+    state: &S,
+    handler: impl Fn(S, Call, I) -> F + Clone + Send + Sync + 'static,
+) -> impl Fn(Call, I) -> F + Clone + Send + Sync + 'static
+where
+    S: Clone + Send + Sync + 'static,
+    F: Future + Send + 'static,
+{
+    let state = state.clone();
+    move |call, request| handler(state.clone(), call, request)
+}

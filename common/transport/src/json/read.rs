@@ -1,0 +1,179 @@
+//! Reads a tree of JSON values as a message, and says what is wrong in words of JSON rather than of Rust.
+
+use std::fmt;
+
+use serde::{
+    Deserializer,
+    de::{
+        self, DeserializeOwned, Expected, IntoDeserializer, Unexpected, Visitor,
+        value::{MapDeserializer, SeqDeserializer},
+    },
+};
+use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
+
+use super::snake_case;
+use crate::error::{Error, Reason};
+
+pub(super) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Result<I, Error> {
+    serde_path_to_error::deserialize(Node(Value::Object(request))).map_err(|error| {
+        let segments: Vec<Segment> = error.path().iter().cloned().collect();
+        let path = field(&segments);
+        match error.into_inner() {
+            Fault::Unknown(name) => {
+                // The path ends with the name already, but not as the client spelled it.
+                let path = within(&field(&segments[..segments.len().saturating_sub(1)]), &name);
+                let error = Error::new(Reason::UnknownField, format!("there is no field {path}"));
+                error.with("field", path.clone()).violation(path, "is not a field of the request")
+            }
+            Fault::Twice(name) => {
+                let path = within(&path, &snake_case(&name));
+                invalid(path, "must be set once, and without an alternative to it".to_owned())
+            }
+            Fault::Value(rule) => invalid(path, rule),
+        }
+    })
+}
+
+fn invalid(field: String, rule: String) -> Error {
+    Error::invalid(vec![proto::Violation { field, description: rule }])
+}
+
+/// The path in the names of the proto file: `filters[0].in_ids`.
+fn field(path: &[Segment]) -> String {
+    path.iter().fold(String::new(), |path, segment| match segment {
+        Segment::Seq { index } => format!("{path}[{index}]"),
+        Segment::Map { key } => within(&path, &snake_case(key)),
+        Segment::Enum { .. } | Segment::Unknown => path,
+    })
+}
+
+fn within(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// What is wrong with a value.
+#[derive(Debug)]
+enum Fault {
+    /// There is no member of this name.
+    Unknown(String),
+    /// The member is there in both spellings, or together with another of its oneof.
+    Twice(String),
+    /// The value breaks this rule.
+    Value(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(text) | Self::Twice(text) | Self::Value(text) => formatter.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl de::Error for Fault {
+    /// Only numbers come here, with words that are about Rust.
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self::Value("must be a whole number in the range of its type".to_owned())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::Value(format!("must be {}, not {}", plain(expected), kind(found)))
+    }
+
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::Value(format!("must be {}", plain(expected)))
+    }
+
+    fn unknown_variant(_: &str, variants: &'static [&'static str]) -> Self {
+        Self::Value(format!("must be one of {}", variants.join(", ")))
+    }
+
+    fn unknown_field(name: &str, _: &'static [&'static str]) -> Self {
+        Self::Unknown(name.to_owned())
+    }
+
+    fn duplicate_field(name: &'static str) -> Self {
+        Self::Twice(name.to_owned())
+    }
+}
+
+/// What a generated visitor expects.
+fn plain(expected: &dyn Expected) -> String {
+    let text = expected.to_string();
+    match text.as_str() {
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "an array".to_owned(),
+        message if message.starts_with("struct ") => "an object".to_owned(),
+        other => match other.strip_prefix("expected one of: ") {
+            Some(values) => format!("one of {}", values.replace(['"', '[', ']'], "")),
+            None => text,
+        },
+    }
+}
+
+fn kind(found: Unexpected<'_>) -> &'static str {
+    match found {
+        Unexpected::Bool(_) => "a boolean",
+        Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
+        Unexpected::Str(_) => "a string",
+        Unexpected::Unit => "null",
+        Unexpected::Seq => "an array",
+        _ => "an object",
+    }
+}
+
+/// A value to be read.
+struct Node(Value);
+
+impl IntoDeserializer<'_, Fault> for Node {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Node {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0 {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(value),
+            Value::Number(number) => match (whole(&number), number.as_i64(), number.as_f64()) {
+                (Some(value), _, _) => visitor.visit_u64(value),
+                (None, Some(value), _) => visitor.visit_i64(value),
+                (None, None, value) => visitor.visit_f64(value.unwrap_or(f64::NAN)),
+            },
+            Value::String(text) => visitor.visit_string(text),
+            Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(Node))),
+            Value::Object(members) => {
+                visitor.visit_map(MapDeserializer::new(members.into_iter().map(|(name, value)| (name, Node(value)))))
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// The number, if it is whole and not negative; `1.0` and `1e3` are.
+fn whole(number: &serde_json::Number) -> Option<u64> {
+    number.as_u64().or_else(|| {
+        let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
+        format!("{value}").parse().ok()
+    })
+}

@@ -1,0 +1,17 @@
+//! The edges of a node: one async function per operation, served over gRPC, gRPC-web and HTTP with JSON.
+//!
+//! Life of a request: [`server`] accepts it, [`mount`] gives it its id and has it admitted (instance, caller, feature
+//! flag, permission: [`edge`]), reads it ([`json`] or protobuf), validates it, calls the handler, and writes the answer
+//! or the [`error`].
+
+pub mod caller;
+pub mod consistency;
+pub mod details;
+pub mod edge;
+pub mod error;
+pub mod handler;
+pub mod json;
+pub mod mount;
+pub mod reflection;
+mod rejection;
+pub mod server;

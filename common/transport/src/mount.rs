@@ -1,0 +1,158 @@
+//! Mounts one async function per operation on every transport.
+
+mod body;
+mod fallback;
+mod over_grpc;
+mod over_http;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::Response,
+    routing::{MethodFilter, on, post},
+};
+use http::request::Parts;
+use prost::Message;
+use proto::{
+    Validate,
+    operation::{Facts, Operation, Verb},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
+
+use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
+use crate::{
+    edge::{Call, Edge},
+    error::{Error, Reason},
+};
+
+pub use fallback::fallbacks;
+
+/// Decides who gets in, before the body is looked at.
+pub trait Admit: Send + Sync + 'static {
+    /// What handlers know of an admitted request.
+    type Call: Send;
+
+    /// Admits a request to an operation. Its header `x-request-id` holds its id.
+    fn admit(&self, operation: &'static Facts, parts: &Parts)
+    -> impl Future<Output = Result<Self::Call, Error>> + Send;
+}
+
+impl Admit for Edge {
+    type Call = Call;
+
+    async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
+        Self::admit(self, operation, parts).await
+    }
+}
+
+/// What a handler answers.
+#[derive(Debug)]
+pub struct Answer<O> {
+    /// The message.
+    pub message: O,
+    /// The HTTP status, where it is not the operation's own.
+    pub status: Option<u16>,
+    /// HTTP headers, which are gRPC metadata too.
+    pub metadata: Vec<(&'static str, String)>,
+}
+
+impl<O> From<O> for Answer<O> {
+    fn from(message: O) -> Self {
+        Self { message, status: None, metadata: Vec::new() }
+    }
+}
+
+/// Mounts an operation on its gRPC path and on its HTTP path.
+pub fn mount<E, I, O, H, F>(router: Router, edge: &Arc<E>, operation: &'static Operation<I, O>, handler: H) -> Router
+where
+    E: Admit,
+    I: Message + DeserializeOwned + Validate + Default + 'static,
+    O: Message + Serialize + 'static,
+    H: Fn(E::Call, I) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Answer<O>, Error>> + Send + 'static,
+{
+    let facts = &operation.facts;
+    let mounted = Arc::new(Mounted { edge: edge.clone(), facts, handler });
+    let for_grpc = mounted.clone();
+    let serve_grpc = async move |request: Request| match Grpc::of(request.headers()) {
+        Some(grpc) => for_grpc.serve(&grpc, request).await,
+        None => wire::refuse(request, over_grpc::unsupported()).await,
+    };
+    router
+        .route(facts.grpc, post(serve_grpc))
+        .route(facts.path, on(filter(facts.verb), async move |request| mounted.serve(&Http, request).await))
+}
+
+/// Mounts an operation that is specified but not built: it says so on both paths.
+pub fn mount_unbuilt(router: Router, facts: &'static Facts) -> Router {
+    let unbuilt = async |request| {
+        let message = format!("{} is not built yet", facts.method);
+        wire::refuse(request, Error::new(Reason::NotImplemented, message)).await
+    };
+    router.route(facts.grpc, post(unbuilt)).route(facts.path, on(filter(facts.verb), unbuilt))
+}
+
+struct Mounted<E, H> {
+    edge: Arc<E>,
+    facts: &'static Facts,
+    handler: H,
+}
+
+impl<E: Admit, H> Mounted<E, H> {
+    async fn serve<I, O, F>(&self, wire: &impl Wire, request: Request) -> Response
+    where
+        I: Message + DeserializeOwned + Validate + Default,
+        O: Message + Serialize,
+        H: Fn(E::Call, I) -> F,
+        F: Future<Output = Result<Answer<O>, Error>>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let id = wire::identify(&mut parts.headers);
+        let span = tracing::info_span!("request", operation = self.facts.method, id);
+        let outcome = self.answer(wire, parts, body).instrument(span).await;
+        let response = outcome.unwrap_or_else(|error| wire.refuse(error.request_id(&id)));
+        wire::identified(response, &id)
+    }
+
+    /// The way of every request, whatever it came over.
+    async fn answer<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
+    where
+        I: Message + DeserializeOwned + Validate + Default,
+        O: Message + Serialize,
+        H: Fn(E::Call, I) -> F,
+        F: Future<Output = Result<Answer<O>, Error>>,
+    {
+        let call = match self.edge.admit(self.facts, &parts).await {
+            Ok(call) => call,
+            Err(error) => {
+                body::discard(body).await;
+                return Err(error);
+            }
+        };
+        let request: I = wire.read(self.facts, parts, body).await?;
+        let mut violations = Vec::new();
+        request.validate("", &mut violations);
+        if !violations.is_empty() {
+            return Err(Error::invalid(violations));
+        }
+        wire.write(self.facts, (self.handler)(call, request).await?)
+    }
+}
+
+fn filter(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Patch => MethodFilter::PATCH,
+        Verb::Put => MethodFilter::PUT,
+        Verb::Delete => MethodFilter::DELETE,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

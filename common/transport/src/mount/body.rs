@@ -1,0 +1,48 @@
+//! Reads bodies within bounds of size and time.
+
+use std::{pin::pin, time::Duration};
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use crate::error::{Error, Reason};
+
+/// The largest body that is looked at.
+pub(super) const LIMIT: usize = 1 << 20;
+/// How much of a body that is not looked at is read, because most clients read the answer only once they have sent all.
+const DISCARDED: usize = 16 << 20;
+/// How long a body may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(30);
+
+/// Reads a body of at most this many bytes.
+pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+    let collected = timeout(ARRIVAL, collect(body, limit)).await;
+    collected.unwrap_or_else(|_| Err(Error::new(Reason::InvalidRequest, "the body did not arrive in time")))
+}
+
+/// Reads a body for its client's sake only.
+pub(super) async fn discard(body: Body) {
+    // There is nobody left to tell that this failed.
+    let _ = read(body, 0).await;
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Bytes, Error> {
+    let mut body = pin!(body);
+    let (mut kept, mut seen) = (BytesMut::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Error::new(Reason::InvalidRequest, "the body ended early"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        seen += data.len();
+        if seen <= limit {
+            kept.extend_from_slice(&data);
+        } else if seen > DISCARDED {
+            break;
+        }
+    }
+    if seen > limit {
+        return Err(Error::new(Reason::BodyTooLarge, format!("the body must have at most {LIMIT} bytes")));
+    }
+    Ok(kept.freeze())
+}

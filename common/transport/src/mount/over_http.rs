@@ -1,0 +1,65 @@
+//! HTTP with JSON bodies.
+
+use axum::{
+    RequestPartsExt,
+    body::Body,
+    extract::RawPathParams,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use prost::Message;
+use proto::operation::{self, Facts};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    Answer, body,
+    wire::{self, Wire},
+};
+use crate::{
+    error::{Error, Reason},
+    json,
+};
+
+const JSON: &str = "application/json";
+
+/// HTTP with JSON bodies.
+pub(super) struct Http;
+
+impl Wire for Http {
+    async fn read<I: Message + DeserializeOwned + Default>(
+        &self,
+        facts: &Facts,
+        mut parts: Parts,
+        body: Body,
+    ) -> Result<I, Error> {
+        let body = body::read(body, body::LIMIT).await?;
+        if facts.body != operation::Body::None && !is_json(&parts.headers, body.is_empty()) {
+            return Err(Error::new(Reason::UnsupportedMediaType, format!("the body must be {JSON}")));
+        }
+        let path = parts.extract::<RawPathParams>().await;
+        let path = path.map_err(|_| Error::new(Reason::InvalidRequest, "the path must be percent-encoded UTF-8"))?;
+        json::bind(facts, &path, parts.uri.query(), &body)
+    }
+
+    fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error> {
+        let body = serde_json::to_vec(&answer.message).map_err(|failure| Error::internal(&failure))?;
+        let status = StatusCode::from_u16(answer.status.unwrap_or(facts.success));
+        let status = status.map_err(|failure| Error::internal(&failure))?;
+        let mut response = (status, body).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        wire::add(response.headers_mut(), answer.metadata);
+        Ok(response)
+    }
+
+    fn refuse(&self, error: Error) -> Response {
+        error.into_response()
+    }
+}
+
+/// Whether the body is of the type that is understood; an empty one needs no type.
+fn is_json(headers: &HeaderMap, is_empty: bool) -> bool {
+    headers.get(header::CONTENT_TYPE).map_or(is_empty, |value| {
+        let kind = value.to_str().unwrap_or_default();
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON))
+    })
+}

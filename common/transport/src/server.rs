@@ -1,0 +1,137 @@
+//! Accepts connections, HTTP/1.1 and HTTP/2 without TLS on one port, within bounds, until it is told to stop.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{sleep, timeout},
+};
+
+/// How every HTTP/2 connection begins (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The bounds of a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How many connections there may be; more wait to be accepted.
+    pub connections: usize,
+    /// How many requests an HTTP/2 connection may have at a time.
+    pub streams: u32,
+    /// How long the head of a request may take to arrive.
+    pub head: Duration,
+    /// How often an HTTP/2 connection that says nothing is asked whether it is still there, and how long it has for that.
+    pub keep_alive: Duration,
+    /// How long requests may go on after the server was told to stop.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            streams: 256,
+            head: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves until `shutdown` is ready; then accepts nothing more, and gives the requests that are under way some time.
+pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, limits: Limits) {
+    let server = Arc::new(Server { builder: builder(limits), router, limits });
+    let graceful = GracefulShutdown::new();
+    let seats = Arc::new(Semaphore::new(limits.connections));
+    let accepting = async {
+        loop {
+            let Ok(seat) = seats.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    tokio::spawn(server.clone().connection(stream, graceful.watcher(), seat));
+                }
+                Err(failure) => pause(&failure).await,
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = shutdown => {}
+    }
+    drop(listener);
+    if timeout(limits.drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were still under way when the time to finish them was over");
+    }
+}
+
+struct Server {
+    builder: auto::Builder<TokioExecutor>,
+    router: Router,
+    limits: Limits,
+}
+
+impl Server {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        watcher: hyper_util::server::graceful::Watcher,
+        _seat: OwnedSemaphorePermit,
+    ) {
+        // Small answers must not wait for the acknowledgement of what was sent before.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+        if !matches!(timeout(self.limits.head, has_protocol(&stream)).await, Ok(Ok(true))) {
+            return;
+        }
+        let service = TowerToHyperService::new(self.router.clone());
+        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection ended badly");
+        }
+    }
+}
+
+fn builder(limits: Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .keep_alive_interval(limits.keep_alive)
+        .keep_alive_timeout(limits.keep_alive);
+    builder
+}
+
+/// Waits until the client has sent enough to tell HTTP/1 from HTTP/2, which hyper would wait for without end. False when
+/// the client has gone.
+async fn has_protocol(stream: &TcpStream) -> io::Result<bool> {
+    let mut head = [0; PREFACE.len()];
+    loop {
+        let length = stream.peek(&mut head).await?;
+        if length == 0 || length == head.len() || !PREFACE.starts_with(&head[..length]) {
+            return Ok(length > 0);
+        }
+        // What was seen stays readable, so there is nothing to wait for but time.
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A connection that was gone before it was accepted concerns nobody; out of file descriptors, waiting helps.
+async fn pause(failure: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    if !matches!(failure.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        tracing::warn!(error = %failure, "no connection can be accepted");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

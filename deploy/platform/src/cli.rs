@@ -1,0 +1,128 @@
+//! The command line. Every flag can also be given as an environment variable, shown by `--help`.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use url::Url;
+
+/// An identity platform on an event log.
+#[derive(Debug, Parser)]
+#[command(name = "platform", version, about, long_about = None)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in one process, with a NATS server and a Postgres of its own unless they are given
+    Standalone(Box<Standalone>),
+    /// Run a command node: decides commands and commits them to the log
+    Command(Box<Role>),
+    /// Run a query node: reads from the read models
+    Query(Box<Role>),
+    /// Run a projector: follows the log and keeps the read models
+    Projector(Box<Role>),
+    /// Run an OpenID Connect node: discovery, keys and tokens
+    Oidc(Box<Role>),
+    /// Run only the NATS server and the Postgres of a data directory, and print where they are
+    Servers(DataDirectory),
+    /// Stop what runs on a data directory
+    Stop(DataDirectory),
+    /// Print the SQL of the read models
+    Schema,
+}
+
+/// Where a standalone platform keeps everything.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DataDirectory {
+    /// The folder of the platform's data
+    #[arg(long, env = "PLATFORM_DATA_DIR", default_value = ".data", value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Standalone {
+    #[command(flatten)]
+    pub(crate) data: DataDirectory,
+    #[command(flatten)]
+    pub(crate) serving: Serving,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+    /// The address of a Postgres to use instead of an own one, as postgres://user:password@host/database
+    #[arg(long, env = "PLATFORM_POSTGRES_URL", hide_env_values = true, value_name = "URL")]
+    pub(crate) postgres_url: Option<String>,
+    /// What the first start creates beyond the defaults, as TOML: [[service_user]] with name and roles
+    #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
+    pub(crate) setup: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Role {
+    #[command(flatten)]
+    pub(crate) serving: Serving,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+    /// The address of Postgres, as postgres://user:password@host/database
+    #[arg(long, env = "PLATFORM_POSTGRES_URL", hide_env_values = true, value_name = "URL")]
+    pub(crate) postgres_url: String,
+    /// The name of this node in leases; no two running nodes may have the same. A random one if not given
+    #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME")]
+    pub(crate) node_name: Option<String>,
+}
+
+/// How a node is reached.
+#[derive(Debug, Args)]
+pub(crate) struct Serving {
+    /// The address to listen on
+    #[arg(long, env = "PLATFORM_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// How clients reach the platform: scheme, host and port of the issuer. The listen address if not given
+    #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
+    pub(crate) external_url: Option<Url>,
+    /// A file with the master key: 32 bytes as 64 hex digits
+    #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
+    pub(crate) master_key_file: Option<PathBuf>,
+    /// The number of this node in generated ids, different for every command node
+    #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1023))]
+    pub(crate) node_number: u16,
+    /// How many bytes of the log may be ahead of the write node's read model before writes are refused
+    #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = 64 * 1024 * 1024, value_name = "BYTES")]
+    pub(crate) tail_limit: usize,
+}
+
+/// The NATS that holds the log.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Nats {
+    /// The address of a NATS server with JetStream, as nats://host:port
+    #[arg(long, env = "PLATFORM_NATS_URL", value_name = "URL")]
+    pub(crate) nats_url: Option<String>,
+    /// The token that the NATS server asks for
+    #[arg(long, env = "PLATFORM_NATS_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) nats_token: Option<String>,
+    /// A NATS credentials file
+    #[arg(long, env = "PLATFORM_NATS_CREDENTIALS", value_name = "FILE", conflicts_with = "nats_token")]
+    pub(crate) nats_credentials: Option<PathBuf>,
+    /// The monitoring address of the NATS server, which tells whether it keeps what it acknowledges
+    #[arg(long, env = "PLATFORM_NATS_MONITOR_URL", value_name = "URL")]
+    pub(crate) nats_monitor_url: Option<String>,
+    /// The address with credentials of the NATS system account, which tells the same
+    #[arg(long, env = "PLATFORM_NATS_SYSTEM_URL", hide_env_values = true, value_name = "URL")]
+    pub(crate) nats_system_url: Option<String>,
+    /// How many servers of the cluster keep the log
+    #[arg(long, env = "PLATFORM_NATS_REPLICAS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub(crate) nats_replicas: u8,
+    /// Use a NATS server that may lose acknowledged writes when the power goes
+    #[arg(long, env = "PLATFORM_UNSAFE_DURABILITY")]
+    pub(crate) unsafe_durability: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,305 @@
+//! The data folder of a standalone platform: its lock, its format version, its secrets, and where everything in it lies.
+//!
+//! The format version is written last on a first start, so a folder with a version is a whole one.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The format of the folder that this platform reads and writes.
+const VERSION: &str = "1";
+
+/// Why a data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DataDirError {
+    /// Another platform works on it.
+    #[error(
+        "the platform with process id {pid} is using {}: stop it with `make down`, or choose another folder with --data-dir",
+        path.display()
+    )]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// The process that holds it, as far as it is known.
+        pid: String,
+    },
+    /// Another format of the folder.
+    #[error(
+        "{} has data format {found}, this platform reads format {VERSION}: use the platform that wrote it, \
+         or choose another folder with --data-dir",
+        path.display()
+    )]
+    Version {
+        /// The folder.
+        path: PathBuf,
+        /// The format it has.
+        found: String,
+    },
+    /// The folder belongs to something else.
+    #[error("{} is not empty and holds no platform data: choose an empty folder with --data-dir", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The path names something that is not a folder.
+    #[error("{} is not a folder: choose another one with --data-dir", path.display())]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The data was written with a key that is not there any more.
+    #[error(
+        "{} is missing, and without it the data cannot be read: put it back, or name the key with --master-key-file",
+        path.display()
+    )]
+    KeyMissing {
+        /// Where the key should be.
+        path: PathBuf,
+    },
+    /// A key file with other contents than a key.
+    #[error("{} must hold a master key: 64 hexadecimal digits (32 bytes) and nothing else", path.display())]
+    BadKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The machine refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the machine answered.
+        source: io::Error,
+    },
+}
+
+/// A data folder that is open, and closed to every other platform until this value is dropped. It has no
+/// `Debug`: it holds the master key.
+pub(crate) struct DataDir {
+    path: PathBuf,
+    node_id: String,
+    master_key: [u8; 32],
+    random: fn() -> [u8; 32],
+    _lock: File,
+}
+
+impl DataDir {
+    /// Opens the folder and makes what it lacks: the folder itself, its node id and, when no `master_key_file` is
+    /// given, its master key.
+    pub(crate) fn open(
+        path: &Path,
+        master_key_file: Option<&Path>,
+        random: fn() -> [u8; 32],
+    ) -> Result<Self, DataDirError> {
+        create_private(path)?;
+        let path = path.canonicalize().map_err(io_error("find", path))?;
+        let version = read_text(&path.join("version"))?;
+        if version.is_none() && is_foreign(&path)? {
+            return Err(DataDirError::Foreign { path });
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o700)).map_err(io_error("protect", &path))?;
+        let lock = lock(&path)?;
+        if let Some(found) = version.as_ref().filter(|found| *found != VERSION) {
+            return Err(DataDirError::Version { found: found.chars().take(40).collect(), path });
+        }
+
+        let key_path = path.join("master.key");
+        let master_key = match master_key_file {
+            Some(file) => read_master_key(file)?,
+            None if key_path.exists() => read_master_key(&key_path)?,
+            None if version.is_some() => return Err(DataDirError::KeyMissing { path: key_path }),
+            None => {
+                let key = random();
+                write_atomically(&key_path, format!("{}\n", hex::encode(key)).as_bytes())?;
+                key
+            }
+        };
+        let node_id = read_or_write(&path.join("node-id"), || hex::encode(&random()[..8]))?;
+        create_private(&path.join("logs"))?;
+        if version.is_none() {
+            write_atomically(&path.join("version"), format!("{VERSION}\n").as_bytes())?;
+        }
+        Ok(Self { path, node_id, master_key, random, _lock: lock })
+    }
+
+    /// Tells the process id of the platform that works on the folder, if one does.
+    pub(crate) fn running(path: &Path) -> Result<Option<u32>, DataDirError> {
+        let path = path.join("lock");
+        match File::open(&path) {
+            Ok(file) => match file.try_lock_shared() {
+                Ok(()) => Ok(None),
+                Err(TryLockError::WouldBlock) => Ok(read_text(&path)?.and_then(|pid| pid.parse().ok())),
+                Err(TryLockError::Error(source)) => Err(io_error("lock", &path)(source)),
+            },
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(io_error("open", &path)(error)),
+        }
+    }
+
+    /// The folder, as an absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The id of this node, kept over restarts.
+    pub(crate) fn node_id(&self) -> &str {
+        &self.node_id
+    }
+
+    /// The key that all other keys are wrapped with.
+    pub(crate) fn master_key(&self) -> &[u8; 32] {
+        &self.master_key
+    }
+
+    /// The folder of the NATS server.
+    pub(crate) fn nats(&self) -> PathBuf {
+        self.path.join("nats")
+    }
+
+    /// The folder of the Postgres server, which may be deleted while the platform is stopped.
+    pub(crate) fn postgres(&self) -> PathBuf {
+        self.path.join("postgres")
+    }
+
+    /// Where the first start leaves what its user needs.
+    pub(crate) fn bootstrap(&self) -> PathBuf {
+        self.path.join("bootstrap.json")
+    }
+
+    /// The log file of a server.
+    pub(crate) fn log(&self, server: &str) -> PathBuf {
+        self.path.join("logs").join(format!("{server}.log"))
+    }
+
+    /// The file that tells which process a server is.
+    pub(crate) fn pid_file(&self, server: &str) -> PathBuf {
+        self.path.join(format!("{server}.pid"))
+    }
+
+    /// Reads the secret in `file`, and makes one on the first call.
+    pub(crate) fn secret(&self, file: &Path) -> Result<String, DataDirError> {
+        read_or_write(file, || hex::encode((self.random)()))
+    }
+}
+
+/// Chooses loopback ports that are free now: those in `file` when they still are, else others, which it keeps there.
+pub(crate) fn free_ports<const COUNT: usize>(file: &Path) -> Result<[u16; COUNT], DataDirError> {
+    let kept: Vec<u16> =
+        read_text(file)?.unwrap_or_default().split_whitespace().filter_map(|port| port.parse().ok()).collect();
+    // All listeners are held until the last one is open, else one port could be given out twice.
+    let listen = |ports: [u16; COUNT]| -> io::Result<Vec<TcpListener>> {
+        ports.into_iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).collect()
+    };
+    if let Ok(ports) = <[u16; COUNT]>::try_from(kept)
+        && listen(ports).is_ok()
+    {
+        return Ok(ports);
+    }
+    let listeners = listen([0; COUNT]).map_err(io_error("find free ports for", file))?;
+    let mut ports = [0; COUNT];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr().map_err(io_error("find free ports for", file))?.port();
+    }
+    write_atomically(file, format!("{}\n", ports.map(|port| port.to_string()).join(" ")).as_bytes())?;
+    Ok(ports)
+}
+
+/// Writes a file that only its owner may read, in whole or not at all.
+pub(crate) fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), DataDirError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        sync_folder(path)
+    };
+    write().map_err(io_error("write", path))
+}
+
+/// Makes a renamed or new entry of a folder survive a power loss.
+pub(crate) fn sync_folder(entry: &Path) -> io::Result<()> {
+    entry.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// Creates a folder that only its owner may enter, unless it is there.
+pub(crate) fn create_private(path: &Path) -> Result<(), DataDirError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            DataDirError::NotAFolder { path: path.to_owned() }
+        }
+        _ => io_error("create", path)(error),
+    })
+}
+
+/// Makes the error of a file operation.
+pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
+    move |source| DataDirError::Io { action, path: path.to_owned(), source }
+}
+
+/// A folder without a version may hold what a first start that was cut short had made, and nothing else.
+fn is_foreign(path: &Path) -> Result<bool, DataDirError> {
+    const FIRST: [&str; 5] = ["lock", "master.key", "node-id", "logs", "version"];
+    for entry in fs::read_dir(path).map_err(io_error("read", path))? {
+        let name = entry.map_err(io_error("read", path))?.file_name();
+        let name = name.to_string_lossy();
+        if !FIRST.contains(&name.trim_end_matches(".new")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn lock(folder: &Path) -> Result<File, DataDirError> {
+    let path = folder.join("lock");
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).clone();
+    let mut file = options.open(&path).map_err(io_error("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            file.read_to_string(&mut pid).map_err(io_error("read", &path))?;
+            let pid = if pid.is_empty() { "unknown" } else { pid.trim() }.to_owned();
+            return Err(DataDirError::InUse { path: folder.to_owned(), pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(io_error("lock", &path)(source)),
+    }
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(io_error("write", &path))?;
+    Ok(file)
+}
+
+/// The master key in a file: 64 hex digits.
+pub(crate) fn read_master_key(path: &Path) -> Result<[u8; 32], DataDirError> {
+    let text = fs::read(path).map_err(io_error("read", path))?;
+    let mut key = [0; 32];
+    hex::decode_to_slice(text.trim_ascii(), &mut key).map_err(|_| DataDirError::BadKey { path: path.to_owned() })?;
+    Ok(key)
+}
+
+fn read_or_write(path: &Path, make: impl FnOnce() -> String) -> Result<String, DataDirError> {
+    if let Some(text) = read_text(path)?.filter(|text| !text.is_empty()) {
+        return Ok(text);
+    }
+    let text = make();
+    write_atomically(path, format!("{text}\n").as_bytes())?;
+    Ok(text)
+}
+
+fn read_text(path: &Path) -> Result<Option<String>, DataDirError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("read", path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

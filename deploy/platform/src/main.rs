@@ -1,0 +1,88 @@
+//! The platform: one binary for every role, for all of them in one process, and for operators.
+
+mod binaries;
+mod bootstrap;
+mod child;
+mod cli;
+mod data_dir;
+mod explain;
+mod nats;
+mod node;
+mod postgres;
+mod role;
+mod servers;
+mod standalone;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    telemetry();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(cli.command)),
+        Err(error) => Err(error.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("platform: {}", explain::explain(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What ends the process with a message.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+async fn run(command: Command) -> Result<(), Failure> {
+    let shutdown = on_signal()?;
+    match command {
+        Command::Standalone(options) => standalone::run(options, shutdown).await,
+        Command::Command(options) => role::run(role::Role::Command, options, shutdown).await,
+        Command::Query(options) => role::run(role::Role::Query, options, shutdown).await,
+        Command::Projector(options) => role::run(role::Role::Projector, options, shutdown).await,
+        Command::Oidc(options) => role::run(role::Role::Oidc, options, shutdown).await,
+        Command::Servers(options) => servers::run(&options, shutdown).await,
+        Command::Stop(options) => stop::run(&options.data_dir).await,
+        Command::Schema => {
+            print!("{}", store::database::schema());
+            Ok(())
+        }
+    }
+}
+
+/// Cancelled by the first SIGINT or SIGTERM.
+fn on_signal() -> Result<CancellationToken, Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let shutdown = CancellationToken::new();
+    let cancelled = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        cancelled.cancel();
+    });
+    Ok(shutdown)
+}
+
+/// Text for people on a terminal, JSON for machines; `RUST_LOG` chooses what.
+fn telemetry() {
+    use std::io::IsTerminal as _;
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        subscriber.with_target(false).init();
+    } else {
+        subscriber.json().flatten_event(true).init();
+    }
+}

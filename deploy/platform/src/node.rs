@@ -1,0 +1,178 @@
+//! A node: the adapters that its roles share, and its roles.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use async_nats::ConnectOptions;
+use axum::Router;
+use command::{
+    Commands,
+    writer::{Handle, Writer},
+};
+use oidc::Oidc;
+use projector::Projector;
+use query::Queries;
+use store::{
+    database::Database, directory::Directory, durability::Durability, id::Ids, keyring::Keyring, lease::Leases,
+    log::Log, progress::Progress, secret::Key,
+};
+use tokio_util::sync::CancellationToken;
+use transport::{caller::External, consistency::Tokens, edge::Edge};
+use url::Url;
+
+use crate::{Failure, cli};
+
+/// Everything is in one shard so far.
+pub(crate) const SHARD: u16 = 0;
+/// Connections for reads and history, per node.
+const READ_CONNECTIONS: usize = 16;
+/// Connections for projections; each holds one at a time.
+const PROJECTOR_CONNECTIONS: usize = 4;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where a node finds the others, and what it is called.
+pub(crate) struct Place {
+    pub(crate) nats: cli::Nats,
+    pub(crate) nats_url: String,
+    pub(crate) postgres_url: String,
+    pub(crate) name: String,
+    pub(crate) number: u16,
+    pub(crate) external: Url,
+    pub(crate) tail_limit: usize,
+}
+
+/// The adapters of a node.
+pub(crate) struct Node {
+    pub(crate) log: Log,
+    pub(crate) database: Database,
+    pub(crate) keyring: Keyring,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) directory: Directory,
+    pub(crate) progress: Progress,
+    leases: Leases,
+    durability: Durability,
+    place: Place,
+}
+
+/// What a node cannot do without.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("cannot connect to NATS at {url}: {error}; check --nats-url, and that the server runs with JetStream")]
+    Nats { url: String, error: String },
+    #[error("cannot use Postgres: {0}; check --postgres-url, and that the server runs")]
+    Postgres(String),
+    #[error("the external URL {0} must be http or https with a host, without path: https://id.example.com")]
+    External(Url),
+}
+
+impl Node {
+    /// Connects to NATS and Postgres, checks that the log is safe there, and prepares the read models' schemas.
+    pub(crate) async fn connect(place: Place, master_key: Key) -> Result<Self, Failure> {
+        external(&place.external)?;
+        let durability = Durability {
+            monitor_url: place.nats.nats_monitor_url.clone(),
+            system_url: place.nats.nats_system_url.clone(),
+            unsafe_durability: place.nats.unsafe_durability,
+        };
+        let client = connect(&place).await?;
+        durability.check().await?;
+        let replicas = usize::from(place.nats.nats_replicas);
+        let log = Log::open(client.clone(), SHARD, replicas).await?;
+        let leases = Leases::open(log.context(), &place.name, replicas).await?;
+        let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
+        database.prepare().await.map_err(|error| ConnectError::Postgres(crate::explain::explain(&error)))?;
+        let progress = Progress::listen(&client, SHARD).await?;
+        Ok(Self {
+            keyring: Keyring::new(master_key, database.clone()),
+            ids: Arc::new(Ids::new(place.number)),
+            directory: Directory::new(database.clone()),
+            log,
+            database,
+            progress,
+            leases,
+            durability,
+            place,
+        })
+    }
+
+    /// Starts the writer.
+    pub(crate) fn start_writer(
+        &self,
+        shutdown: CancellationToken,
+    ) -> (Handle, tokio::task::JoinHandle<Result<(), command::writer::Failure>>) {
+        let writer = Writer {
+            log: self.log.clone(),
+            leases: self.leases.clone(),
+            database: self.database.clone(),
+            progress: self.progress.clone(),
+            durability: self.durability.clone(),
+            shard: SHARD,
+            tail_limit: self.place.tail_limit,
+            record_limit: self.log.client().server_info().max_payload / 2,
+        };
+        writer.start(shutdown)
+    }
+
+    /// Starts the projector.
+    pub(crate) fn start_projector(&self, shutdown: &CancellationToken) -> Result<tokio::task::JoinSet<()>, Failure> {
+        let database = Database::for_read_models(&self.place.postgres_url, PROJECTOR_CONNECTIONS)?;
+        let (log, leases) = (self.log.clone(), self.leases.clone());
+        Ok(Projector { log, leases, database, shard: SHARD }.start(shutdown))
+    }
+
+    /// What admits requests. It waits for the log's first record, which says which log it is.
+    pub(crate) async fn edge(&self) -> Result<Arc<Edge>, Failure> {
+        let record = loop {
+            match self.log.last().await? {
+                Some(record) => break record,
+                None => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        };
+        let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
+        Ok(Arc::new(Edge::new(self.directory.clone(), tokens, external(&self.place.external)?)))
+    }
+
+    /// The operations of a command node.
+    pub(crate) fn commands(&self, edge: &Arc<Edge>, writer: Handle) -> Router {
+        let (keyring, ids, tokens) = (self.keyring.clone(), self.ids.clone(), edge.tokens.clone());
+        command::api::routes(Router::new(), edge, &Commands { writer, keyring, ids, tokens })
+    }
+
+    /// The operations of a query node.
+    pub(crate) fn queries(&self, edge: &Arc<Edge>) -> Router {
+        let (database, progress, tokens) = (self.database.clone(), self.progress.clone(), edge.tokens.clone());
+        query::api::routes(Router::new(), edge, &Queries { database, progress, tokens })
+    }
+
+    /// The endpoints of an OpenID Connect node.
+    pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.database.clone()))
+    }
+}
+
+async fn connect(place: &Place) -> Result<async_nats::Client, Failure> {
+    let Place { nats, nats_url: url, name, .. } = place;
+    let options = match (&nats.nats_token, &nats.nats_credentials) {
+        (Some(token), _) => ConnectOptions::with_token(token.clone()),
+        (None, Some(file)) => ConnectOptions::with_credentials_file(file).await?,
+        (None, None) => ConnectOptions::new(),
+    };
+    let options = options.name(name).connection_timeout(CONNECT_TIMEOUT);
+    let connected = within(options.connect(url)).await;
+    connected.map_err(|error| ConnectError::Nats { url: url.clone(), error }.into())
+}
+
+async fn within<T, E: std::fmt::Display>(connecting: impl Future<Output = Result<T, E>>) -> Result<T, String> {
+    match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+        Ok(connected) => connected.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer".to_owned()),
+    }
+}
+
+/// What the issuers of all instances have in common.
+fn external(url: &Url) -> Result<External, ConnectError> {
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !is_bare {
+        return Err(ConnectError::External(url.clone()));
+    }
+    Ok(External { scheme: url.scheme().to_owned(), port: url.port() })
+}

@@ -1,0 +1,182 @@
+//! The Postgres server of a standalone platform. It holds read models only: its folder may be deleted and is filled again
+//! from the log.
+
+mod account;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::process::Command;
+use tokio_postgres::NoTls;
+
+use self::account::{Account, AccountError};
+use crate::binaries::{Binaries, BinariesError};
+use crate::child::identity::{Identity, parse_pid};
+use crate::child::{Child, ChildError, Progress, Server, StopSteps};
+use crate::data_dir::{DataDir, DataDirError, create_private, free_ports, io_error, sync_folder};
+
+const USER: &str = "platform";
+/// SIGINT ends all sessions in order, SIGQUIT without a checkpoint: the next start then recovers.
+const STOP: StopSteps = &[(Signal::INT, Duration::from_secs(8)), (Signal::QUIT, Duration::from_secs(2))];
+/// What initdb leaves unfinished is thrown away, so nothing is gained by asking it first.
+const STOP_INITDB: StopSteps = &[];
+const INITDB_LIMIT: Duration = Duration::from_mins(2);
+/// Recovery after a crash takes its time.
+const START_LIMIT: Duration = Duration::from_mins(1);
+/// A port that was free can be taken by another program before the server has it.
+const ATTEMPTS: u32 = 3;
+
+/// On the command line they hold whatever the files of an earlier version say.
+const SETTINGS: &[&str] = &[
+    "listen_addresses=127.0.0.1",
+    // A socket's path is limited to 107 bytes, and a data folder's is not.
+    "unix_socket_directories=",
+    "fsync=on",
+    "shared_buffers=64MB",
+    "max_connections=100",
+    "max_wal_size=512MB",
+    "jit=off",
+    "timezone=UTC",
+    "log_timezone=UTC",
+    "log_destination=stderr",
+    "logging_collector=off",
+];
+
+/// Why there is no Postgres.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PostgresError {
+    /// It is not installed.
+    #[error(transparent)]
+    Binaries(#[from] BinariesError),
+    /// Its folder cannot be prepared.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// There is no user to run it as.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// The database files cannot be made.
+    #[error("cannot make the database files: {0}")]
+    Init(#[source] ChildError),
+    /// It does not run.
+    #[error("{source}\nif the database files are damaged, remove {} and start again: it is filled from the log", folder.display())]
+    Child {
+        /// The folder that may be removed.
+        folder: PathBuf,
+        /// What happened.
+        source: ChildError,
+    },
+}
+
+/// A running Postgres.
+pub(crate) struct Postgres {
+    child: Child,
+    /// Where clients connect, with user and password: not to be shown.
+    pub(crate) url: String,
+}
+
+impl Postgres {
+    /// Starts the server and waits until it answers; makes its database files when there are none.
+    pub(crate) async fn start(
+        data: &DataDir,
+        binaries: &Binaries,
+        progress: Progress<'_>,
+    ) -> Result<Self, PostgresError> {
+        let programs = binaries.postgres()?;
+        let folder = data.postgres();
+        create_private(&folder)?;
+        let account = Account::for_folder(&folder, binaries)?;
+        let password_file = folder.join("password");
+        let password = data.secret(&password_file)?;
+        account.own(&password_file)?;
+
+        let server =
+            Server { name: "postgres", log: data.log("postgres"), pid_file: data.pid_file("postgres"), stop: STOP };
+        let failed = |source| PostgresError::Child { folder: folder.clone(), source };
+        server.clear_leftover(progress).await.map_err(failed)?;
+        let files = folder.join("data");
+        if files.exists() {
+            forget_process(&files)?;
+        } else {
+            init(data, account.command(&programs.initdb), &files, progress).await?;
+        }
+        progress("starting postgres");
+        let mut attempt = 1;
+        loop {
+            let [port] = free_ports(&folder.join("port"))?;
+            let mut command = account.command(&programs.postgres);
+            command.current_dir(&folder).arg("-D").arg(&files).arg("-c").arg(format!("port={port}"));
+            command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+            let mut child = server.spawn(command, progress).await.map_err(failed)?;
+            let url = format!("postgres://{USER}:{password}@127.0.0.1:{port}/postgres");
+            match child.ready(START_LIMIT, || answers(&url)).await {
+                Ok(()) => return Ok(Self { child, url }),
+                Err(ChildError::Ended { tail, .. })
+                    if attempt < ATTEMPTS && tail.contains("Address already in use") =>
+                {
+                    attempt += 1;
+                }
+                Err(error) => {
+                    child.stop().await;
+                    return Err(failed(error));
+                }
+            }
+        }
+    }
+
+    /// Waits until the server ends by itself, and tells how.
+    pub(crate) async fn died(&mut self) -> ChildError {
+        self.child.died().await
+    }
+
+    /// Ends the server in order.
+    pub(crate) async fn stop(self) {
+        self.child.stop().await;
+    }
+}
+
+/// Makes the database files beside their place and moves them there when they are whole.
+async fn init(data: &DataDir, mut command: Command, files: &Path, progress: Progress<'_>) -> Result<(), PostgresError> {
+    let server =
+        Server { name: "initdb", log: data.log("initdb"), pid_file: data.pid_file("initdb"), stop: STOP_INITDB };
+    server.clear_leftover(progress).await.map_err(PostgresError::Init)?;
+    progress("making the database files");
+    let unfinished = files.with_extension("new");
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished).map_err(io_error("remove", &unfinished))?;
+    }
+    // Relative paths: initdb hands its own to a shell.
+    command.current_dir(data.postgres());
+    command.args(["-D", "data.new", "--pwfile", "password", "--username", USER, "--auth", "scram-sha-256"]);
+    command.args(["--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"]);
+    let child = server.spawn(command, progress).await.map_err(PostgresError::Init)?;
+    child.finish(INITDB_LIMIT).await.map_err(PostgresError::Init)?;
+    fs::rename(&unfinished, files).and_then(|()| sync_folder(files)).map_err(io_error("rename", &unfinished))?;
+    Ok(())
+}
+
+/// Removes the file in which a Postgres that was killed has left its process id, which may be another program's by now:
+/// Postgres would take that for itself and not start.
+fn forget_process(files: &Path) -> Result<(), DataDirError> {
+    let path = files.join("postmaster.pid");
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    let pid = text.lines().next().and_then(parse_pid);
+    let folder = pid.and_then(Identity::of).and_then(|identity| identity.folder());
+    // Somebody may have started a Postgres on these files by hand; it works in their folder.
+    if folder.is_some_and(|folder| folder == files) {
+        return Ok(());
+    }
+    fs::remove_file(&path).map_err(io_error("remove", &path))
+}
+
+async fn answers(url: &str) -> bool {
+    let Ok((client, connection)) = tokio_postgres::connect(url, NoTls).await else { return false };
+    tokio::select! {
+        _ = connection => false,
+        answer = client.simple_query("select 1") => answer.is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

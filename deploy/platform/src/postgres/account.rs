@@ -1,0 +1,112 @@
+//! The user that Postgres runs as: this one, or an unprivileged one where this one is root, which Postgres refuses.
+//!
+//! The data folder, and often the cache folder with the programs, may not be entered by that user. So Postgres gets one
+//! capability that lets it through, and no other.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::getuid;
+use tokio::process::Command;
+
+use crate::binaries::Binaries;
+use crate::data_dir::{DataDirError, io_error};
+
+/// The numbers of `nobody` where no passwd entry tells other ones.
+const NOBODY: (u32, u32) = (65534, 65534);
+/// Capabilities that let a process into a folder it has no right to, the lesser first, with their bits.
+const ENTER: [(&str, u32); 2] = [("dac_read_search", 2), ("dac_override", 1)];
+
+/// Why there is no user to run Postgres as.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccountError {
+    /// The program that changes the user is not there.
+    #[error("postgres does not run as root, and setpriv is missing: install util-linux, or run as an ordinary user")]
+    NoSetpriv,
+    /// Its folder cannot be given to it.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+}
+
+/// A user to run Postgres as.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// None where this process's own user will do.
+    other: Option<Other>,
+}
+
+#[derive(Debug)]
+struct Other {
+    uid: u32,
+    gid: u32,
+    setpriv: PathBuf,
+    capability: Option<&'static str>,
+}
+
+impl Account {
+    /// Chooses the user, and gives it the folder. A folder that has been given away before stays with its owner.
+    pub(crate) fn for_folder(folder: &Path, binaries: &Binaries) -> Result<Self, AccountError> {
+        if !getuid().is_root() {
+            return Ok(Self { other: None });
+        }
+        let metadata = folder.metadata().map_err(io_error("read", folder))?;
+        let (uid, gid) = if metadata.uid() == 0 { nobody() } else { (metadata.uid(), metadata.gid()) };
+        let setpriv = binaries.on_path("setpriv").ok_or(AccountError::NoSetpriv)?;
+        let account = Self { other: Some(Other { uid, gid, setpriv, capability: enter_capability() }) };
+        account.own(folder)?;
+        Ok(account)
+    }
+
+    /// Gives a file to the user.
+    pub(crate) fn own(&self, path: &Path) -> Result<(), DataDirError> {
+        let Some(other) = &self.other else { return Ok(()) };
+        std::os::unix::fs::chown(path, Some(other.uid), Some(other.gid)).map_err(io_error("give away", path))
+    }
+
+    /// Begins a command that runs as the user, without this process's environment, which may hold keys.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = match &self.other {
+            None => Command::new(program),
+            Some(other) => other.command(program),
+        };
+        command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command
+    }
+}
+
+impl Other {
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(&self.setpriv);
+        command.args([format!("--reuid={}", self.uid), format!("--regid={}", self.gid)]);
+        command.args(["--clear-groups", "--no-new-privs"]);
+        if let Some(capability) = self.capability {
+            for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
+                command.arg(format!("{set}=-all,+{capability}"));
+            }
+            // initdb and postgres look at themselves with access(2), which the kernel answers without the capabilities of
+            // any user but root, unless told so.
+            command.arg("--securebits=+no_setuid_fixup");
+        }
+        command.arg("--").arg(program);
+        command
+    }
+}
+
+fn nobody() -> (u32, u32) {
+    let numbers = |line: &str| {
+        let mut fields = line.strip_prefix("nobody:")?.split(':').skip(1);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    fs::read_to_string("/etc/passwd").ok().and_then(|passwd| passwd.lines().find_map(numbers)).unwrap_or(NOBODY)
+}
+
+/// A container's root may lack some capabilities.
+fn enter_capability() -> Option<&'static str> {
+    let status: io::Result<String> = fs::read_to_string("/proc/self/status");
+    let status = status.ok()?;
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let bits = u64::from_str_radix(bits.trim(), 16).ok()?;
+    ENTER.into_iter().find(|(_, bit)| bits & (1 << bit) != 0).map(|(name, _)| name)
+}

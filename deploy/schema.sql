@@ -1,0 +1,193 @@
+create schema if not exists platform;
+
+create table if not exists platform.checkpoints (
+  projection text collate "C" not null,
+  version integer not null,
+  shard integer not null,
+  epoch bigint not null,
+  sequence bigint not null,
+  stream_sequence bigint not null,
+  digest bytea not null,
+  committed_at timestamptz not null,
+  primary key (projection, version, shard)
+);
+
+create schema if not exists history_1;
+
+create table if not exists history_1.events (
+  instance_id text collate "C" not null,
+  aggregate_type text collate "C" not null,
+  aggregate_id text collate "C" not null,
+  version bigint not null,
+  sequence bigint not null,
+  event_id text not null,
+  type text not null,
+  revision integer not null,
+  restores boolean not null,
+  owner_type smallint not null,
+  owner_id text not null,
+  actor text not null,
+  committed_at timestamptz not null,
+  payload bytea not null,
+  primary key (instance_id, aggregate_type, aggregate_id, version)
+);
+
+create table if not exists history_1.claims (
+  claim bytea primary key,
+  instance_id text not null,
+  aggregate_type text not null,
+  aggregate_id text not null
+);
+
+create table if not exists history_1.answers (
+  command_id bytea primary key,
+  request_digest bytea not null,
+  answer bytea not null,
+  instance_id text not null,
+  sequence bigint not null,
+  committed_at timestamptz not null
+);
+create index if not exists answers_by_time on history_1.answers (committed_at);
+
+create schema if not exists access_1;
+
+create table if not exists access_1.instances (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_1.domains (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  is_primary boolean not null,
+  primary key (instance_id, id)
+);
+create index if not exists domains_by_name on access_1.domains (name);
+
+create table if not exists access_1.organizations (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_1.projects (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_1.users (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  username text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+create index if not exists users_by_username on access_1.users (instance_id, username);
+
+create table if not exists access_1.memberships (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  user_id text collate "C" not null,
+  primary key (instance_id, id)
+);
+create index if not exists memberships_by_user_id on access_1.memberships (instance_id, user_id);
+
+create table if not exists access_1.signing_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  algorithm text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_1.data_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  purpose text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_1.feature_settings (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create schema if not exists targets_1;
+
+create table if not exists targets_1.targets (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  target_type text collate "C" not null,
+  url text collate "C" not null,
+  timeout_ms bigint not null,
+  is_async boolean not null,
+  interrupt_on_error boolean not null,
+  primary key (instance_id, id)
+);

@@ -1,0 +1,104 @@
+//! Client authentication with a secret: in the Basic header or in the form (RFC 6749, section 2.3.1).
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderMap, header};
+use percent_encoding::percent_decode_str;
+use store::{
+    directory::{Name, Standing, Tenant},
+    keyring::{Purpose, client_secret_hash},
+    secret,
+};
+
+use crate::{Oidc, error::Error, token::Form};
+
+/// What a client says to prove who it is.
+#[derive(Debug, PartialEq, Eq)]
+struct Credentials {
+    client_id: String,
+    client_secret: String,
+}
+
+/// The service user that the request authenticates as.
+///
+/// An unknown client takes as long as a wrong secret, and neither is told apart.
+pub(crate) async fn authenticate(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    headers: &HeaderMap,
+    form: &Form,
+) -> Result<Arc<Standing>, Error> {
+    let credentials = credentials(headers, form)?;
+    let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
+    let name = Name::Username(credentials.client_id);
+    let user = oidc.edge.directory.standing(&tenant.id, name, 0).await.map_err(|failure| {
+        tracing::warn!(error = %failure, "the read model cannot be read");
+        Error::Unavailable
+    })?;
+    let id = user.as_ref().map_or("", |user| &user.id);
+    let given = client_secret_hash(&key, id, &credentials.client_secret);
+    let kept = user.as_ref().and_then(|user| user.user.secret.as_deref()).unwrap_or_default();
+    let is_right = secret::same(given.as_bytes(), kept.as_bytes());
+    user.filter(|user| is_right && user.user.is_active).ok_or(Error::InvalidClient)
+}
+
+fn credentials(headers: &HeaderMap, form: &Form) -> Result<Credentials, Error> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let in_header = match (given.next(), given.next()) {
+        (None, _) => None,
+        (Some(value), None) => {
+            Some(basic(value.to_str().map_err(|_| Error::InvalidClient)?).ok_or(Error::InvalidClient)?)
+        }
+        (Some(_), Some(_)) => return Err(Error::InvalidRequest("more than one Authorization header")),
+    };
+    match (in_header, form.get("client_id"), form.get("client_secret")) {
+        (Some(_), _, Some(_)) => Err(Error::InvalidRequest("the client authenticates in more than one way")),
+        (Some(credentials), Some(client_id), None) if client_id != credentials.client_id => {
+            Err(Error::InvalidRequest("client_id is not the one that authenticates"))
+        }
+        (Some(credentials), _, None) => Ok(credentials),
+        (None, Some(client_id), Some(client_secret)) => {
+            Ok(Credentials { client_id: client_id.to_owned(), client_secret: client_secret.to_owned() })
+        }
+        (None, _, _) => Err(Error::InvalidClient),
+    }
+}
+
+/// Both parts are form-urlencoded before they are joined and encoded.
+fn basic(value: &str) -> Option<Credentials> {
+    let (scheme, encoded) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    let (client_id, client_secret) = decoded.split_once(':')?;
+    Some(Credentials { client_id: form_decode(client_id)?, client_secret: form_decode(client_secret)? })
+}
+
+fn form_decode(text: &str) -> Option<String> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(text: &str) -> String {
+        format!("bAsIc {}", STANDARD.encode(text))
+    }
+
+    #[test]
+    fn both_parts_are_form_decoded_after_the_split() {
+        let credentials = basic(&encoded("a%3Ab:c+d%2B:e")).unwrap();
+        assert_eq!(credentials, Credentials { client_id: "a:b".into(), client_secret: "c d+:e".into() });
+    }
+
+    #[test]
+    fn a_malformed_header_is_no_credentials() {
+        for malformed in ["Basic", "Basic !", "Bearer YTpi", &encoded("no-colon"), &encoded("a:%ff")] {
+            assert_eq!(basic(malformed), None, "{malformed}");
+        }
+    }
+}

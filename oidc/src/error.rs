@@ -1,0 +1,100 @@
+//! The errors of the OAuth endpoints, by their RFC names.
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// An error of the token endpoint (RFC 6749, section 5.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Error {
+    /// The request lacks, repeats or mangles a parameter.
+    InvalidRequest(&'static str),
+    /// Client authentication failed; it never says why.
+    InvalidClient,
+    /// The grant type is not one of this server.
+    UnsupportedGrantType,
+    /// The scope is missing or malformed.
+    InvalidScope(&'static str),
+    /// The request is in order, but cannot be answered at the moment.
+    Unavailable,
+    /// Something is wrong here.
+    Server,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    error: &'a str,
+    error_description: &'a str,
+}
+
+impl Error {
+    fn parts(&self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::InvalidRequest(description) => (StatusCode::BAD_REQUEST, "invalid_request", description),
+            Self::InvalidClient => (StatusCode::UNAUTHORIZED, "invalid_client", "client authentication failed"),
+            Self::UnsupportedGrantType => {
+                (StatusCode::BAD_REQUEST, "unsupported_grant_type", "this server supports client_credentials")
+            }
+            Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "temporarily_unavailable",
+                "the request cannot be answered at the moment",
+            ),
+            Self::Server => (StatusCode::INTERNAL_SERVER_ERROR, "server_error", "something went wrong here"),
+        }
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let (status, error, error_description) = self.parts();
+        let mut response = (status, Json(Body { error, error_description })).into_response();
+        no_store(&mut response);
+        let headers = response.headers_mut();
+        match self {
+            Self::InvalidClient => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"token\""));
+            }
+            Self::Unavailable => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<store::keyring::Failure> for Error {
+    fn from(failure: store::keyring::Failure) -> Self {
+        tracing::warn!(error = %failure, "a data key cannot be had");
+        match failure {
+            store::keyring::Failure::WrongMasterKey => Self::Server,
+            store::keyring::Failure::Absent { .. } | store::keyring::Failure::Database(_) => Self::Unavailable,
+        }
+    }
+}
+
+/// Keeps an answer out of every cache (RFC 6749, section 5.1).
+pub(crate) fn no_store(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+}
+
+/// An endpoint of the contract that is not built yet.
+pub(crate) async fn not_built() -> Response {
+    let body = Body { error: "server_error", error_description: "this endpoint is not built yet" };
+    (StatusCode::NOT_IMPLEMENTED, Json(body)).into_response()
+}
+
+/// The token endpoint takes POST only (RFC 6749, section 3.2).
+pub(crate) async fn method_not_allowed() -> Response {
+    let body = Body { error: "invalid_request", error_description: "the token endpoint takes POST only" };
+    let mut response = (StatusCode::METHOD_NOT_ALLOWED, Json(body)).into_response();
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}

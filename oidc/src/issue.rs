@@ -1,0 +1,85 @@
+//! Issuing access tokens: self-contained, signed with the instance's key.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::resource::signing_key::SigningKey;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use moka::future::Cache;
+use store::{
+    clock,
+    directory::{Standing, Tenant},
+    keyring::{Keyring, Purpose},
+    secret, signing,
+};
+use transport::caller::{AccessToken, External, TOKEN_TYPE};
+
+use crate::error::Error;
+
+/// How long an access token lives.
+pub(crate) const LIFETIME: Duration = Duration::from_hours(12);
+/// Access tokens are signed with this unless the client wants another one.
+const ALGORITHM: Algorithm = Algorithm::ES256;
+
+/// Signs tokens and keeps the private keys that it has opened.
+pub(crate) struct Issuer {
+    keyring: Keyring,
+    opened: Cache<(String, String), Arc<EncodingKey>>,
+}
+
+impl Issuer {
+    pub(crate) fn new(keyring: Keyring) -> Self {
+        Self { keyring, opened: Cache::new(10_000) }
+    }
+
+    /// An access token for a service user in its own name.
+    pub(crate) async fn access_token(
+        &self,
+        (external, tenant): (&External, &Tenant),
+        user: &Standing,
+        aud: Vec<String>,
+        scope: String,
+    ) -> Result<String, Error> {
+        let now = clock::now();
+        let (kid, key) = signing_key(tenant, now.as_millisecond()).ok_or(Error::Unavailable)?;
+        let encoding = self.open(&tenant.id, kid, key).await?;
+        let claims = AccessToken {
+            iss: external.issuer(tenant),
+            sub: user.id.clone(),
+            aud,
+            exp: now.as_second() + i64::try_from(LIFETIME.as_secs()).unwrap_or_default(),
+            iat: now.as_second(),
+            nbf: now.as_second(),
+            jti: secret::random_text(22),
+            client_id: user.user.username.clone(),
+            scope,
+            seq: user.processed,
+        };
+        let header = Header { typ: Some(TOKEN_TYPE.into()), kid: Some(kid.to_owned()), ..Header::new(ALGORITHM) };
+        encode(&header, &claims, &encoding).map_err(|error| {
+            tracing::error!(%error, kid, "a token cannot be signed");
+            Error::Server
+        })
+    }
+
+    async fn open(&self, instance_id: &str, kid: &str, key: &SigningKey) -> Result<Arc<EncodingKey>, Error> {
+        let name = (instance_id.to_owned(), kid.to_owned());
+        if let Some(opened) = self.opened.get(&name).await {
+            return Ok(opened);
+        }
+        let data_key = self.keyring.key(instance_id, Purpose::SigningKey).await?;
+        let private = data_key.open(signing::SEALED, &key.sealed).map_err(|error| {
+            tracing::error!(%error, kid, "a signing key cannot be opened");
+            Error::Server
+        })?;
+        let opened = Arc::new(EncodingKey::from_ec_der(&private));
+        self.opened.insert(name, opened.clone()).await;
+        Ok(opened)
+    }
+}
+
+/// The newest key that signs now.
+fn signing_key(tenant: &Tenant, now: i64) -> Option<(&str, &SigningKey)> {
+    let signs = |key: &SigningKey| key.signs_from <= now && key.signs_until.is_none_or(|until| now < until);
+    let keys = tenant.signing_keys.iter().filter(|(_, key)| key.algorithm == "ES256" && signs(key));
+    keys.max_by_key(|(_, key)| key.signs_from).map(|(kid, key)| (kid.as_str(), key))
+}

@@ -1,0 +1,28 @@
+//! The public keys of an instance as a JSON Web Key Set (RFC 7517, section 5).
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header, request::Parts};
+use serde_json::json;
+use transport::error::Error;
+
+use crate::Oidc;
+
+/// Where the keys are.
+pub(crate) const PATH: &str = "/oauth/v2/keys";
+
+/// The keys that tokens of the instance of the host may be signed with.
+pub(crate) async fn key_set(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<Response, Error> {
+    let tenant = oidc.edge.tenant(&parts, 0).await?;
+    let keys: Vec<_> = tenant.signing_keys.iter().map(|(_, key)| &key.public).collect();
+    let mut response = Json(json!({ "keys": keys })).into_response();
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=300, must-revalidate"));
+    Ok(response)
+}

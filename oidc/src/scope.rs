@@ -1,0 +1,66 @@
+//! Scopes: what a client asks for, and what of it is granted.
+
+use crate::error::Error;
+
+const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
+const AUDIENCE_SUFFIX: &str = ":aud";
+/// How many scopes a request may name.
+const MOST_SCOPES: usize = 100;
+
+/// One scope that this server knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope<'a> {
+    /// `openid`.
+    OpenId,
+    /// The audience of a project, by its id or by the word `platform` for the platform's own.
+    Audience(&'a str),
+}
+
+/// The known scopes of a request, in their order; unknown ones are dropped.
+///
+/// # Errors
+/// `invalid_scope` when there is none, one has other characters than RFC 6749, section 3.3 allows, or there are too many.
+pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error> {
+    let scope = scope.ok_or(Error::InvalidScope("scope is missing; ask for openid, for example"))?;
+    let is_token = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E);
+    let mut known: Vec<(&str, Scope)> = vec![];
+    for (count, word) in scope.split(' ').filter(|word| !word.is_empty()).enumerate() {
+        if count == MOST_SCOPES {
+            return Err(Error::InvalidScope("too many scopes"));
+        }
+        if !word.bytes().all(is_token) {
+            return Err(Error::InvalidScope("a scope has a character that scopes cannot have"));
+        }
+        if let Some(scope) = Scope::parse(word)
+            && !known.iter().any(|(other, _)| *other == word)
+        {
+            known.push((word, scope));
+        }
+    }
+    Ok(known)
+}
+
+impl<'a> Scope<'a> {
+    fn parse(word: &'a str) -> Option<Self> {
+        if word == "openid" {
+            return Some(Self::OpenId);
+        }
+        let id = word.strip_prefix(AUDIENCE_PREFIX)?.strip_suffix(AUDIENCE_SUFFIX)?;
+        Some(Self::Audience(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_scopes_are_dropped_and_none_is_an_error() {
+        let known = parse(Some("openid  coffee urn:platform:iam:org:project:id:7:aud openid")).unwrap();
+        let scopes: Vec<_> = known.into_iter().map(|(_, scope)| scope).collect();
+        assert_eq!(scopes, [Scope::OpenId, Scope::Audience("7")]);
+        assert!(parse(None).is_err());
+        assert!(parse(Some("a\u{7f}")).is_err());
+        assert!(parse(Some(&"x ".repeat(101))).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! The token endpoint (RFC 6749, section 3.2): grant type to grant.
+
+mod client_credentials;
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Json,
+    body::{Body, to_bytes},
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, Request, header};
+use serde::Serialize;
+
+use crate::{
+    Oidc,
+    error::{Error, no_store},
+};
+
+/// Where the endpoint is.
+pub(crate) const PATH: &str = "/oauth/v2/token";
+/// The largest request, in bytes.
+const LARGEST: usize = 64 * 1024;
+
+/// The parameters of a request, none of them twice (RFC 6749, section 3.2).
+#[derive(Debug)]
+pub(crate) struct Form(HashMap<String, String>);
+
+/// A successful answer (RFC 6749, section 5.1).
+#[derive(Serialize)]
+pub(crate) struct Tokens {
+    access_token: String,
+    token_type: &'static str,
+    expires_in: u64,
+    scope: String,
+}
+
+/// Grants tokens.
+pub(crate) async fn token(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
+    match grant(&oidc, request).await {
+        Ok(response) => response,
+        Err(Refused::OAuth(error)) => error.into_response(),
+        Err(Refused::Platform(error)) => error.into_response(),
+    }
+}
+
+/// Only an unknown host is answered in the platform's own form.
+enum Refused {
+    OAuth(Error),
+    Platform(transport::error::Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::OAuth(error)
+    }
+}
+
+async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused> {
+    let (parts, body) = request.into_parts();
+    let tenant = oidc.edge.tenant(&parts, 0).await.map_err(Refused::Platform)?;
+    let form = Form::read(&parts.headers, body).await?;
+    let tokens = match form.get("grant_type") {
+        None => return Err(Error::InvalidRequest("grant_type is missing").into()),
+        Some("client_credentials") => client_credentials::grant(oidc, &tenant, &parts.headers, &form).await?,
+        Some(_) => return Err(Error::UnsupportedGrantType.into()),
+    };
+    let mut response = Json(tokens).into_response();
+    no_store(&mut response);
+    Ok(response)
+}
+
+impl Form {
+    /// Reads the form. An empty parameter counts as omitted.
+    async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Error> {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(Error::InvalidRequest("the request must be application/x-www-form-urlencoded"));
+        }
+        let body = to_bytes(body, LARGEST)
+            .await
+            .map_err(|_| Error::InvalidRequest("the request is too large or was cut off"))?;
+        let pairs: Vec<(String, String)> =
+            serde_urlencoded::from_bytes(&body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
+        let mut parameters = HashMap::new();
+        for (name, value) in pairs {
+            if parameters.insert(name, value).is_some() {
+                return Err(Error::InvalidRequest("a parameter is given twice"));
+            }
+        }
+        parameters.retain(|_, value| !value.is_empty());
+        Ok(Self(parameters))
+    }
+
+    /// A parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}

@@ -1,0 +1,51 @@
+//! The client credentials grant (RFC 6749, section 4.4): a service user gets a token in its own name.
+
+use domain::resource::project::Project;
+use http::HeaderMap;
+use store::{directory::Tenant, projection::ACCESS, rows};
+
+use super::{Form, Tokens};
+use crate::{
+    Oidc, client,
+    error::Error,
+    issue::LIFETIME,
+    scope::{self, Scope},
+};
+
+pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Tokens, Error> {
+    let user = client::authenticate(oidc, tenant, headers, form).await?;
+    let (mut granted, mut audience) = (vec![], vec![]);
+    for (word, scope) in scope::parse(form.get("scope"))? {
+        match scope {
+            Scope::OpenId => granted.push(word),
+            Scope::Audience(id) => {
+                if let Some(project_id) = project(oidc, tenant, id).await? {
+                    granted.push(word);
+                    audience.push(project_id);
+                }
+            }
+        }
+    }
+    let issuer = oidc.edge.external.issuer(tenant);
+    if audience.is_empty() {
+        // A token for nobody else is for its issuer (RFC 9068, section 3).
+        audience.push(issuer);
+    }
+    audience.dedup();
+    let scope = granted.join(" ");
+    let at = (&oidc.edge.external, tenant);
+    let access_token = oidc.issuer.access_token(at, &user, audience, scope.clone()).await?;
+    Ok(Tokens { access_token, token_type: "Bearer", expires_in: LIFETIME.as_secs(), scope })
+}
+
+/// The id of a project that exists in the instance.
+async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String>, Error> {
+    if id == "platform" || id == tenant.instance.platform_project_id {
+        return Ok(Some(tenant.instance.platform_project_id.clone()));
+    }
+    let found = rows::get::<Project>(&oidc.database, &ACCESS, &tenant.id, id).await.map_err(|error| {
+        tracing::warn!(%error, "the read model cannot be read");
+        Error::Unavailable
+    })?;
+    Ok(found.answer.map(|project| project.id))
+}

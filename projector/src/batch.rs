@@ -1,0 +1,62 @@
+//! Batches: what the log has ready, as much as one transaction should take.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, Stream, StreamExt};
+use store::{
+    log::Failure,
+    record::{Position, Record, Recorded},
+};
+
+/// How many events a batch has at most, except where one record has more.
+const MOST_EVENTS: usize = 1000;
+
+/// Whole records, in order.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The records, without their events.
+    pub(crate) records: Vec<Record>,
+    /// Their events.
+    pub(crate) events: Vec<Arc<Recorded>>,
+    /// The position behind the last one.
+    pub(crate) end: Position,
+}
+
+/// Waits for the next record and takes those that are ready behind it. `None` when the log ended.
+pub(crate) async fn next(
+    records: &mut (impl Stream<Item = Result<Record, Failure>> + Unpin),
+) -> Option<Result<Batch, Failure>> {
+    let mut batch = Batch { records: vec![], events: vec![], end: Position::default() };
+    let mut next = records.next().await?;
+    loop {
+        match next {
+            Ok(record) => batch.push(record),
+            // The records before it are good; it comes again with the next batch.
+            Err(failure) => return Some(Err(failure)),
+        }
+        if batch.events.len() >= MOST_EVENTS {
+            return Some(Ok(batch));
+        }
+        match records.next().now_or_never() {
+            Some(Some(ready)) => next = ready,
+            Some(None) | None => return Some(Ok(batch)),
+        }
+    }
+}
+
+impl Batch {
+    fn push(&mut self, mut record: Record) {
+        self.end = record.position();
+        let events = std::mem::take(&mut record.commit.events);
+        let (stream_sequence, digest, committed_at) =
+            (record.stream_sequence, record.digest, record.commit.committed_at);
+        let commit = store::record::CommitRecord {
+            events,
+            first_sequence: record.commit.first_sequence,
+            committed_at,
+            ..Default::default()
+        };
+        self.events.extend(Record { stream_sequence, digest, commit }.into_events());
+        self.records.push(record);
+    }
+}

@@ -1,0 +1,133 @@
+//! A work unit: one projection of one shard, under a lease.
+
+use std::time::Duration;
+
+use store::{
+    checkpoint::Checkpoint,
+    database, fault,
+    log::{self, Failure as LogFailure},
+    progress::{Announcer, Reached},
+    projection::Projection,
+    record::Position,
+};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Projector, batch, project};
+
+/// How often an idle unit says how far it is.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// The pauses after failures grow from the first to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// Why a unit does not go on.
+#[derive(Debug, thiserror::Error)]
+enum Stall {
+    #[error(transparent)]
+    Log(#[from] LogFailure),
+    #[error(transparent)]
+    Database(#[from] database::Failure),
+    #[error(transparent)]
+    Batch(#[from] project::Failure),
+    #[error(
+        "it stands at message {checkpoint} of the log, which is not the record that it applied: this is another log"
+    )]
+    OtherLog { checkpoint: u64 },
+    #[error("the log ended")]
+    LogEnded,
+}
+
+/// Works on a projection whenever nobody else does, until `shutdown`.
+pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
+    let name = format!("projection.{}.{}.{}", projection.name, projection.version, projector.shard);
+    let mut pause = PAUSES.0;
+    loop {
+        let lease = tokio::select! {
+            lease = projector.leases.acquire(&name) => lease.keep(),
+            () = shutdown.cancelled() => return,
+        };
+        let mut applied = false;
+        let stall = tokio::select! {
+            stall = follow(&projector, projection, &mut applied) => Some(stall),
+            () = lease.lost() => None,
+            () = shutdown.cancelled() => {
+                lease.release().await;
+                return;
+            }
+        };
+        lease.release().await;
+        pause = if applied { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
+        if let Some(stall) = stall {
+            report(projection, &stall, pause);
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// A stalled unit skips nothing: it comes back to the same batch until that can be applied. A failing event will be
+/// found and parked here one day, so that only its aggregate waits.
+fn report(projection: &Projection, stall: &Stall, pause: Duration) {
+    let cause = std::error::Error::source(stall).map(ToString::to_string).unwrap_or_default();
+    match stall {
+        Stall::Batch(project::Failure::Event(_)) | Stall::Log(LogFailure::Broken(_)) | Stall::OtherLog { .. } => {
+            tracing::error!(projection = projection.name, error = %stall, cause, "the projection stands still");
+        }
+        _ => {
+            tracing::warn!(projection = projection.name, error = %stall, cause, ?pause, "the projection waits and tries again")
+        }
+    }
+}
+
+/// Applies batch after batch; it ends only when it cannot go on.
+async fn follow(projector: &Projector, projection: &'static Projection, applied: &mut bool) -> Stall {
+    match try_follow(projector, projection, applied).await {
+        Ok(never) => match never {},
+        Err(stall) => stall,
+    }
+}
+
+async fn try_follow(
+    Projector { log, database, shard, .. }: &Projector,
+    projection: &'static Projection,
+    applied: &mut bool,
+) -> Result<std::convert::Infallible, Stall> {
+    let connection = database.connection().await?;
+    let mut checkpoint = Checkpoint::take_over(&connection, projection, *shard).await?;
+    drop(connection);
+    recognise(log, checkpoint.position).await?;
+    let announcer = Announcer::new(log.client(), projection, *shard);
+    let mut records = log.follow(checkpoint.position).await?;
+    announcer.announce(reached(checkpoint)).await;
+    loop {
+        let batch = tokio::select! {
+            batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
+            () = sleep(HEARTBEAT) => {
+                announcer.announce(reached(checkpoint)).await;
+                continue;
+            }
+        };
+        fault::point("project.fetched");
+        checkpoint = project::project(database, projection, *shard, checkpoint, &batch).await?;
+        *applied = true;
+        announcer.announce(reached(checkpoint)).await;
+    }
+}
+
+/// Whoever stands at a record that the log does not have, or has differently, follows another log and stops.
+async fn recognise(log: &log::Log, position: Position) -> Result<(), Stall> {
+    if position.stream_sequence == 0 {
+        return Ok(());
+    }
+    match log.read(position.stream_sequence).await? {
+        Some(record) if record.digest == position.digest => Ok(()),
+        _ => Err(Stall::OtherLog { checkpoint: position.stream_sequence }),
+    }
+}
+
+fn reached(checkpoint: Checkpoint) -> Reached {
+    let Position { sequence, stream_sequence, .. } = checkpoint.position;
+    Reached { sequence, stream_sequence }
+}

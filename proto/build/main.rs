@@ -1,0 +1,118 @@
+//! Turns the proto files into Rust: messages (prost), their JSON form (pbjson), their validation and the operations.
+
+mod operation;
+mod option;
+mod validation;
+
+use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
+
+use prost_reflect::{DescriptorPool, prost_types::FileDescriptorProto};
+
+const FILES: [&str; 7] = [
+    "platform/action.proto",
+    "platform/idp.proto",
+    "platform/language_settings.proto",
+    "platform/log.proto",
+    "platform/object.proto",
+    "platform/settings_object.proto",
+    "platform/system.proto",
+];
+
+/// Handwritten, because their JSON form is not that of a message.
+const WELL_KNOWN: [(&str, &str); 2] = [
+    (".google.protobuf.Duration", "crate::wellknown::Duration"),
+    (".google.protobuf.Timestamp", "crate::wellknown::Timestamp"),
+];
+
+/// Fields without presence that are printed at their default too, by the test that pbjson prints before each.
+const ALWAYS_PRINTED: [&str; 5] = [
+    "if !self.result.is_empty() {",
+    "if self.applied_limit != 0 {",
+    "if self.end_of_list {",
+    "if self.processed_sequence != 0 {",
+    "if self.total_result != 0 {",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for folder in ["build", "google", "platform"] {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+
+    let mut compiler = protox::Compiler::new(["."])?;
+    compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
+    // Only the encoded form still has the options.
+    let descriptors = compiler.encode_file_descriptor_set();
+    let pool = DescriptorPool::decode(descriptors.as_slice())?;
+
+    let mut packages = messages(compiler.file_descriptor_set().file)?;
+    for (package, code) in json(&descriptors)?.into_iter().chain(validation::generate(&pool)) {
+        packages.entry(package).or_default().push_str(&code);
+    }
+
+    fs::write(out.join("descriptors.bin"), &descriptors)?;
+    fs::write(out.join("operations.rs"), spelled(&operation::generate(&pool)?))?;
+    fs::write(out.join("packages.rs"), spelled(&tree(&packages)))?;
+    Ok(())
+}
+
+/// The message types, by package.
+fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let requests =
+        files.into_iter().map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file)).collect();
+    let mut config = prost_build::Config::new();
+    config.compile_well_known_types();
+    // The log is read by many readers, who share the payloads instead of copying them.
+    config.bytes([".platform.log.v1"]);
+    for (proto, rust) in WELL_KNOWN {
+        config.extern_path(proto, rust);
+    }
+    let modules = config.generate(requests)?;
+    let packages = modules.into_iter().map(|(module, code)| (module.parts().collect::<Vec<_>>().join("."), code));
+    // The others are read by the build only.
+    Ok(packages.filter(|(package, _)| package.starts_with("platform.") && package != "platform.option").collect())
+}
+
+/// The JSON form of the messages, by package.
+fn json(descriptors: &[u8]) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let mut builder = pbjson_build::Builder::new();
+    builder.register_descriptors(descriptors)?.exclude([".platform.log", ".platform.option"]);
+    for (proto, rust) in WELL_KNOWN {
+        builder.extern_path(proto, rust);
+    }
+    let mut packages = BTreeMap::new();
+    for (package, code) in builder.generate(&[".platform"], |_| Ok(Vec::new()))? {
+        packages.insert(package.to_string(), String::from_utf8(code)?);
+    }
+    for test in ALWAYS_PRINTED {
+        if !packages.values().any(|code| code.contains(test)) {
+            return Err(format!("pbjson no longer prints {test:?}").into());
+        }
+        for code in packages.values_mut() {
+            *code = code.replace(test, "if true {");
+        }
+    }
+    Ok(packages)
+}
+
+/// One module per package, nested as their names are, because prost's paths between packages go by `super`.
+fn tree(packages: &BTreeMap<String, String>) -> String {
+    let mut code = String::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (package, content) in packages {
+        let path: Vec<&str> = package.split('.').collect();
+        let shared = open.iter().zip(&path).take_while(|(a, b)| a == b).count();
+        code.push_str(&"}\n".repeat(open.len() - shared));
+        for name in &path[shared..] {
+            let _ = writeln!(code, "pub mod {name} {{");
+        }
+        code.push_str(content);
+        open = path;
+    }
+    code + &"}\n".repeat(open.len())
+}
+
+/// Word splitting takes the plural of IDP for two words.
+fn spelled(code: &str) -> String {
+    code.replace("IdPs", "Idps").replace("ID_PS", "IDPS")
+}

@@ -1,0 +1,29 @@
+//! The surface of the platform, as the proto files in this folder describe it: messages with their binary and JSON
+//! forms, their validation, and one [`Operation`](operation::Operation) per rpc.
+//!
+//! `build/` generates all but the well-known types and the helpers of validation.
+
+pub mod operation;
+pub mod validate;
+pub mod wellknown;
+
+pub use validate::{Validate, Violation};
+
+#[expect(clippy::all, clippy::pedantic, clippy::allow_attributes, missing_docs, unreachable_pub, reason = "generated")]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/packages.rs"));
+}
+
+pub use generated::platform::{
+    log::v1 as log,
+    object::v3alpha as object,
+    resources::{action::v3alpha as action, idp::v3alpha as idp},
+    settings::{language::v3alpha as language_settings, object::v3alpha as settings_object},
+    system::v1 as system,
+};
+
+/// The encoded descriptors of all proto files, their imports, options and comments included.
+pub static DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Operations: what the proto files say of each rpc.
+
+use std::marker::PhantomData;
+
+/// What is known of an operation without knowing its types.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The gRPC path, `/package.Service/Method`.
+    pub grpc: &'static str,
+    /// The full name of the service.
+    pub service: &'static str,
+    /// The name of the method in the service.
+    pub method: &'static str,
+    /// The HTTP verb.
+    pub verb: Verb,
+    /// The HTTP path, with parameters as `{id}`.
+    pub path: &'static str,
+    /// Where the HTTP body goes.
+    pub body: Body,
+    /// What can be given as a query parameter: every leaf field that is neither in the path nor in the body.
+    pub parameters: &'static [Parameter],
+    /// The HTTP status of success.
+    pub success: u16,
+    /// The permission that the caller needs; any authenticated caller may call when absent.
+    pub permission: Option<&'static str>,
+    /// The feature flag that the operation is behind.
+    pub feature: Option<&'static str>,
+    /// The full name of the request message.
+    pub request: &'static str,
+    /// The full name of the response message.
+    pub response: &'static str,
+}
+
+/// An HTTP verb that operations are mapped to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Reads.
+    Get,
+    /// Creates, searches, or does something else than the other verbs.
+    Post,
+    /// Changes what is named.
+    Patch,
+    /// Replaces.
+    Put,
+    /// Deletes.
+    Delete,
+}
+
+/// The part of a request that an HTTP body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// There is no body.
+    None,
+    /// All fields that are not in the path.
+    Whole,
+    /// Exactly one field.
+    Field {
+        /// Its name in the proto file.
+        name: &'static str,
+        /// Its name in JSON.
+        json_name: &'static str,
+        /// Whether it is a list.
+        repeated: bool,
+    },
+}
+
+/// A field that a query parameter sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    /// The path of the field in the request, dotted, in the names of the proto file: `query.limit`.
+    pub path: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may be given more than once.
+    pub repeated: bool,
+}
+
+/// What a query parameter holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A number.
+    Number,
+    /// Text; times and durations too.
+    Text,
+    /// The name of an enum value, or its number.
+    Enum,
+}
+
+/// An operation from request `I` to response `O`.
+#[derive(Debug)]
+pub struct Operation<I, O> {
+    /// What is known of it without its types.
+    pub facts: Facts,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I, O> Operation<I, O> {
+    /// An operation with these facts.
+    pub const fn new(facts: Facts) -> Self {
+        Self { facts, types: PhantomData }
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/operations.rs"));
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_verb_and_path_is_mapped_once() {
+        let shape = |facts: &Facts| (facts.verb, facts.path.replace("{id}", "{}"));
+        let shapes: HashSet<_> = OPERATIONS.iter().map(|facts| shape(facts)).collect();
+        assert_eq!(shapes.len(), OPERATIONS.len());
+    }
+
+    #[test]
+    fn only_resolving_settings_needs_no_permission() {
+        let open: Vec<_> =
+            OPERATIONS.iter().filter(|facts| facts.permission.is_none()).map(|facts| facts.method).collect();
+        assert_eq!(open, ["ResolveLanguages"]);
+    }
+
+    #[test]
+    fn resources_and_settings_are_behind_their_flags() {
+        for facts in OPERATIONS {
+            let flag = match facts.path.split('/').nth(1) {
+                Some("resources") => Some("multitenancy_resources_api"),
+                Some("settings") => Some("multitenancy_settings"),
+                _ => None,
+            };
+            assert_eq!(facts.feature, flag, "{}", facts.grpc);
+        }
+    }
+
+    #[test]
+    fn a_search_takes_its_filters_as_body_and_the_rest_as_parameters() {
+        let facts = &SEARCH_TARGETS.facts;
+        assert_eq!(facts.body, Body::Field { name: "filters", json_name: "filters", repeated: true });
+        let parameters: Vec<_> = facts.parameters.iter().map(|parameter| (parameter.path, parameter.kind)).collect();
+        let expected = [
+            ("query.offset", Kind::Number),
+            ("query.limit", Kind::Number),
+            ("query.asc", Kind::Bool),
+            ("sorting_column", Kind::Enum),
+        ];
+        assert_eq!(parameters, expected);
+    }
+
+    #[test]
+    fn a_create_answers_201() {
+        assert_eq!((CREATE_TARGET.facts.success, GET_TARGET.facts.success), (201, 200));
+    }
+}

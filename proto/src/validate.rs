@@ -1,0 +1,150 @@
+//! Rules of fields. Which field has which is said in the proto files; the code that applies them is generated.
+
+use std::{fmt::Write, sync::LazyLock};
+
+use regex_lite::Regex;
+
+use crate::wellknown::{Duration, Timestamp};
+
+/// A message that knows the rules of its fields.
+pub trait Validate {
+    /// Adds every violation, of nested messages too. `path` is where the message itself is, empty at the top.
+    fn validate(&self, path: &str, violations: &mut Vec<Violation>);
+}
+
+/// A field that breaks its rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Where it is, in the names of the proto file: `filters[0].name.name`.
+    pub field: String,
+    /// The rule, phrased to follow the field.
+    pub description: String,
+}
+
+/// A regular expression, compiled when it is first used.
+pub(crate) type Pattern = LazyLock<Regex>;
+
+/// Compiles a pattern of a proto file.
+pub(crate) fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the build has compiled every pattern of the proto files")
+}
+
+/// The rules of a string.
+pub(crate) struct Text {
+    pub(crate) min_len: usize,
+    pub(crate) max_len: Option<usize>,
+    pub(crate) uri: bool,
+    pub(crate) pattern: Option<&'static Pattern>,
+    pub(crate) no_control: bool,
+}
+
+/// The rules of a duration.
+pub(crate) struct Span {
+    pub(crate) gt_zero: bool,
+    pub(crate) non_negative: bool,
+    pub(crate) max_seconds: Option<i64>,
+}
+
+/// Collects the violations of one message.
+pub(crate) struct Check<'a> {
+    path: &'a str,
+    violations: &'a mut Vec<Violation>,
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn new(path: &'a str, violations: &'a mut Vec<Violation>) -> Self {
+        Self { path, violations }
+    }
+
+    pub(crate) fn text(&mut self, field: &str, value: &str, rules: &Text) {
+        let length = value.chars().count();
+        if length < rules.min_len || rules.max_len.is_some_and(|max| length > max) {
+            self.refuse(field, characters(rules));
+        } else if rules.no_control && value.contains(|c| c < ' ') {
+            self.refuse(field, "must not contain control characters (U+0000 to U+001F)");
+        } else if rules.uri && fluent_uri::Uri::parse(value).is_err() {
+            self.refuse(field, "must be an absolute URI");
+        } else if let Some(pattern) = rules.pattern.filter(|pattern| !pattern.is_match(value)) {
+            self.refuse(field, format!("must match {}", pattern.as_str()));
+        }
+    }
+
+    pub(crate) fn must_be_true(&mut self, field: &str, value: bool) {
+        if !value {
+            self.refuse(field, "must be true");
+        }
+    }
+
+    pub(crate) fn defined(&mut self, field: &str, known: bool, unset: bool) {
+        if !known || unset {
+            self.refuse(field, "must be one of the defined values");
+        }
+    }
+
+    pub(crate) fn duration(&mut self, field: &str, value: Duration, rules: &Span) {
+        let below = (rules.gt_zero && value <= Duration::ZERO) || (rules.non_negative && value < Duration::ZERO);
+        let above = rules.max_seconds.is_some_and(|max| value > Duration::from_seconds(max));
+        if !value.is_valid() {
+            self.refuse(field, "must be a duration of at most 10000 years");
+        } else if below || above {
+            self.refuse(field, span(rules));
+        }
+    }
+
+    pub(crate) fn items(&mut self, field: &str, count: usize, max: usize) {
+        if count > max {
+            self.refuse(field, format!("must have at most {max} items"));
+        }
+    }
+
+    pub(crate) fn missing(&mut self, field: &str) {
+        self.refuse(field, "is required");
+    }
+
+    pub(crate) fn none_of(&mut self, oneof: &str, members: &str) {
+        self.refuse(oneof, format!("is required: one of {members}"));
+    }
+
+    pub(crate) fn message(&mut self, field: &str, value: &impl Validate) {
+        let path = self.at(field);
+        value.validate(&path, self.violations);
+    }
+
+    fn refuse(&mut self, field: &str, description: impl Into<String>) {
+        let field = self.at(field);
+        self.violations.push(Violation { field, description: description.into() });
+    }
+
+    fn at(&self, field: &str) -> String {
+        if self.path.is_empty() { field.to_owned() } else { format!("{}.{field}", self.path) }
+    }
+}
+
+impl Validate for Timestamp {
+    fn validate(&self, path: &str, violations: &mut Vec<Violation>) {
+        if !self.is_valid() {
+            let description = "must be a time in the years 1 to 9999".to_owned();
+            violations.push(Violation { field: path.to_owned(), description });
+        }
+    }
+}
+
+fn characters(rules: &Text) -> String {
+    match (rules.min_len, rules.max_len) {
+        (0, Some(max)) => format!("must have at most {max} characters"),
+        (min, Some(max)) => format!("must have {min} to {max} characters"),
+        (min, None) => format!("must have at least {min} characters"),
+    }
+}
+
+fn span(rules: &Span) -> String {
+    let mut text = String::from("must be ");
+    text.push_str(if rules.gt_zero { "longer than 0s" } else { "0s or longer" });
+    if let Some(max) = rules.max_seconds {
+        let _ = write!(text, " and at most {max}s");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

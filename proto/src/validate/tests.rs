@@ -1,0 +1,133 @@
+use super::*;
+use crate::{
+    action::{self, CreateTargetRequest, PatchTargetRequest, SearchTargetsRequest, Target, target::TargetType},
+    language_settings::{SetLanguageSettings, SetLanguages, SetLanguagesRequest},
+    object::{RequestContext, request_context::ResourceOwner},
+    settings_object::Language,
+};
+
+fn violations(message: &impl Validate) -> Vec<(String, String)> {
+    let mut violations = Vec::new();
+    message.validate("", &mut violations);
+    violations.into_iter().map(|violation| (violation.field, violation.description)).collect()
+}
+
+fn fields(message: &impl Validate) -> Vec<String> {
+    violations(message).into_iter().map(|(field, _)| field).collect()
+}
+
+fn webhook(url: &str) -> TargetType {
+    TargetType::RestWebhook(action::SetRestWebhook { url: url.to_owned() })
+}
+
+fn target() -> Target {
+    Target { name: "hook".to_owned(), target_type: Some(webhook("https://example.com/hook")), ..Target::default() }
+}
+
+fn create(target: Target) -> CreateTargetRequest {
+    CreateTargetRequest { target: Some(target) }
+}
+
+#[test]
+fn a_good_target_passes() {
+    assert_eq!(violations(&create(target())), []);
+}
+
+#[test]
+fn all_violations_are_told_at_once() {
+    let request = create(Target {
+        name: String::new(),
+        target_type: Some(webhook("no uri")),
+        timeout: Some(Duration::from_seconds(271)),
+        ..Target::default()
+    });
+    let expected = [
+        ("target.name", "must have 1 to 200 characters"),
+        ("target.timeout", "must be longer than 0s and at most 270s"),
+        ("target.rest_webhook.url", "must be an absolute URI"),
+    ];
+    assert_eq!(violations(&request), expected.map(|(field, rule)| (field.to_owned(), rule.to_owned())));
+}
+
+#[test]
+fn what_is_required_is_named() {
+    assert_eq!(fields(&CreateTargetRequest::default()), ["target"]);
+    assert_eq!(fields(&create(Target { name: "hook".to_owned(), ..Target::default() })), ["target.target_type"]);
+}
+
+#[test]
+fn lengths_count_characters() {
+    let named = |name: String| fields(&create(Target { name, ..target() }));
+    assert!(named("ü".repeat(200)).is_empty());
+    assert_eq!(named("ü".repeat(201)), ["target.name"]);
+    assert_eq!(named("a\u{1f}".to_owned()), ["target.name"]);
+}
+
+#[test]
+fn a_patch_needs_only_its_id() {
+    let patch =
+        |id: &str| fields(&PatchTargetRequest { id: id.to_owned(), target: Some(action::PatchTarget::default()) });
+    assert!(patch("1").is_empty());
+    assert_eq!(patch(""), ["id"]);
+    assert_eq!(patch(&"1".repeat(201)), ["id"]);
+}
+
+#[test]
+fn an_old_signing_key_may_end_at_once_but_not_in_the_past() {
+    let expiring = |seconds| {
+        let expiration_signing_key = Some(Duration::from_seconds(seconds));
+        let target = Some(action::PatchTarget { expiration_signing_key, ..Default::default() });
+        fields(&PatchTargetRequest { id: "1".to_owned(), target })
+    };
+    assert!(expiring(0).is_empty());
+    assert_eq!(expiring(-1), ["target.expiration_signing_key"]);
+}
+
+#[test]
+fn an_item_of_a_list_is_named_by_its_index() {
+    let name = action::TargetNameFilter { name: "x".repeat(201), method: 99 };
+    let filter = action::TargetSearchFilter { filter: Some(action::target_search_filter::Filter::Name(name)) };
+    let request = SearchTargetsRequest {
+        filters: vec![action::TargetSearchFilter::default(), filter],
+        sorting_column: 77,
+        ..Default::default()
+    };
+    let expected = ["sorting_column", "filters[0].filter", "filters[1].name.name", "filters[1].name.method"];
+    assert_eq!(fields(&request), expected);
+}
+
+#[test]
+fn equals_is_a_defined_filter_method() {
+    let name = action::TargetNameFilter { name: "x".to_owned(), method: 0 };
+    let filter = action::TargetSearchFilter { filter: Some(action::target_search_filter::Filter::Name(name)) };
+    assert!(fields(&SearchTargetsRequest { filters: vec![filter], ..Default::default() }).is_empty());
+}
+
+#[test]
+fn a_context_is_exactly_one_and_system_is_true() {
+    let within = |resource_owner| {
+        let ctx = Some(RequestContext { resource_owner });
+        fields(&SetLanguagesRequest { ctx, settings: Some(SetLanguageSettings::default()) })
+    };
+    assert_eq!(within(None), ["ctx.resource_owner"]);
+    assert_eq!(within(Some(ResourceOwner::System(false))), ["ctx.system"]);
+    assert!(within(Some(ResourceOwner::System(true))).is_empty());
+}
+
+#[test]
+fn an_empty_language_resets_but_is_no_item() {
+    let language = |key: &str| Language { key: key.to_owned() };
+    let settings = |default: &str, restricted: &[&str]| {
+        let settings = SetLanguageSettings {
+            default_language: Some(language(default)),
+            restricted_languages: Some(SetLanguages {
+                languages: restricted.iter().map(|key| language(key)).collect(),
+            }),
+        };
+        fields(&SetLanguagesRequest { ctx: None, settings: Some(settings) })
+    };
+    assert!(settings("", &[]).is_empty());
+    assert!(settings("en", &["en", "de"]).is_empty());
+    assert_eq!(settings("EN", &[]), ["settings.default_language.key"]);
+    assert_eq!(settings("en", &["de", ""]), ["settings.restricted_languages.languages[1].key"]);
+}

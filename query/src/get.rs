@@ -1,0 +1,66 @@
+//! Getting one resource by its id, not older than the caller asks for.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::standard::Resource;
+use store::{
+    projection::Projection,
+    rows::{self, Found, Fresh},
+};
+use tokio::time::{Instant, timeout_at};
+use transport::{
+    consistency::{HEADER, unavailable},
+    edge::{Call, read_model},
+    error::{Error, Reason},
+    mount::Answer,
+};
+
+use crate::Queries;
+
+impl Queries {
+    /// The resource with this id, and an answer made of it.
+    pub(crate) async fn get<R: Resource, O>(
+        &self,
+        call: &Call,
+        projection: &'static Projection,
+        id: &str,
+        answer: impl FnOnce(Found<R>) -> O,
+    ) -> Result<Answer<O>, Error> {
+        let Fresh { processed, answer: found, .. } = self.fresh(call, projection, id).await?;
+        let found = found.ok_or(domain::rejection::Rejection::NotFound(R::NAME))?;
+        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        Ok(Answer { message: answer(found), status: None, metadata: vec![(HEADER, token)] })
+    }
+
+    /// Reads, and where the read model is not there yet waits for it and reads again.
+    async fn fresh<R: Resource>(
+        &self,
+        call: &Call,
+        projection: &'static Projection,
+        id: &str,
+    ) -> Result<Fresh<Option<Found<R>>>, Error> {
+        let deadline = Instant::now() + call.consistency.wait;
+        let required = call.consistency.required;
+        let mut progress = self.progress.of(projection);
+        loop {
+            progress.mark_unchanged();
+            let fresh = rows::get::<R>(&self.database, projection, &call.tenant.id, id).await;
+            let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
+            if fresh.processed >= required {
+                return Ok(fresh);
+            }
+            match timeout_at(deadline, progress.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return Err(not_reached(required, fresh.processed)),
+            }
+        }
+    }
+}
+
+fn not_reached(required: u64, processed: u64) -> Error {
+    let message = format!("the read model has processed sequence {processed}, not yet {required}");
+    Error::new(Reason::ConsistencyNotReached, message)
+        .with("required", required.to_string())
+        .with("processed", processed.to_string())
+        .retry_after(Duration::from_secs(1))
+}
