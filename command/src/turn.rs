@@ -254,6 +254,7 @@ impl<'a> Turn<'a> {
             place.version += 1;
             let (r#type, payload) = encode::<A>(event);
             written.push(Event {
+                id: hex::encode(secret::random::<16>()),
                 instance_id: key.instance_id.clone(),
                 owner_type: owner_type(owner.kind),
                 owner_id: owner.id.clone(),

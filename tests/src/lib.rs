@@ -1,1 +1,22 @@
-//! tests.
+//! The platform as its tests see it: real processes, real servers, real HTTP and gRPC clients.
+
+pub mod client;
+pub mod platform;
+pub mod process;
+pub mod servers;
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+/// Waits until something holds, and fails with what it was waiting for when it does not within a minute.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut probe: impl FnMut() -> F) -> T {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        if let Some(found) = probe().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -60,9 +60,10 @@ enum Turned {
     Missing(Needs),
 }
 
-/// When the next record is committed: never before the last one.
+/// When the next record is committed, in whole microseconds as the log keeps it: never before the last one.
 pub(super) fn commit_time(last_committed_at: i64) -> Timestamp {
-    clock::now().max(Timestamp::from_microsecond(last_committed_at).unwrap_or(Timestamp::UNIX_EPOCH))
+    let now = clock::now().as_microsecond().max(last_committed_at);
+    Timestamp::from_microsecond(now).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 impl<'a> Active<'a> {

@@ -6,7 +6,7 @@ mod over_grpc;
 mod over_http;
 mod wire;
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Router,
@@ -15,6 +15,7 @@ use axum::{
     response::Response,
     routing::{MethodFilter, on, post},
 };
+use futures::FutureExt;
 use http::request::Parts;
 use prost::Message;
 use proto::{
@@ -114,7 +115,8 @@ impl<E: Admit, H> Mounted<E, H> {
         let (mut parts, body) = request.into_parts();
         let id = wire::identify(&mut parts.headers);
         let span = tracing::info_span!("request", operation = self.facts.method, id);
-        let outcome = self.answer(wire, parts, body).instrument(span).await;
+        let answer = AssertUnwindSafe(self.answer(wire, parts, body)).catch_unwind().instrument(span);
+        let outcome = answer.await.unwrap_or_else(|_| Err(Error::internal(&Panicked)));
         let response = outcome.unwrap_or_else(|error| wire.refuse(error.request_id(&id)));
         wire::identified(response, &id)
     }
@@ -143,6 +145,11 @@ impl<E: Admit, H> Mounted<E, H> {
         wire.write(self.facts, (self.handler)(call, request).await?)
     }
 }
+
+/// A handler panicked; where and why is in the log already.
+#[derive(Debug, thiserror::Error)]
+#[error("the handler panicked")]
+struct Panicked;
 
 fn filter(verb: Verb) -> MethodFilter {
     match verb {

@@ -1,11 +1,11 @@
 //! Accepts connections, HTTP/1.1 and HTTP/2 without TLS on one port, within bounds, until it is told to stop.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::conn::auto,
     service::TowerToHyperService,
 };
 use tokio::{
@@ -13,6 +13,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How every HTTP/2 connection begins (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -46,15 +47,15 @@ impl Default for Limits {
 
 /// Serves until `shutdown` is ready; then accepts nothing more, and gives the requests that are under way some time.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>, limits: Limits) {
-    let server = Arc::new(Server { builder: builder(limits), router, limits });
-    let graceful = GracefulShutdown::new();
+    let server = Arc::new(Server { builder: builder(limits), router, limits, stopping: CancellationToken::new() });
+    let connections = TaskTracker::new();
     let seats = Arc::new(Semaphore::new(limits.connections));
     let accepting = async {
-        loop {
-            let Ok(seat) = seats.clone().acquire_owned().await else { return };
+        // The semaphore is never closed.
+        while let Ok(seat) = seats.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    tokio::spawn(server.clone().connection(stream, graceful.watcher(), seat));
+                    connections.spawn(server.clone().connection(stream, seat));
                 }
                 Err(failure) => pause(&failure).await,
             }
@@ -65,8 +66,10 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: impl Future<
         () = shutdown => {}
     }
     drop(listener);
-    if timeout(limits.drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still under way when the time to finish them was over");
+    server.stopping.cancel();
+    connections.close();
+    if timeout(limits.drain, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "the time to finish requests is over");
     }
 }
 
@@ -74,25 +77,29 @@ struct Server {
     builder: auto::Builder<TokioExecutor>,
     router: Router,
     limits: Limits,
+    stopping: CancellationToken,
 }
 
 impl Server {
-    async fn connection(
-        self: Arc<Self>,
-        stream: TcpStream,
-        watcher: hyper_util::server::graceful::Watcher,
-        _seat: OwnedSemaphorePermit,
-    ) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, _seat: OwnedSemaphorePermit) {
         // Small answers must not wait for the acknowledgement of what was sent before.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection keeps its delay");
         }
-        if !matches!(timeout(self.limits.head, has_protocol(&stream)).await, Ok(Ok(true))) {
+        let begun = timeout(self.limits.head, has_protocol(&stream));
+        if !matches!(self.stopping.run_until_cancelled(begun).await, Some(Ok(Ok(true)))) {
             return;
         }
         let service = TowerToHyperService::new(self.router.clone());
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        if let Err(error) = watcher.watch(connection).await {
+        let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.stopping.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended badly");
         }
     }

@@ -5,7 +5,7 @@ use http::{HeaderMap, Request, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use proto::{
     action::{CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse},
-    operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, SEARCH_TARGETS},
+    operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, OPERATIONS, SEARCH_TARGETS},
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -30,6 +30,7 @@ impl Admit for Open {
 
 /// Shows what it was given, as the id and the key that it answers.
 async fn create(call: String, request: CreateTargetRequest) -> Result<Answer<CreateTargetResponse>, Error> {
+    assert_ne!(call, "panic");
     let details = proto::object::Details { id: call, ..Default::default() };
     let message = CreateTargetResponse { details: Some(details), signing_key: request.target.unwrap().name };
     Ok(Answer { message, status: Some(202), metadata: vec![("consistency-token", "abc".to_owned())] })
@@ -109,6 +110,14 @@ async fn the_error_of_a_handler_is_told() {
 }
 
 #[tokio::test]
+async fn a_panic_is_an_internal_error() {
+    let mut request = post(CREATE_TARGET.facts.path, TARGET);
+    request.headers_mut().insert("x-request-id", "panic".parse().unwrap());
+    let (status, _, body) = send(request).await;
+    assert_eq!((status.as_u16(), reason(&body)), (500, "INTERNAL"));
+}
+
+#[tokio::test]
 async fn only_json_is_read() {
     for (kind, expected) in [
         (Some("application/json; charset=utf-8"), 202),
@@ -145,6 +154,19 @@ async fn what_is_not_there_is_told_alike() {
     assert!(allowed.contains("DELETE") && allowed.contains("GET"), "{allowed}");
     let (status, _, body) = send(request("GET", "/resources/v3alpha/targets/7")).await;
     assert_eq!((status.as_u16(), reason(&body)), (501, "NOT_IMPLEMENTED"));
+}
+
+#[tokio::test]
+async fn all_paths_fit_in_one_router() {
+    let router = fallbacks(OPERATIONS.iter().copied().fold(Router::new(), mount_unbuilt));
+    for facts in OPERATIONS {
+        let verb = format!("{:?}", facts.verb).to_uppercase();
+        let request = Request::builder().method(verb.as_str()).uri(facts.path.replace("{id}", "7"));
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let message = serde_json::from_slice::<Value>(&body).unwrap()["message"].clone();
+        assert_eq!(message, format!("{} is not built yet", facts.method));
+    }
 }
 
 #[tokio::test]

@@ -130,11 +130,25 @@ async fn stopping_waits_for_requests_but_not_for_ever() {
     let running = start(Limits { drain: Duration::from_millis(300), ..Limits::default() }).await;
     // A request whose body never comes keeps the connection busy.
     let mut stream = TcpStream::connect(running.address).await.unwrap();
-    let head = "POST /resources/v3alpha/targets HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n";
+    let head =
+        "POST /resources/v3alpha/targets HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
+    let mut went_on = [0; 12];
+    stream.read_exact(&mut went_on).await.unwrap();
+    assert_eq!(&went_on, b"HTTP/1.1 100");
     let begun = Instant::now();
     running.stop.send(()).unwrap();
     timeout(Duration::from_secs(5), running.ended).await.unwrap().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() >= Duration::from_millis(300));
     assert!(TcpStream::connect(running.address).await.is_err());
+}
+
+#[tokio::test]
+async fn stopping_does_not_wait_for_idle_connections() {
+    let running = start(Limits::default()).await;
+    let _silent = TcpStream::connect(running.address).await.unwrap();
+    let idle = connect(running.address).await;
+    let _ = call::<_, GetTargetResponse>(idle.clone(), &GET_TARGET.facts, GetTargetRequest::default()).await;
+    running.stop.send(()).unwrap();
+    timeout(Duration::from_secs(5), running.ended).await.unwrap().unwrap();
 }

@@ -1,0 +1,109 @@
+//! A client that speaks HTTP and JSON, with the token of a service user.
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
+use serde_json::{Value, json};
+
+use crate::platform::ServiceUser;
+
+/// The scopes that the platform's API asks for.
+pub const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
+
+/// A client of the platform's API.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    /// The access token.
+    pub token: String,
+}
+
+/// An answer, read to its end.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; `null` where it is no JSON.
+    pub body: Value,
+}
+
+impl Client {
+    /// Gets a token and makes a client that sends it.
+    pub async fn log_in(base: &str, user: &ServiceUser) -> Self {
+        let http = reqwest::Client::builder().timeout(Duration::from_mins(1)).no_proxy().build().expect("a client");
+        let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
+        let request =
+            http.post(format!("{base}/oauth/v2/token")).basic_auth(&user.client_id, Some(&user.client_secret));
+        let answer = Answer::of(request.form(&form).send().await.expect("the token endpoint answers")).await;
+        let token = answer.body["access_token"].as_str().unwrap_or_else(|| panic!("no token: {answer:?}")).to_owned();
+        Self { http, base: base.to_owned(), token }
+    }
+
+    /// A request with the token, to be sent with [`send`].
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token)
+    }
+
+    /// A request without the token.
+    pub fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base))
+    }
+
+    /// Creates a target and answers its details' id, or nothing when the platform did not say that it did.
+    pub async fn create_target(&self, name: &str) -> Option<String> {
+        let request = self.request(Method::POST, TARGETS).json(&target(name));
+        let answer = Answer::of(request.send().await.ok()?).await;
+        (answer.status == StatusCode::CREATED).then(|| answer.id())
+    }
+
+    /// Gets a target, not older than the token says.
+    pub async fn get_target(&self, id: &str, consistency: Option<&str>) -> Answer {
+        let request = self.request(Method::GET, &format!("{TARGETS}/{id}"));
+        send(match consistency {
+            Some(token) => request.header("consistency-token", token).header("consistency-wait", "10s"),
+            None => request,
+        })
+        .await
+    }
+}
+
+/// Where targets are.
+pub const TARGETS: &str = "/resources/v3alpha/targets";
+
+/// A target as it is created.
+pub fn target(name: &str) -> Value {
+    json!({ "name": name, "restWebhook": { "url": "https://example.com/hook" } })
+}
+
+/// Sends a request and reads the answer.
+pub async fn send(request: RequestBuilder) -> Answer {
+    Answer::of(request.send().await.expect("the platform answers")).await
+}
+
+impl Answer {
+    /// Reads an answer to its end.
+    pub async fn of(response: Response) -> Self {
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.bytes().await.unwrap_or_default();
+        Self { status, headers, body: serde_json::from_slice(&body).unwrap_or_default() }
+    }
+
+    /// The id in the details.
+    pub fn id(&self) -> String {
+        self.body["details"]["id"].as_str().unwrap_or_else(|| panic!("no id: {self:?}")).to_owned()
+    }
+
+    /// The reason of an error.
+    pub fn reason(&self) -> &str {
+        self.body["details"][0]["reason"].as_str().unwrap_or_default()
+    }
+
+    /// The consistency token.
+    pub fn consistency(&self) -> String {
+        let token = self.headers.get("consistency-token").expect("every answer of a write or read has one");
+        token.to_str().expect("it is text").to_owned()
+    }
+}

@@ -1,0 +1,152 @@
+//! A standalone platform.
+
+use std::{fs, path::PathBuf, process::Stdio, time::Duration};
+
+use rustix::process::{Signal, kill_process};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use crate::{client::Client, eventually, process::Process, servers::wait};
+
+/// A platform in one process on a folder of its own, stopped when dropped.
+#[derive(Debug)]
+pub struct Platform {
+    folder: TempDir,
+    flags: Vec<String>,
+    process: Process,
+    /// What the first start left.
+    pub bootstrap: Bootstrap,
+}
+
+/// `bootstrap.json`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bootstrap {
+    /// The issuer, which is where the platform is reached.
+    pub issuer: String,
+    /// The instance.
+    pub instance_id: String,
+    /// The organization.
+    pub organization_id: String,
+    /// The platform's own project.
+    pub project_id: String,
+    /// The service user with all rights.
+    pub service_user: ServiceUser,
+    /// Those of the setup file.
+    #[serde(default)]
+    pub service_users: Vec<ServiceUser>,
+}
+
+/// A service user.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceUser {
+    /// Its id.
+    pub user_id: String,
+    /// What it authenticates as.
+    pub client_id: String,
+    /// What it authenticates with.
+    pub client_secret: String,
+}
+
+/// Who there is besides the one with all rights: `viewer` may read, `nobody` may do nothing.
+const SETUP: &str =
+    "[[service_user]]\nname = \"viewer\"\nroles = [\"IAM_OWNER_VIEWER\"]\n\n[[service_user]]\nname = \"nobody\"\n";
+
+impl Platform {
+    /// Starts a new platform.
+    pub async fn start() -> Self {
+        Self::start_with(&[], &[]).await
+    }
+
+    /// Starts a new platform with further flags and environment variables.
+    pub async fn start_with(flags: &[String], environment: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let setup = folder.path().join("setup.toml");
+        fs::write(&setup, SETUP).expect("the folder can be written");
+        let data = folder.path().join("data").display().to_string();
+        let mut all =
+            vec!["standalone".to_owned(), "--data-dir".into(), data, "--setup".into(), setup.display().to_string()];
+        all.extend_from_slice(flags);
+        let process = Self::spawn(&all, "127.0.0.1:0", environment);
+        let path = folder.path().join("data/bootstrap.json");
+        let bootstrap = eventually("bootstrap.json", || {
+            let found = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+            std::future::ready(found)
+        });
+        let bootstrap = bootstrap.await;
+        Self { folder, flags: all, process, bootstrap }
+    }
+
+    fn spawn(flags: &[String], listen: &str, environment: &[(&str, &str)]) -> Process {
+        let flags: Vec<String> = flags.iter().cloned().chain(["--listen".to_owned(), listen.to_owned()]).collect();
+        Process::spawn(&flags, environment, Stdio::null())
+    }
+
+    /// Starts the process again on the same data and address, and waits until it answers.
+    pub async fn restart(&mut self, environment: &[(&str, &str)]) {
+        self.respawn(environment);
+        self.ready().await;
+    }
+
+    /// Starts the process again and does not wait.
+    pub fn respawn(&mut self, environment: &[(&str, &str)]) {
+        let listen = self.bootstrap.issuer.trim_start_matches("http://").to_owned();
+        self.process = Self::spawn(&self.flags, &listen, environment);
+    }
+
+    /// Waits until tokens can be issued.
+    pub async fn ready(&self) {
+        let url = format!("{}/.well-known/openid-configuration", self.bootstrap.issuer);
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(2)).no_proxy().build().expect("a client");
+        eventually("discovery", || async { http.get(&url).send().await.ok().filter(|answer| answer.status() == 200) })
+            .await;
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Ends the process in order.
+    pub async fn stop(&mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.ended().await;
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A client of the service user with all rights.
+    pub async fn client(&self) -> Client {
+        self.client_of(&self.bootstrap.service_user).await
+    }
+
+    /// A client of one of the setup file's service users.
+    pub async fn client_named(&self, name: &str) -> Client {
+        let mut users = self.bootstrap.service_users.iter();
+        self.client_of(users.find(|user| user.client_id == name).expect("the setup file names it")).await
+    }
+
+    async fn client_of(&self, user: &ServiceUser) -> Client {
+        Client::log_in(&self.bootstrap.issuer, user).await
+    }
+}
+
+impl Drop for Platform {
+    fn drop(&mut self) {
+        if !self.process.has_ended() {
+            // A stopped process cannot end.
+            let _ = kill_process(self.process.pid(), Signal::CONT);
+            let _ = kill_process(self.process.pid(), Signal::TERM);
+            wait(self.process.pid());
+        }
+        // A process that was killed leaves its servers behind; the next start or this stops them.
+        let leftovers = self.data();
+        for server in ["nats", "postgres"] {
+            crate::process::kill_leftover(&leftovers, server);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Child processes that do not outlive their test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+/// The platform's binary, built beside the tests.
+pub fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let folder = test.ancestors().nth(2).expect("tests are in target/<profile>/deps");
+    let binary = folder.join("platform");
+    assert!(binary.exists(), "{} is missing: cargo build -p platform --features fault", binary.display());
+    binary
+}
+
+/// A running process of the platform.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    pid: Pid,
+}
+
+impl Process {
+    /// Starts the platform with these arguments and environment variables. Its standard output can be piped; its
+    /// errors go to where the test's go.
+    pub fn spawn(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio) -> Self {
+        let mut command = Command::new(binary());
+        command.args(arguments).env_remove("PLATFORM_FAULT").envs(environment.iter().copied());
+        let child = command.stdin(Stdio::null()).stdout(stdout).kill_on_drop(true).spawn().expect("the binary starts");
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).expect("a process that was just started has an id");
+        Self { child, pid: Pid::from_raw(id).expect("ids are positive") }
+    }
+
+    /// What the process prints, if it was piped.
+    pub fn stdout(&mut self) -> Option<tokio::process::ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).expect("the process is still there");
+    }
+
+    /// Waits for the end of the process.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let ended = timeout(Duration::from_mins(1), self.child.wait()).await;
+        ended.expect("the process ends").expect("a child can be waited for")
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be asked").is_some()
+    }
+
+    /// Kills the process at once (SIGKILL).
+    pub async fn kill(&mut self) {
+        let _ = self.child.kill().await;
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+/// The process of a server of a data directory, if it is running.
+pub fn server(data: &Path, name: &str) -> Option<Pid> {
+    let kept = fs::read_to_string(data.join(format!("{name}.pid"))).ok()?;
+    let mut words = kept.split_whitespace();
+    let (pid, started) = (words.next()?, words.next()?);
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the command's name, which may have spaces, comes field 3; the start time is field 22.
+    let since = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    (since == started).then(|| pid.parse().ok().and_then(Pid::from_raw)).flatten()
+}
+
+/// Kills a server that a killed platform left behind, with its children.
+pub(crate) fn kill_leftover(data: &Path, name: &str) {
+    if let Some(pid) = server(data, name) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}

@@ -1,0 +1,99 @@
+//! A NATS server and a Postgres without any role of the platform, for tests that bring their own.
+
+use std::{path::PathBuf, process::Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::process::Process;
+
+/// Running servers, stopped when dropped.
+#[derive(Debug)]
+pub struct Servers {
+    process: Process,
+    folder: TempDir,
+    /// Where they are.
+    pub places: Places,
+}
+
+/// Where the servers are.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Places {
+    /// The NATS server.
+    pub nats_url: String,
+    /// The token that it asks for.
+    pub nats_token: String,
+    /// Its monitoring port.
+    pub nats_monitor_url: String,
+    /// Postgres, with password.
+    pub postgres_url: String,
+}
+
+impl Servers {
+    /// Starts both on a new folder.
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let arguments = ["servers", "--data-dir", &folder.path().display().to_string()].map(str::to_owned);
+        let mut process = Process::spawn(&arguments, &[], Stdio::piped());
+        let stdout = process.stdout().expect("standard output is piped");
+        let line = BufReader::new(stdout).lines().next_line().await.expect("the servers start");
+        let places = serde_json::from_str(&line.expect("the servers say where they are")).expect("they say it in JSON");
+        Self { process, folder, places }
+    }
+
+    /// A NATS client.
+    pub async fn nats(&self) -> async_nats::Client {
+        let options = async_nats::ConnectOptions::with_token(self.places.nats_token.clone());
+        options.connect(&self.places.nats_url).await.expect("NATS is there")
+    }
+
+    /// The flags that let a role use the servers, with the master key of the folder.
+    pub fn flags(&self) -> Vec<String> {
+        let Places { nats_url, nats_token, nats_monitor_url, postgres_url } = &self.places;
+        let key = self.folder.path().join("master.key").display().to_string();
+        let flags = [
+            ("--nats-url", nats_url),
+            ("--nats-token", nats_token),
+            ("--nats-monitor-url", nats_monitor_url),
+            ("--postgres-url", postgres_url),
+            ("--master-key-file", &key),
+        ];
+        flags.iter().flat_map(|(flag, value)| [(*flag).to_owned(), (*value).clone()]).collect()
+    }
+
+    /// The folder of both servers.
+    pub fn folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Stops both in order.
+    pub async fn stop(mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.ended().await;
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // The servers outlive a killed parent; they are stopped by theirs, which is given no time to be killed here.
+        if !self.process.has_ended() {
+            let _ = kill_process(self.process.pid(), Signal::TERM);
+            wait(self.process.pid());
+        }
+    }
+}
+
+/// Waits until a process is gone; tests may drop outside of a runtime.
+pub(crate) fn wait(pid: Pid) {
+    let status = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    let is_running = || std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z "));
+    for _ in 0..1000 {
+        if !is_running() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,3 @@
+//! The platform from outside: real processes, real servers, real clients.
+
+mod target;
