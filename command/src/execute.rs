@@ -48,8 +48,8 @@ pub(crate) struct Command<A: Aggregate> {
     pub(crate) is_new: bool,
     /// The context that a new aggregate belongs to.
     pub(crate) owner: Owner,
-    /// The command.
-    pub(crate) command: A::Command,
+    /// What is asked of it.
+    pub(crate) asked: A::Command,
 }
 
 impl Commands {
@@ -130,7 +130,7 @@ fn decide<A: Aggregate>(
     let known = if command.is_new { Some(Turn::unborn()) } else { turn.get::<A>(&command.key)? };
     turn.complete()?;
     let Some(known) = known else { return Err(Stop::Missing) };
-    let events = A::decide(&known.state, command.command.clone())
+    let events = A::decide(&known.state, command.asked.clone())
         .map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
     if let Some(expected) = if_match
         && known.place.sequence != expected

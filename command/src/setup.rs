@@ -243,7 +243,7 @@ impl Founding {
         self.create(turn, id, &plan.signing_key_id, &instance, self.signing_key.clone())?;
         self.append::<Settings<Features>>(
             turn,
-            Key::of::<Settings<Features>>(id, id),
+            &Key::of::<Settings<Features>>(id, id),
             &instance,
             FeaturesChange::all_on(),
         )?;
@@ -269,19 +269,19 @@ impl Founding {
         owner: &Owner,
         resource: R,
     ) -> Result<Decided, Stop> {
-        self.append::<Standard<R>>(turn, Key::of::<Standard<R>>(instance_id, id), owner, Command::Create(resource))
+        self.append::<Standard<R>>(turn, &Key::of::<Standard<R>>(instance_id, id), owner, Command::Create(resource))
     }
 
     fn append<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
-        key: Key,
+        key: &Key,
         owner: &Owner,
         command: A::Command,
     ) -> Result<Decided, Stop> {
         let known = Turn::unborn::<A>();
         let events = A::decide(&known.state, command).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
         let cause = Cause { actor: "setup".into(), ..Cause::default() };
-        turn.append::<A>(&key, known, owner, &events, (&self.keys, &cause))
+        turn.append::<A>(key, known, owner, &events, (&self.keys, &cause))
     }
 }

@@ -25,7 +25,7 @@ impl Commands {
     ) -> Result<Answer<O>, Error> {
         let id = self.ids.next();
         let key = Key::of::<Standard<R>>(&call.tenant.id, &id);
-        let command = Command { key, is_new: true, owner, command: StandardCommand::Create(resource) };
+        let command = Command { key, is_new: true, owner, asked: StandardCommand::Create(resource) };
         self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
     }
 
@@ -56,12 +56,12 @@ impl Commands {
         call: &Call,
         request: &I,
         id: &str,
-        command: StandardCommand<R>,
+        asked: StandardCommand<R>,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let (key, id) = (Key::of::<Standard<R>>(&call.tenant.id, id), id.to_owned());
         // An existing resource keeps its owner; one that does not exist is refused.
-        let command = Command { key, is_new: false, owner: Owner::instance(&call.tenant.id), command };
+        let command = Command { key, is_new: false, owner: Owner::instance(&call.tenant.id), asked };
         self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
     }
 }

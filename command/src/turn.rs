@@ -280,7 +280,7 @@ impl<'a> Turn<'a> {
         }
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
         place.sequence =
-            self.draft.first_sequence(self.memory) + (self.draft.events.len() + pending + written.len()) as u64 - 1;
+            self.memory.tail.end().sequence + 1 + (self.draft.events.len() + pending + written.len()) as u64 - 1;
         (place.changed_at, place.owner) = (self.now, Some(owner.clone()));
         let decided = Decided { sequence: place.sequence, changed_at: place.changed_at, owner };
         self.appended.push(Appended {
@@ -332,11 +332,6 @@ impl<'a> Turn<'a> {
 }
 
 impl Draft {
-    /// The sequence of its first event.
-    pub(crate) fn first_sequence(&self, memory: &Memory) -> u64 {
-        memory.tail.end().sequence + 1
-    }
-
     /// Whether there is nothing to commit.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.answers.is_empty()

@@ -76,7 +76,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
             tracing::error!(projection = projection.name, error = %stall, cause, "the projection stands still");
         }
         _ => {
-            tracing::warn!(projection = projection.name, error = %stall, cause, ?pause, "the projection waits and tries again")
+            tracing::warn!(projection = projection.name, error = %stall, cause, ?pause, "the projection waits and tries again");
         }
     }
 }

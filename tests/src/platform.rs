@@ -119,6 +119,23 @@ impl Platform {
         self.folder.path().join("data")
     }
 
+    /// The address of its NATS server, and the token that it asks for.
+    pub fn nats(&self) -> (String, String) {
+        let read = |file: &str| fs::read_to_string(self.data().join("nats").join(file)).expect("it has an own server");
+        let ports = read("ports");
+        let port = ports.split_whitespace().next().expect("the first is the clients' port");
+        (format!("nats://127.0.0.1:{port}"), read("token").trim().to_owned())
+    }
+
+    /// The sequence of the last event in the log, and the number of records.
+    pub async fn log_end(&self) -> (u64, u64) {
+        let (url, token) = self.nats();
+        let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
+        let log = store::log::Log::open(client, 0, 1).await.expect("the log can be opened");
+        let last = log.last().await.expect("the log can be read").expect("it has been set up").position();
+        (last.sequence, last.stream_sequence)
+    }
+
     /// A client of the service user with all rights.
     pub async fn client(&self) -> Client {
         self.client_of(&self.bootstrap.service_user).await

@@ -27,7 +27,7 @@ pub(super) async fn create(
 ) -> Result<Answer<CreateTargetResponse>, Error> {
     let (signing_key, sealed) = new_key(&commands, &call).await?;
     let wanted = request.target.clone().unwrap_or_default();
-    let (kind, url) = wanted.target_type.map(target_type).unwrap_or((TargetKind::RestWebhook, String::new()));
+    let (kind, url) = wanted.target_type.map_or((TargetKind::RestWebhook, String::new()), target_type);
     let target = Target {
         name: wanted.name,
         kind,

@@ -47,9 +47,10 @@ impl Checkpoint {
         let statement = "update platform.checkpoints \
                          set sequence = $6, stream_sequence = $7, digest = $8, committed_at = $9 \
                          where projection = $1 and version = $2 and shard = $3 and epoch = $4 and stream_sequence = $5";
+        let statement = client.prepare_cached(statement).await?;
         let moved = client
             .execute(
-                statement,
+                &statement,
                 &[
                     &projection.name,
                     &projection.version,
@@ -72,13 +73,10 @@ impl Checkpoint {
         projection: &Projection,
         shard: u16,
     ) -> Result<Option<Self>, Failure> {
-        let row = client
-            .query_opt(
-                "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
-                 where projection = $1 and version = $2 and shard = $3",
-                &[&projection.name, &projection.version, &i32::from(shard)],
-            )
-            .await?;
+        let statement = "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
+                         where projection = $1 and version = $2 and shard = $3";
+        let statement = client.prepare_cached(statement).await?;
+        let row = client.query_opt(&statement, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
         Ok(row.as_ref().map(Self::of))
     }
 

@@ -5,7 +5,7 @@ use std::{str::FromStr, time::Duration};
 use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, Timeouts};
 use tokio_postgres::{Config, NoTls};
 
-use crate::projection::PROJECTIONS;
+use crate::projection::{PROJECTIONS, Projection};
 
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
@@ -111,7 +111,7 @@ create table if not exists platform.checkpoints (
 
 /// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
 pub fn schema() -> String {
-    let projections = PROJECTIONS.iter().map(|projection| projection.schema());
+    let projections = PROJECTIONS.iter().map(Projection::schema);
     std::iter::once(CHECKPOINTS.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
 }
 

@@ -142,23 +142,27 @@ async fn apply_claims(transaction: &Transaction<'_>, claims: HashMap<ClaimHash, 
     let (taken, released): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, holder)| holder.is_some());
     if !released.is_empty() {
         let released: Vec<&[u8]> = released.iter().map(|(claim, _)| claim.as_slice()).collect();
-        transaction.execute("delete from history_1.claims where claim = any($1)", &[&released]).await?;
+        let statement = transaction.prepare_cached("delete from history_1.claims where claim = any($1)").await?;
+        transaction.execute(&statement, &[&released]).await?;
     }
     if !taken.is_empty() {
         let claims: Vec<&[u8]> = taken.iter().map(|(claim, _)| claim.as_slice()).collect();
-        let holders: Vec<&Key> = taken.iter().filter_map(|(_, holder)| holder.as_ref()).collect();
+        let holders = taken.iter().filter_map(|(_, holder)| holder.as_ref());
         let statement = "insert into history_1.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
                          on conflict (claim) do update set instance_id = excluded.instance_id, \
                          aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id";
-        let part = |part: fn(&Key) -> &str| holders.iter().map(|key| part(key)).collect::<Vec<_>>();
-        transaction
-            .execute(
-                statement,
-                &[&claims, &part(|key| &key.instance_id), &part(|key| &key.aggregate_type), &part(|key| &key.id)],
-            )
-            .await?;
+        let statement = transaction.prepare_cached(statement).await?;
+        let (instances, types, ids) = columns(holders);
+        transaction.execute(&statement, &[&claims, &instances, &types, &ids]).await?;
     }
     Ok(())
+}
+
+/// Keys as the arrays that statements take.
+fn columns<'a>(keys: impl IntoIterator<Item = &'a Key>) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
+    let part = |key: &'a Key| (key.instance_id.as_str(), (key.aggregate_type.as_str(), key.id.as_str()));
+    let (instances, (types, ids)): (Vec<_>, (Vec<_>, Vec<_>)) = keys.into_iter().map(part).unzip();
+    (instances, types, ids)
 }
 
 /// What a command needs to know of the past.
@@ -227,15 +231,14 @@ async fn load_aggregates(
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let part = |part: fn(&Key) -> &str| keys.iter().map(|key| part(key)).collect::<Vec<_>>();
     let statement = "select e.* from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) join lateral \
                      (select * from history_1.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a \
                      and version >= coalesce((select version from history_1.events where instance_id = k.i \
                      and aggregate_type = k.t and aggregate_id = k.a and restores order by version desc limit 1), 0)) e \
                      on true order by e.sequence";
-    let statement = transaction.prepare(statement).await?;
-    let parts = (part(|key| &key.instance_id), part(|key| &key.aggregate_type), part(|key| &key.id));
-    let rows = transaction.query(&statement, &[&parts.0, &parts.1, &parts.2]).await?;
+    let statement = transaction.prepare_cached(statement).await?;
+    let (instances, types, ids) = columns(&keys);
+    let rows = transaction.query(&statement, &[&instances, &types, &ids]).await?;
     let mut found: HashMap<Key, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
     for row in rows {
         let recorded = recorded(&row);
@@ -273,7 +276,8 @@ async fn load_claims(
     let asked: Vec<&[u8]> = claims.iter().map(<[u8; 32]>::as_slice).collect();
     let statement =
         "select claim, instance_id, aggregate_type, aggregate_id from history_1.claims where claim = any($1)";
-    let rows = transaction.query(statement, &[&asked]).await?;
+    let statement = transaction.prepare_cached(statement).await?;
+    let rows = transaction.query(&statement, &[&asked]).await?;
     let mut found: HashMap<ClaimHash, Option<Key>> = claims.into_iter().map(|claim| (claim, None)).collect();
     for row in rows {
         let key = Key { instance_id: row.get(1), aggregate_type: row.get(2), id: row.get(3) };
@@ -293,7 +297,8 @@ async fn load_answers(
     }
     let asked: Vec<&[u8]> = commands.iter().map(AsRef::as_ref).collect();
     let statement = "select * from history_1.answers where command_id = any($1)";
-    let rows = transaction.query(statement, &[&asked]).await?;
+    let statement = transaction.prepare_cached(statement).await?;
+    let rows = transaction.query(&statement, &[&asked]).await?;
     let mut found: HashMap<Bytes, Option<Answered>> = commands.into_iter().map(|command| (command, None)).collect();
     for row in rows {
         let command_id = Bytes::from(row.get::<_, Vec<u8>>("command_id"));

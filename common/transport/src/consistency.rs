@@ -113,6 +113,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// A key that cannot be had at the moment.
+#[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn unavailable(failure: keyring::Failure) -> Error {
     match failure {
         keyring::Failure::WrongMasterKey => Error::internal(&failure),

@@ -107,10 +107,9 @@ fn host(parts: &Parts) -> Result<String, Error> {
     let missing = || Error::new(Reason::InvalidRequest, "the request must name exactly one host");
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let authority = match (parts.uri.authority(), hosts.next(), hosts.next()) {
-        (_, _, Some(_)) => return Err(missing()),
         (Some(authority), _, None) => authority.clone(),
         (None, Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()).ok_or_else(missing)?,
-        (None, None, None) => return Err(missing()),
+        (_, _, Some(_)) | (None, None, None) => return Err(missing()),
     };
     Ok(authority.host().to_ascii_lowercase())
 }
@@ -156,6 +155,7 @@ pub fn permission_denied(permission: &str) -> Error {
 }
 
 /// A read model that cannot be read at the moment.
+#[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn read_model(failure: Arc<store::database::Failure>) -> Error {
     tracing::warn!(error = %failure, "the read model cannot be read");
     let message = "the read model cannot be read at the moment";

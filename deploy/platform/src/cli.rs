@@ -10,11 +10,11 @@ use url::Url;
 #[command(name = "platform", version, about, long_about = None)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) mode: Mode,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum Mode {
     /// Run everything in one process, with a NATS server and a Postgres of its own unless they are given
     Standalone(Box<Standalone>),
     /// Run a command node: decides commands and commits them to the log
@@ -49,10 +49,15 @@ pub(crate) struct Standalone {
     pub(crate) serving: Serving,
     #[command(flatten)]
     pub(crate) nats: Nats,
-    /// The address of a Postgres to use instead of an own one, as postgres://user:password@host/database
-    #[arg(long, env = "PLATFORM_POSTGRES_URL", hide_env_values = true, value_name = "URL")]
+    /// The address of a Postgres to use instead of an own one
+    #[arg(
+        long,
+        env = "PLATFORM_POSTGRES_URL",
+        hide_env_values = true,
+        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
+    )]
     pub(crate) postgres_url: Option<String>,
-    /// What the first start creates beyond the defaults, as TOML: [[service_user]] with name and roles
+    /// What the first start creates beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
 }
@@ -63,8 +68,13 @@ pub(crate) struct Role {
     pub(crate) serving: Serving,
     #[command(flatten)]
     pub(crate) nats: Nats,
-    /// The address of Postgres, as postgres://user:password@host/database
-    #[arg(long, env = "PLATFORM_POSTGRES_URL", hide_env_values = true, value_name = "URL")]
+    /// The address of Postgres
+    #[arg(
+        long,
+        env = "PLATFORM_POSTGRES_URL",
+        hide_env_values = true,
+        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
+    )]
     pub(crate) postgres_url: String,
     /// The name of this node in leases; no two running nodes may have the same. A random one if not given
     #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME")]

@@ -19,14 +19,14 @@ use std::process::ExitCode;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Mode};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     telemetry();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(run(cli.command)),
+        Ok(runtime) => runtime.block_on(run(cli.mode)),
         Err(error) => Err(error.into()),
     };
     match outcome {
@@ -41,17 +41,17 @@ fn main() -> ExitCode {
 /// What ends the process with a message.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-async fn run(command: Command) -> Result<(), Failure> {
+async fn run(mode: Mode) -> Result<(), Failure> {
     let shutdown = on_signal()?;
-    match command {
-        Command::Standalone(options) => standalone::run(options, shutdown).await,
-        Command::Command(options) => role::run(role::Role::Command, options, shutdown).await,
-        Command::Query(options) => role::run(role::Role::Query, options, shutdown).await,
-        Command::Projector(options) => role::run(role::Role::Projector, options, shutdown).await,
-        Command::Oidc(options) => role::run(role::Role::Oidc, options, shutdown).await,
-        Command::Servers(options) => servers::run(&options, shutdown).await,
-        Command::Stop(options) => stop::run(&options.data_dir).await,
-        Command::Schema => {
+    match mode {
+        Mode::Standalone(options) => standalone::run(options, shutdown).await,
+        Mode::Command(options) => role::run(role::Role::Command, options, shutdown).await,
+        Mode::Query(options) => role::run(role::Role::Query, options, shutdown).await,
+        Mode::Projector(options) => role::run(role::Role::Projector, options, shutdown).await,
+        Mode::Oidc(options) => role::run(role::Role::Oidc, options, shutdown).await,
+        Mode::Servers(options) => servers::run(&options, shutdown).await,
+        Mode::Stop(options) => stop::run(&options.data_dir).await,
+        Mode::Schema => {
             print!("{}", store::database::schema());
             Ok(())
         }

@@ -167,7 +167,7 @@ async fn serve(
         role::limits(),
     ));
     let bootstrap = match plan {
-        Prepared::Before(bootstrap) => bootstrap,
+        Prepared::Before(bootstrap) => *bootstrap,
         Prepared::Now(plan) => Bootstrap::write(data, external.origin().ascii_serialization(), *plan)?,
     };
     println!("{}", bootstrap.commands(data));
@@ -183,7 +183,7 @@ async fn serve(
 
 enum Prepared {
     /// An earlier start has left its bootstrap.
-    Before(Bootstrap),
+    Before(Box<Bootstrap>),
     /// The plan is carried out and still to be told.
     Now(Box<command::setup::Plan>),
 }
@@ -198,7 +198,7 @@ async fn prepare(
 ) -> Result<Prepared, Failure> {
     let host = external.host_str().unwrap_or_default().to_owned();
     let prepared = match Bootstrap::read(data)? {
-        Some(bootstrap) => Prepared::Before(bootstrap),
+        Some(bootstrap) => Prepared::Before(Box::new(bootstrap)),
         None => {
             let mut hosts = vec![host.clone(), "localhost".into(), "127.0.0.1".into()];
             hosts.push(options.serving.listen.ip().to_string());

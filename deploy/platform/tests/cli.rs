@@ -35,6 +35,10 @@ fn a_wrong_flag_is_named() {
         (&["query", "--postgres-url", "postgres://127.0.0.1"], "--nats-url"),
     ] {
         let output = platform(arguments);
-        assert!(!output.status.success() && complaint(&output).contains(named), "{arguments:?}: {}", complaint(&output));
+        assert!(
+            !output.status.success() && complaint(&output).contains(named),
+            "{arguments:?}: {}",
+            complaint(&output)
+        );
     }
 }

@@ -1,0 +1,39 @@
+//! CPU time of processes, as the kernel counts it.
+
+use std::{fs, time::Duration};
+
+use rustix::process::Pid;
+
+/// The kernel's unit in /proc, in milliseconds (`USER_HZ` is 100 on every Linux).
+const TICK_MS: u64 = 10;
+
+/// The user and system time of a process with all its threads and the children it has waited for.
+pub(crate) fn of(pid: Pid) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let fields: Vec<u64> = fields(&stat).skip(11).take(4).filter_map(|field| field.parse().ok()).collect();
+    Duration::from_millis(fields.iter().sum::<u64>() * TICK_MS)
+}
+
+/// The time of a process and its children, such as the backends of Postgres.
+pub(crate) fn of_family(pid: Pid) -> Duration {
+    let parent = pid.as_raw_nonzero().to_string();
+    let children = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        (fields(&stat).nth(1)? == parent).then(|| Pid::from_raw(pid)).flatten()
+    });
+    of(pid) + children.map(of).sum::<Duration>()
+}
+
+/// The resident memory of a process in MiB.
+pub(crate) fn resident_mib(pid: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default()
+        / 1024
+}
+
+/// The fields of a stat line from the third on: behind the name, which may hold anything.
+fn fields(stat: &str) -> impl Iterator<Item = &str> {
+    stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace()
+}

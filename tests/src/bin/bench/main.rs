@@ -1,0 +1,35 @@
+//! What the platform costs, measured on this machine: `make bench` prints it.
+//!
+//! CPU time per operation and ratios within one run are the figures to compare; wall times on a shared machine mean
+//! little. Every comparison runs on the same servers in the same run.
+
+mod bare;
+mod commands;
+mod cpu;
+mod load;
+mod machine;
+mod naive;
+mod replay;
+mod start;
+mod tokens;
+
+use tests::platform::Platform;
+
+/// For how long each row is measured, in seconds.
+const SECONDS: u64 = 4;
+
+#[tokio::main]
+async fn main() {
+    if std::env::args().nth(1).as_deref() == Some("bare") {
+        return bare::serve().await;
+    }
+    machine::print(&std::env::temp_dir());
+    let mut platform = Platform::start().await;
+    start::memory("idle, after the first start", &mut platform);
+    commands::measure(&mut platform).await;
+    tokens::measure(&mut platform).await;
+    start::memory("after the load", &mut platform);
+    start::measure(&mut platform).await;
+    replay::measure(&mut platform).await;
+    platform.stop().await;
+}
