@@ -11,8 +11,8 @@ use store::{
     secret,
 };
 
-/// How long a refused or lost publish waits before it is sent again.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long a refused or lost publish waits before it is sent or looked for again: longer each time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// What became of a record.
 #[derive(Debug)]
@@ -32,12 +32,13 @@ pub enum Settled {
 pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settled {
     let bytes = Bytes::from(commit.encode_to_vec());
     let place = behind.stream_sequence + 1;
+    let mut pause = PAUSES.0;
     loop {
         fault::point("commit.publishing");
         match log.publish(bytes.clone(), behind.stream_sequence).await {
             Ok(stream_sequence) if stream_sequence == place => {
                 fault::point("commit.published");
-                return Settled::Committed(Record { stream_sequence, digest: secret::sha256(&bytes), commit });
+                return Settled::Committed(Record::new(stream_sequence, secret::sha256(&bytes), commit));
             }
             Ok(other) => tracing::error!(
                 expected = place,
@@ -49,7 +50,7 @@ pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settle
         match occupant(log, place).await {
             Ok(Some(record)) if record.commit.record_id == commit.record_id => return Settled::Committed(record),
             Ok(Some(record)) => return Settled::Overtaken(record),
-            Ok(None) => tokio::time::sleep(PAUSE).await,
+            Ok(None) => sleep_longer(&mut pause).await,
             Err(broken) => return Settled::Foreign(broken),
         }
     }
@@ -57,14 +58,20 @@ pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settle
 
 /// The record at this place, as the stream's leader has it. It is asked for until there is an answer.
 async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
+    let mut pause = PAUSES.0;
     loop {
         match log.read(place).await {
             Ok(record) => return Ok(record),
             Err(Failure::Broken(broken)) => return Err(broken),
             Err(error) => {
                 tracing::warn!(%error, "cannot read what became of a publish; trying again");
-                tokio::time::sleep(PAUSE).await;
+                sleep_longer(&mut pause).await;
             }
         }
     }
+}
+
+async fn sleep_longer(pause: &mut Duration) {
+    tokio::time::sleep(*pause).await;
+    *pause = (*pause * 2).min(PAUSES.1);
 }

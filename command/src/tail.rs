@@ -71,7 +71,7 @@ impl Tail {
             answers.push(answer.command_id.clone());
             self.answers.insert(answer.command_id.clone(), Answered { answer: answer.clone(), committed_at });
         }
-        let events: Vec<_> = record.into_events().collect();
+        let events = record.events;
         let bytes = events.iter().map(|recorded| weight(recorded)).sum();
         for recorded in &events {
             let key = recorded.key();
@@ -153,7 +153,7 @@ mod tests {
 
     fn record(stream_sequence: u64, first_sequence: u64, events: Vec<Event>) -> Record {
         let commit = CommitRecord { first_sequence, events, ..CommitRecord::default() };
-        Record { stream_sequence, digest: [0; 32], commit }
+        Record::new(stream_sequence, [0; 32], commit)
     }
 
     fn event(id: &str, taken: &[ClaimHash], released: &[ClaimHash]) -> Event {

@@ -47,16 +47,7 @@ pub(crate) async fn next(
 impl Batch {
     fn push(&mut self, mut record: Record) {
         self.end = record.position();
-        let events = std::mem::take(&mut record.commit.events);
-        let (stream_sequence, digest, committed_at) =
-            (record.stream_sequence, record.digest, record.commit.committed_at);
-        let commit = store::record::CommitRecord {
-            events,
-            first_sequence: record.commit.first_sequence,
-            committed_at,
-            ..Default::default()
-        };
-        self.events.extend(Record { stream_sequence, digest, commit }.into_events());
+        self.events.append(&mut record.events);
         self.records.push(record);
     }
 }

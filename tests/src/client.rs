@@ -42,6 +42,11 @@ impl Client {
         Self { http, base: base.to_owned(), token }
     }
 
+    /// The same client for a node at another address.
+    pub fn at(&self, base: &str) -> Self {
+        Self { base: base.to_owned(), ..self.clone() }
+    }
+
     /// A request with the token, to be sent with [`send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token)

@@ -1,8 +1,12 @@
 //! The platform as its tests see it: real processes, real servers, real HTTP and gRPC clients.
 
+pub mod auditor;
 pub mod client;
+pub mod cluster;
+pub mod load;
 pub mod platform;
 pub mod process;
+pub mod proxy;
 pub mod servers;
 
 use std::{future::Future, time::Duration};

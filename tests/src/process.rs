@@ -16,10 +16,9 @@ use tokio::{
 /// The platform's binary, built beside the tests.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
-    let folder = test.ancestors().nth(2).expect("tests are in target/<profile>/deps");
-    let binary = folder.join("platform");
-    assert!(binary.exists(), "{} is missing: cargo build -p platform --features fault", binary.display());
-    binary
+    // Tests are in target/<profile>/deps, programs in target/<profile>.
+    let binary = test.ancestors().skip(1).take(2).map(|folder| folder.join("platform")).find(|binary| binary.exists());
+    binary.expect("the platform is not built beside the tests: cargo build -p platform --features fault")
 }
 
 /// A running process of the platform.
@@ -33,9 +32,15 @@ impl Process {
     /// Starts the platform with these arguments and environment variables. Its standard output can be piped; its
     /// errors go to where the test's go.
     pub fn spawn(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio) -> Self {
+        Self::spawn_to(arguments, environment, stdout, Stdio::inherit())
+    }
+
+    /// Starts the platform with both of its outputs where the test wants them.
+    pub fn spawn_to(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
         let mut command = Command::new(binary());
         command.args(arguments).env_remove("PLATFORM_FAULT").envs(environment.iter().copied());
-        let child = command.stdin(Stdio::null()).stdout(stdout).kill_on_drop(true).spawn().expect("the binary starts");
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).kill_on_drop(true);
+        let child = command.spawn().expect("the binary starts");
         let id = child.id().and_then(|id| i32::try_from(id).ok()).expect("a process that was just started has an id");
         Self { child, pid: Pid::from_raw(id).expect("ids are positive") }
     }

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use prost::Message;
 use store::{
     clock, fault,
     history::{ANSWERS_KEPT, Needs, Snapshot},
@@ -31,6 +32,8 @@ use crate::{
 
 /// How often a command may wait for history before something must be wrong.
 const MOST_ROUNDS: u8 = 20;
+/// How many commands may wait for history.
+const MOST_LOADING: usize = 4096;
 /// How many snapshots may be on their way.
 const LOADS: usize = 256;
 
@@ -44,6 +47,8 @@ pub(super) struct Active<'a> {
     /// The idempotent commands that wait.
     in_progress: HashSet<Bytes>,
     loaded: (mpsc::Sender<Loaded>, mpsc::Receiver<Loaded>),
+    /// How many commands wait for history.
+    loading: usize,
     /// How far history said it was, one announcement ago: a snapshot that is on its way is hardly older than that.
     trimmed: u64,
 }
@@ -75,6 +80,7 @@ impl<'a> Active<'a> {
             waiting: VecDeque::new(),
             in_progress: HashSet::new(),
             loaded: mpsc::channel(LOADS),
+            loading: 0,
             trimmed: 0,
         }
     }
@@ -112,6 +118,9 @@ impl<'a> Active<'a> {
         if self.memory.tail.bytes() > self.writer.tail_limit {
             let message = "the read model of the write node lags too far behind the log";
             return submission.refuse(unavailable(message).with("tail_bytes", self.memory.tail.bytes().to_string()));
+        }
+        if self.loading > MOST_LOADING {
+            return submission.refuse(unavailable("too many commands wait for the read model of the write node"));
         }
         if let Some(once) = &submission.once
             && !self.in_progress.insert(once.command_id.clone())
@@ -186,13 +195,15 @@ impl<'a> Active<'a> {
             Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
         };
         if let Some(once) = &submission.once {
-            draft.answers.push(Answer {
+            let answer = Answer {
                 command_id: once.command_id.clone(),
                 request_digest: once.request_digest.to_vec().into(),
                 answer: (once.answer)(&decided),
                 instance_id: once.instance_id.clone(),
                 sequence: decided.sequence,
-            });
+            };
+            draft.bytes += answer.encoded_len();
+            draft.answers.push(answer);
         }
         Turned::Decided(Ok(Verdict::Decided(decided)))
     }
@@ -225,7 +236,8 @@ impl<'a> Active<'a> {
     }
 
     /// Loads what is missing, outside the turn.
-    fn load(&self, missing: Needs, submissions: Vec<Submission>) {
+    fn load(&mut self, missing: Needs, submissions: Vec<Submission>) {
+        self.loading += submissions.len();
         let (loaded, database, shard) = (self.loaded.0.clone(), self.writer.database.clone(), self.writer.shard);
         tokio::spawn(async move {
             let snapshot = missing.load(&database, shard).await;
@@ -235,6 +247,7 @@ impl<'a> Active<'a> {
     }
 
     async fn take_up(&mut self, loaded: Loaded) -> Result<(), Failure> {
+        self.loading -= loaded.submissions.len();
         match loaded.snapshot {
             Ok(Some(snapshot)) => {
                 let begin = snapshot.checkpoint.position;

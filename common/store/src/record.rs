@@ -1,6 +1,6 @@
 //! Commit records as they stand in the log, and the place of a reader in it.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use bytes::Bytes;
 use domain::{
@@ -24,8 +24,10 @@ pub struct Record {
     pub stream_sequence: u64,
     /// SHA-256 of the message.
     pub digest: [u8; 32],
-    /// The message.
+    /// The message, without its events.
     pub commit: CommitRecord,
+    /// The events, each with its place in the log.
+    pub events: Vec<Arc<Recorded>>,
 }
 
 /// Where a reader stands: the record it read last.
@@ -94,26 +96,32 @@ impl Record {
         {
             return Err(broken());
         }
-        Ok(Self { stream_sequence, digest: sha256(payload), commit })
+        Ok(Self::new(stream_sequence, sha256(payload), commit))
+    }
+
+    /// A message whose place and digest are known.
+    pub fn new(stream_sequence: u64, digest: [u8; 32], mut commit: CommitRecord) -> Self {
+        let committed_at = commit_time(&commit);
+        let events = mem::take(&mut commit.events).into_iter();
+        let numbered = (commit.first_sequence..).zip(events);
+        let events = numbered.map(|(sequence, event)| Arc::new(Recorded { sequence, committed_at, event })).collect();
+        Self { stream_sequence, digest, commit, events }
     }
 
     /// Where a reader stands after this record.
     pub fn position(&self) -> Position {
-        let sequence = self.commit.first_sequence + self.commit.events.len() as u64 - 1;
+        let sequence = self.commit.first_sequence + self.events.len() as u64 - 1;
         Position { sequence, stream_sequence: self.stream_sequence, digest: self.digest }
     }
 
     /// When it was committed.
     pub fn committed_at(&self) -> Timestamp {
-        Timestamp::from_microsecond(self.commit.committed_at).unwrap_or(Timestamp::UNIX_EPOCH)
+        commit_time(&self.commit)
     }
+}
 
-    /// Its events, each with its place in the log.
-    pub fn into_events(self) -> impl Iterator<Item = Arc<Recorded>> {
-        let (first, committed_at) = (self.commit.first_sequence, self.committed_at());
-        let numbered = (first..).zip(self.commit.events);
-        numbered.map(move |(sequence, event)| Arc::new(Recorded { sequence, committed_at, event }))
-    }
+fn commit_time(commit: &CommitRecord) -> Timestamp {
+    Timestamp::from_microsecond(commit.committed_at).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 impl Position {

@@ -64,6 +64,7 @@ impl External {
 pub(crate) struct Verified {
     pub(crate) user_id: String,
     pub(crate) sequence: u64,
+    key_id: String,
     expires: i64,
 }
 
@@ -90,6 +91,9 @@ impl Verifier {
                 verified
             }
         };
+        if !tenant.signing_keys.iter().any(|(id, _)| *id == verified.key_id) {
+            return Err(Error::new(Reason::TokenInvalid, "the access token is not valid here"));
+        }
         if verified.expires <= clock::now().as_second() {
             return Err(Error::new(Reason::TokenExpired, "the access token has expired"));
         }
@@ -100,7 +104,7 @@ impl Verifier {
         let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
         let header = decode_header(token).map_err(|_| invalid())?;
         let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
-        let (_, key) = key.ok_or_else(invalid)?;
+        let (key_id, key) = key.ok_or_else(invalid)?;
         let algorithm: Algorithm = key.algorithm.parse().map_err(|_| invalid())?;
         if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
             return Err(invalid());
@@ -117,7 +121,8 @@ impl Verifier {
             ErrorKind::ExpiredSignature => Error::new(Reason::TokenExpired, "the access token has expired"),
             _ => invalid(),
         })?;
-        Ok(Verified { user_id: token.claims.sub, sequence: token.claims.seq, expires: token.claims.exp })
+        let AccessToken { sub, seq, exp, .. } = token.claims;
+        Ok(Verified { user_id: sub, sequence: seq, key_id: key_id.clone(), expires: exp })
     }
 }
 

@@ -1,0 +1,125 @@
+//! A log that was set up, and nodes on it: each role in a process of its own.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::{
+    auditor::Audit,
+    client::{Answer, Client, TARGETS},
+    eventually,
+    platform::{Bootstrap, Platform},
+    process::Process,
+    servers::Servers,
+};
+
+/// Servers with a log that was set up, without any node.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The servers.
+    pub servers: Servers,
+    /// What the setup made.
+    pub bootstrap: Bootstrap,
+    /// A client of the one with all rights; [`Client::at`] sends it to a node.
+    pub client: Client,
+    logs: TempDir,
+}
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    /// Its process.
+    pub process: Process,
+    /// Where it is reached.
+    pub url: String,
+    log: PathBuf,
+}
+
+impl Cluster {
+    /// Starts the servers and lets a standalone platform set the log up.
+    pub async fn start() -> Self {
+        let servers = Servers::start().await;
+        let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+        platform.ready().await;
+        let client = platform.client().await;
+        let bootstrap = platform.bootstrap.clone();
+        platform.stop().await;
+        let logs = tempfile::tempdir().expect("a temporary folder can be made");
+        Self { servers, bootstrap, client, logs }
+    }
+
+    /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
+    pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
+        let listen = free_address();
+        let mut all = self.servers.flags();
+        let own = [("--listen", listen.as_str()), ("--external-url", &self.bootstrap.issuer), ("--node-name", name)];
+        for (flag, value) in own.iter().chain(flags) {
+            match all.iter().position(|known| known == flag) {
+                Some(place) => (*value).clone_into(&mut all[place + 1]),
+                None => all.extend([(*flag).to_owned(), (*value).to_owned()]),
+            }
+        }
+        all.insert(0, role.to_owned());
+        let log = self.logs.path().join(format!("{role}-{}", listen.replace(':', "-")));
+        let stderr = File::create(&log).expect("the folder can be written");
+        let process = Process::spawn_to(&all, environment, Stdio::null(), stderr.into());
+        Node { process, url: format!("http://{listen}"), log }
+    }
+
+    /// A client of a node.
+    pub fn client(&self, node: &Node) -> Client {
+        self.client.at(&node.url)
+    }
+
+    /// Reads the whole log and checks it.
+    pub async fn audit(&self) -> Audit {
+        Audit::of(self.servers.nats().await).await
+    }
+
+    /// Waits until the node is the one that writes, and tells how long that took.
+    pub async fn writes(&self, node: &Node) -> Duration {
+        let begin = Instant::now();
+        let client = self.client(node);
+        eventually("a node that writes", || async { is_writer(&client).await.then_some(()) }).await;
+        begin.elapsed()
+    }
+}
+
+/// Whether a node writes: only then it knows what does not exist.
+pub async fn is_writer(client: &Client) -> bool {
+    let request = client.request(Method::PATCH, &format!("{TARGETS}/0")).timeout(Duration::from_secs(5));
+    match request.json(&json!({ "timeout": "1s" })).send().await {
+        Ok(response) => Answer::of(response).await.status == StatusCode::NOT_FOUND,
+        Err(_) => false,
+    }
+}
+
+/// An address where nobody listens.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    listener.local_addr().expect("it listens").to_string()
+}
+
+impl Node {
+    /// What the node has said of itself.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- {} said:\n{}", self.url, self.log());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Clients that create targets all the time, and remember what they were told.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use reqwest::{Method, StatusCode};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    client::{Answer, Client, TARGETS, target},
+    eventually,
+};
+
+/// How long a client that was not served waits before it tries again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Clients at work.
+#[derive(Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+    workers: JoinSet<()>,
+}
+
+/// What the clients asked for and what they were told.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// The names of the targets that were asked for.
+    pub attempted: HashSet<String>,
+    /// Those that the platform said it created, and their ids.
+    pub acknowledged: HashMap<String, String>,
+    /// How often a request was not served, by reason; `none` where there was no answer.
+    pub refused: HashMap<String, usize>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    is_over: AtomicBool,
+    told: Mutex<Told>,
+}
+
+impl Load {
+    /// Starts this many workers that create targets under names that begin with the prefix.
+    ///
+    /// Every second of them sends an idempotency key with a create, repeats it until it is served, and then once more:
+    /// the second answer must be the first.
+    pub fn start(clients: &[Client], workers: usize, prefix: &str) -> Self {
+        let shared = Arc::new(Shared::default());
+        let clients = Arc::new(clients.to_vec());
+        let mut tasks = JoinSet::new();
+        for worker in 0..workers {
+            let (shared, clients, prefix) = (shared.clone(), clients.clone(), format!("{prefix}-{worker}"));
+            tasks.spawn(async move {
+                let mut number = 0;
+                while !shared.is_over.load(Ordering::SeqCst) {
+                    number += 1;
+                    let name = format!("{prefix}-{number}");
+                    let client = &clients[worker % clients.len()];
+                    if worker % 2 == 0 {
+                        shared.create_once(client, &name).await;
+                    } else {
+                        shared.create_for_certain(&clients, &name).await;
+                    }
+                }
+            });
+        }
+        Self { shared, workers: tasks }
+    }
+
+    /// Waits until this many more targets were created, and tells how long that took.
+    pub async fn creates(&self, more: usize) -> Duration {
+        let begin = Instant::now();
+        let wanted = self.shared.told(|told| told.acknowledged.len()) + more;
+        eventually("acknowledged creates", || async {
+            (self.shared.told(|told| told.acknowledged.len()) >= wanted).then_some(())
+        })
+        .await;
+        begin.elapsed()
+    }
+
+    /// Lets the clients finish, for which the platform must be there, and tells what they were told.
+    pub async fn finish(mut self) -> Told {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.workers.join_next().await {
+            ended.expect("a client saw what it must not see");
+        }
+        self.shared.told(std::mem::take)
+    }
+}
+
+impl Shared {
+    fn told<T>(&self, what: impl FnOnce(&mut Told) -> T) -> T {
+        what(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn create_once(&self, client: &Client, name: &str) {
+        self.told(|told| told.attempted.insert(name.to_owned()));
+        let request = client.request(Method::POST, TARGETS).json(&target(name));
+        if self.served(name, request).await.is_none() {
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn create_for_certain(&self, clients: &[Client], name: &str) {
+        self.told(|told| told.attempted.insert(name.to_owned()));
+        let mut served = vec![];
+        let mut turn = 0;
+        while served.len() < 2 {
+            let client = &clients[turn % clients.len()];
+            turn += 1;
+            let request = client.request(Method::POST, TARGETS).json(&target(name)).header("idempotency-key", name);
+            match self.served(name, request).await {
+                Some(answer) => served.push(answer),
+                None => sleep(PAUSE).await,
+            }
+        }
+        assert_eq!(served[0].body, served[1].body, "{name}: the same command has the same answer");
+        assert!(served[1].headers.contains_key("idempotency-replayed"), "{name}: the second answer is a repetition");
+    }
+
+    /// Sends a create and takes down what became of it. Whatever is no success may have been done or not.
+    async fn served(&self, name: &str, request: reqwest::RequestBuilder) -> Option<Answer> {
+        let answer = match request.send().await {
+            Ok(response) => Answer::of(response).await,
+            Err(_) => {
+                self.told(|told| *told.refused.entry("none".to_owned()).or_default() += 1);
+                return None;
+            }
+        };
+        if answer.status == StatusCode::CREATED && !answer.body.is_null() {
+            let id = answer.id();
+            let before = self.told(|told| told.acknowledged.insert(name.to_owned(), id.clone()));
+            assert!(before.is_none_or(|before| before == id), "{name} was created twice");
+            return Some(answer);
+        }
+        let is_passing = answer.status.is_server_error() || answer.reason() == "IDEMPOTENCY_IN_PROGRESS";
+        assert!(is_passing || answer.status == StatusCode::CREATED, "{name}: {answer:?}");
+        self.told(|told| *told.refused.entry(answer.reason().to_owned()).or_default() += 1);
+        None
+    }
+}
+
+impl Told {
+    /// Adds what other clients were told.
+    pub fn add(&mut self, other: Self) {
+        self.attempted.extend(other.attempted);
+        self.acknowledged.extend(other.acknowledged);
+        for (reason, times) in other.refused {
+            *self.refused.entry(reason).or_default() += times;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A proxy between a node and one of its servers, that loses what a test wants lost.
+//!
+//! It passes bytes on. On the way to NATS it understands just enough of the protocol to recognise a publish to a log
+//! and the answer to it.
+
+use std::{
+    collections::HashSet,
+    io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+
+/// A running proxy; it ends when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Where it listens.
+    pub address: String,
+    rules: Arc<Rules>,
+    accepting: AbortHandle,
+}
+
+/// What the proxy passes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// Bytes that come are kept back.
+    Silent,
+    /// Connections end, and new ones at once.
+    Cut,
+}
+
+#[derive(Debug)]
+struct Rules {
+    way: watch::Sender<Way>,
+    publishes: Lost,
+    answers: Lost,
+    /// Where the answers are sent to that will be lost.
+    inboxes: Mutex<HashSet<String>>,
+    /// How many publishes to a log came by, lost ones too.
+    seen: AtomicUsize,
+}
+
+/// How many messages of a kind shall be lost, and how many were.
+#[derive(Debug, Default)]
+struct Lost {
+    left: AtomicUsize,
+    so_far: AtomicUsize,
+}
+
+impl Lost {
+    fn take(&self) -> bool {
+        let taken = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if taken {
+            self.so_far.fetch_add(1, Ordering::SeqCst);
+        }
+        taken
+    }
+}
+
+impl Proxy {
+    /// A proxy to this `host:port`.
+    pub async fn start(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
+        let address = listener.local_addr().expect("it listens").to_string();
+        let rules = Arc::new(Rules {
+            way: watch::Sender::new(Way::Open),
+            publishes: Lost::default(),
+            answers: Lost::default(),
+            inboxes: Mutex::default(),
+            seen: AtomicUsize::new(0),
+        });
+        let accepting = tokio::spawn(accept(listener, server.to_owned(), rules.clone())).abort_handle();
+        Self { address, rules, accepting }
+    }
+
+    /// Loses the next publishes to a log: the server never sees them.
+    pub fn lose_publishes(&self, number: usize) {
+        self.rules.publishes.left.fetch_add(number, Ordering::SeqCst);
+    }
+
+    /// Loses the answers to the next publishes to a log, which the server gets.
+    pub fn lose_answers(&self, number: usize) {
+        self.rules.answers.left.fetch_add(number, Ordering::SeqCst);
+    }
+
+    /// How many publishes, and how many answers to others, were lost so far.
+    pub fn lost(&self) -> (usize, usize) {
+        let of = |lost: &Lost| lost.so_far.load(Ordering::SeqCst);
+        (of(&self.rules.publishes), of(&self.rules.answers))
+    }
+
+    /// How many publishes to a log came by.
+    pub fn seen(&self) -> usize {
+        self.rules.seen.load(Ordering::SeqCst)
+    }
+
+    /// Passes nothing on from now on, while connections stay.
+    pub fn silence(&self) {
+        self.rules.way.send_replace(Way::Silent);
+    }
+
+    /// Ends all connections and refuses new ones.
+    pub fn cut(&self) {
+        self.rules.way.send_replace(Way::Cut);
+    }
+
+    /// Passes everything on again, what was kept back too.
+    pub fn open(&self) {
+        self.rules.way.send_replace(Way::Open);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, server: String, rules: Arc<Rules>) {
+    let mut connections = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let (server, rules) = (server.clone(), rules.clone());
+        connections.spawn(async move {
+            let mut way = rules.way.subscribe();
+            tokio::select! {
+                _ = way.wait_for(|way| *way == Way::Cut) => {}
+                _ = connect(client, &server, &rules) => {}
+            }
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connect(client: TcpStream, server: &str, rules: &Arc<Rules>) -> io::Result<()> {
+    let server = TcpStream::connect(server).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    // NATS speaks first, Postgres does not: the first bytes tell which protocol this is.
+    let mut from_server = BufReader::new(from_server);
+    let mut from_client = BufReader::new(from_client);
+    let speaks_nats = tokio::select! {
+        first = from_server.fill_buf() => first?.starts_with(b"INFO "),
+        first = from_client.fill_buf() => { first?; false }
+    };
+    if speaks_nats {
+        tokio::select! {
+            ended = pass_messages(from_client, to_server, rules) => ended,
+            ended = pass_messages(from_server, to_client, rules) => ended,
+        }
+    } else {
+        tokio::select! {
+            ended = pass_bytes(from_client, to_server, rules) => ended,
+            ended = pass_bytes(from_server, to_client, rules) => ended,
+        }
+    }
+}
+
+async fn pass_bytes(mut from: BufReader<OwnedReadHalf>, mut to: OwnedWriteHalf, rules: &Rules) -> io::Result<()> {
+    loop {
+        let bytes = from.fill_buf().await?.to_vec();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        rules.opened().await;
+        to.write_all(&bytes).await?;
+        from.consume(bytes.len());
+    }
+}
+
+async fn pass_messages(mut from: BufReader<OwnedReadHalf>, mut to: OwnedWriteHalf, rules: &Rules) -> io::Result<()> {
+    loop {
+        let mut message = vec![];
+        if from.read_until(b'\n', &mut message).await? == 0 {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(&message).into_owned();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let has_payload = matches!(words.first(), Some(&("PUB" | "HPUB" | "MSG" | "HMSG")));
+        if has_payload {
+            let length: usize = words.last().and_then(|length| length.parse().ok()).unwrap_or_default();
+            let head = message.len();
+            message.resize(head + length + 2, 0);
+            from.read_exact(&mut message[head..]).await?;
+        }
+        rules.opened().await;
+        if !rules.is_lost(&words) {
+            to.write_all(&message).await?;
+        }
+    }
+}
+
+impl Rules {
+    async fn opened(&self) {
+        let _ = self.way.subscribe().wait_for(|way| *way == Way::Open).await;
+    }
+
+    /// Whether this message shall be lost, by the words of its first line.
+    fn is_lost(&self, words: &[&str]) -> bool {
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        match words {
+            ["PUB" | "HPUB", subject, inbox, ..] if subject.starts_with("events.") => {
+                self.seen.fetch_add(1, Ordering::SeqCst);
+                if self.publishes.take() {
+                    return true;
+                }
+                if self.answers.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+                {
+                    inboxes.insert((*inbox).to_owned());
+                }
+                false
+            }
+            ["MSG" | "HMSG", subject, ..] if inboxes.remove(*subject) => {
+                self.answers.so_far.fetch_add(1, Ordering::SeqCst);
+                true
+            }
+            _ => false,
+        }
+    }
+}
