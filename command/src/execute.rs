@@ -78,19 +78,19 @@ impl Commands {
             decide(turn, &command, if_match, &keys, &cause)
         };
         match self.writer.submit(Box::new(decide), once).await? {
-            Verdict::Decided(decided) => self.answer(answer(&decided), decided.sequence, false).await,
+            Verdict::Decided(decided) => self.answer(call, answer(&decided), decided.sequence, false).await,
             Verdict::Replayed(answered) => {
                 let key = self.keyring.key(instance_id, Purpose::Answer).await.map_err(unavailable)?;
                 let opened =
                     key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
                 let message = O::decode(opened.as_slice()).map_err(|error| Error::internal(&error))?;
-                self.answer(message, answered.answer.sequence, true).await
+                self.answer(call, message, answered.answer.sequence, true).await
             }
         }
     }
 
-    async fn answer<O>(&self, message: O, sequence: u64, is_replayed: bool) -> Result<Answer<O>, Error> {
-        let token = self.tokens.mint(sequence).await.map_err(unavailable)?;
+    async fn answer<O>(&self, call: &Call, message: O, sequence: u64, is_replayed: bool) -> Result<Answer<O>, Error> {
+        let token = self.tokens.mint_for(&call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if is_replayed {
             metadata.push(("idempotency-replayed", "true".to_owned()));

@@ -9,13 +9,16 @@ use store::{
 };
 use tokio::time::{Instant, timeout_at};
 use transport::{
-    consistency::{HEADER, unavailable},
+    consistency::{Consistency, HEADER, unavailable},
     edge::{Call, read_model},
     error::{Error, Reason},
     mount::Answer,
 };
 
 use crate::Queries;
+
+/// How long a read waits for the caller's own last write on this node, where the caller did not ask for it.
+const OWN_WAIT: Duration = Duration::from_secs(1);
 
 impl Queries {
     /// The resource with this id, and an answer made of it.
@@ -39,18 +42,21 @@ impl Queries {
         projection: &'static Projection,
         id: &str,
     ) -> Result<Fresh<Option<Found<R>>>, Error> {
-        let deadline = Instant::now() + call.consistency.wait;
-        let required = call.consistency.required;
+        let Consistency { required, own, wait } = call.consistency;
+        let start = Instant::now();
         let mut progress = self.progress.of(projection);
         loop {
             progress.mark_unchanged();
             let fresh = rows::get::<R>(&self.database, projection, &call.tenant.id, id).await;
             let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
-            if fresh.processed >= required {
-                return Ok(fresh);
-            }
+            let (is_enough, deadline) = match fresh.processed {
+                processed if processed < required => (false, start + wait),
+                processed if processed < own => (true, start + OWN_WAIT),
+                _ => return Ok(fresh),
+            };
             match timeout_at(deadline, progress.changed()).await {
                 Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) if is_enough => return Ok(fresh),
                 Ok(Err(_)) | Err(_) => return Err(not_reached(required, fresh.processed)),
             }
         }

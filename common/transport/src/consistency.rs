@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderMap;
+use moka::sync::Cache;
 use store::{
     keyring::{self, Keyring, Purpose, SYSTEM},
     secret,
@@ -21,6 +22,10 @@ const WAIT_HEADER: &str = "consistency-wait";
 const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 /// The longest that a read may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long a node remembers what it answered to whom.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// How many callers it remembers.
+const CALLERS: u64 = 100_000;
 
 const VERSION: u8 = 1;
 const BODY: usize = 1 + 2 + 16 + 4 + 8;
@@ -33,6 +38,8 @@ pub struct Tokens {
     shard: u16,
     log_id: [u8; 16],
     incarnation: u32,
+    /// The last write that this node answered to a caller, by the caller's id.
+    answered: Cache<String, u64>,
 }
 
 /// What an answer must not be older than.
@@ -40,14 +47,23 @@ pub struct Tokens {
 pub struct Consistency {
     /// The sequence that the read models must have; 0 for any.
     pub required: u64,
-    /// How long to wait for it.
+    /// The caller's own last write on this node, as far as the node remembers; it is waited for, not insisted on.
+    pub own: u64,
+    /// How long to wait for what is required.
     pub wait: Duration,
 }
 
 impl Tokens {
     /// The tokens of a log, whose id has 16 bytes.
     pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
-        Self { keyring, shard, log_id: log_id.try_into().unwrap_or_default(), incarnation }
+        let answered = Cache::builder().max_capacity(CALLERS).time_to_live(REMEMBERED).build();
+        Self { keyring, shard, log_id: log_id.try_into().unwrap_or_default(), incarnation, answered }
+    }
+
+    /// The token of a write, which the caller's next reads on this node will wait for even without it.
+    pub async fn mint_for(&self, caller_id: &str, sequence: u64) -> Result<String, keyring::Failure> {
+        self.answered.insert(caller_id.to_owned(), sequence);
+        self.mint(sequence).await
     }
 
     /// The token of a sequence.
@@ -81,6 +97,11 @@ impl Tokens {
 }
 
 impl Consistency {
+    /// Adds what the node remembers of the caller.
+    pub(crate) fn with_own(self, tokens: &Tokens, caller_id: &str) -> Self {
+        Self { own: tokens.answered.get(caller_id).unwrap_or_default(), ..self }
+    }
+
     /// What the headers of a request ask for.
     pub(crate) async fn of(headers: &HeaderMap, tokens: &Tokens) -> Result<Self, Error> {
         let required = match headers.get(HEADER) {
@@ -96,7 +117,7 @@ impl Consistency {
                 )
             })?,
         };
-        Ok(Self { required, wait })
+        Ok(Self { required, own: 0, wait })
     }
 }
 

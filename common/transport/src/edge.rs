@@ -84,7 +84,7 @@ impl Edge {
             operation,
             tenant,
             caller,
-            consistency,
+            consistency: consistency.with_own(&self.tokens, &token.user_id),
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: if_match(&parts.headers)?,
             trace_context: text(&parts.headers, "traceparent").unwrap_or_default().to_owned(),

@@ -11,6 +11,7 @@ mod node;
 mod postgres;
 mod role;
 mod servers;
+mod serving;
 mod standalone;
 mod stop;
 

@@ -15,6 +15,7 @@ use store::{
     database::Database, directory::Directory, durability::Durability, id::Ids, keyring::Keyring, lease::Leases,
     log::Log, progress::Progress, secret::Key,
 };
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use transport::{caller::External, consistency::Tokens, edge::Edge};
 use url::Url;
@@ -94,11 +95,11 @@ impl Node {
         })
     }
 
-    /// Starts the writer.
+    /// Starts the writer. When it ends, for whatever reason, so does everything that waits for `shutdown`.
     pub(crate) fn start_writer(
         &self,
-        shutdown: CancellationToken,
-    ) -> (Handle, tokio::task::JoinHandle<Result<(), command::writer::Failure>>) {
+        shutdown: &CancellationToken,
+    ) -> (Handle, JoinHandle<Result<(), command::writer::Failure>>) {
         let writer = Writer {
             log: self.log.clone(),
             leases: self.leases.clone(),
@@ -109,11 +110,17 @@ impl Node {
             tail_limit: self.place.tail_limit,
             record_limit: self.log.client().server_info().max_payload / 2,
         };
-        writer.start(shutdown)
+        let (handle, writing) = writer.start(shutdown.clone());
+        let last = shutdown.clone().drop_guard();
+        let watched = tokio::spawn(async move {
+            let _last = last;
+            writing.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        });
+        (handle, watched)
     }
 
     /// Starts the projector.
-    pub(crate) fn start_projector(&self, shutdown: &CancellationToken) -> Result<tokio::task::JoinSet<()>, Failure> {
+    pub(crate) fn start_projector(&self, shutdown: &CancellationToken) -> Result<JoinSet<()>, Failure> {
         let database = Database::for_read_models(&self.place.postgres_url, PROJECTOR_CONNECTIONS)?;
         let (log, leases) = (self.log.clone(), self.leases.clone());
         Ok(Projector { log, leases, database, shard: SHARD }.start(shutdown))

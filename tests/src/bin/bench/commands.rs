@@ -34,13 +34,13 @@ pub(crate) async fn measure(platform: &mut Platform) {
         });
         let outcome = outcome.await;
         let after = (cpu::of(platform.process().pid()), cpu::of(nats), platform.log_end().await);
-        let own = outcome.ms_each(after.0 - before.0);
-        let of_nats = outcome.ms_each(after.1 - before.1);
+        let own = outcome.ms_each(after.0.saturating_sub(before.0));
+        let of_nats = outcome.ms_each(after.1.saturating_sub(before.1));
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let share = (after.2.0 - before.2.0) as f64 / (after.2.1 - before.2.1).max(1) as f64;
         let before_naive = cpu::of(nats);
         let naive = naive::publish(platform, clients).await;
-        let naive_cpu = naive.ms_each(cpu::of(nats) - before_naive);
+        let naive_cpu = naive.ms_each(cpu::of(nats).saturating_sub(before_naive));
         println!(
             "{clients:>7} {:>8.0} {:>8.2} {:>8.2} {own:>17.3} {of_nats:>13.3} {share:>15.1} {:>13.0} {naive_cpu:>19.3}",
             outcome.rate(),

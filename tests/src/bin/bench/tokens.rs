@@ -61,5 +61,5 @@ async fn one(url: String, form: Vec<(String, String)>, pid: Pid) -> (f64, f64) {
     });
     let outcome = outcome.await;
     assert_eq!(outcome.failed, 0, "tokens fail under load");
-    (outcome.ms_each(cpu::of(pid) - before), outcome.rate())
+    (outcome.ms_each(cpu::of(pid).saturating_sub(before)), outcome.rate())
 }
