@@ -28,6 +28,7 @@ create table if not exists history_1.events (
   owner_id text not null,
   actor text not null,
   committed_at timestamptz not null,
+  created_at timestamptz not null,
   payload bytea not null,
   primary key (instance_id, aggregate_type, aggregate_id, version)
 );

@@ -53,6 +53,8 @@ pub(crate) struct Place {
     pub(crate) sequence: u64,
     /// When that event was committed.
     pub(crate) changed_at: Timestamp,
+    /// When it began to exist.
+    pub(crate) created_at: Timestamp,
     /// The context that it belongs to; `None` when it has no event.
     pub(crate) owner: Option<Owner>,
 }
@@ -207,7 +209,13 @@ impl<'a> Turn<'a> {
 
     /// An aggregate under an id that was never used: nothing to load.
     pub(crate) fn unborn<A: Aggregate>() -> Known<A> {
-        let place = Place { version: 0, sequence: 0, changed_at: Timestamp::UNIX_EPOCH, owner: None };
+        let place = Place {
+            version: 0,
+            sequence: 0,
+            changed_at: Timestamp::UNIX_EPOCH,
+            created_at: Timestamp::UNIX_EPOCH,
+            owner: None,
+        };
         Known { state: Arc::default(), place }
     }
 
@@ -249,6 +257,9 @@ impl<'a> Turn<'a> {
         }
         let claims = self.change_claims::<A>(key, &before, &after)?;
 
+        if place.version == 0 || !A::exists(&known.state) {
+            place.created_at = self.now;
+        }
         let mut written = vec![];
         for event in events {
             place.version += 1;
@@ -268,6 +279,7 @@ impl<'a> Turn<'a> {
                 actor: cause.actor.clone(),
                 command_id: cause.command_id.clone(),
                 trace_context: cause.trace_context.clone(),
+                created_at: place.created_at.as_microsecond(),
                 ..Event::default()
             });
         }
@@ -352,6 +364,7 @@ fn restore<A: Aggregate>(events: &[Arc<Recorded>]) -> Result<Held, Undecodable> 
         version: last.map_or(0, |recorded| recorded.event.version),
         sequence: last.map_or(0, |recorded| recorded.sequence),
         changed_at: last.map_or(Timestamp::UNIX_EPOCH, |recorded| recorded.committed_at),
+        created_at: last.map_or(Timestamp::UNIX_EPOCH, |recorded| recorded.created_at()),
         owner: last.map(|recorded| recorded.owner()),
     };
     Ok(Held { state: Arc::new(state), place })

@@ -70,7 +70,7 @@ async fn apply(
     changes: Vec<Change>,
 ) -> Result<(), Failure> {
     let name = format!("{schema}.{}", (table.name)());
-    let gone: Vec<&Change> = changes.iter().filter(|change| change.replaces).collect();
+    let gone: Vec<&Change> = changes.iter().filter(|change| change.row.is_none()).collect();
     if !gone.is_empty() {
         let text = format!(
             "delete from {name} as t using unnest($1::text[], $2::text[]) as k (i, d) where t.instance_id = k.i and t.id = k.d"
@@ -110,9 +110,8 @@ fn upsert(name: &str, table: &Table) -> String {
     let names = all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let arrays: Vec<String> = (1..).zip(&all).map(|(number, (_, kind))| format!("${number}::{kind}[]")).collect();
     let values = names.replace(", state", ", state::json");
-    // The first two are the key; a row keeps the time of its creation.
-    let changed = all.iter().skip(2).filter(|(name, _)| *name != "created_at");
-    let changed: Vec<String> = changed.map(|(name, _)| format!("{name} = excluded.{name}")).collect();
+    // The first two are the key.
+    let changed: Vec<String> = all.iter().skip(2).map(|(name, _)| format!("{name} = excluded.{name}")).collect();
     format!(
         "insert into {name} ({names}) select {values} from unnest({}) as u ({names}) \
          on conflict (instance_id, id) do update set {}",

@@ -32,6 +32,11 @@ pub trait Aggregate: 'static {
         false
     }
 
+    /// Whether there is something in this state; an aggregate that begins to exist again is created anew.
+    fn exists(_state: &Self::State) -> bool {
+        true
+    }
+
     /// The unique values that an aggregate in this state holds. What a command takes and releases is the
     /// difference between the claims before and after.
     fn claims(_state: &Self::State) -> Vec<Claim> {

@@ -104,6 +104,10 @@ impl<R: Resource> Aggregate for Standard<R> {
         true
     }
 
+    fn exists(state: &Option<R>) -> bool {
+        state.is_some()
+    }
+
     fn claims(state: &Option<R>) -> Vec<Claim> {
         state.as_ref().map(R::claims).unwrap_or_default()
     }

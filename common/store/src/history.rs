@@ -27,7 +27,7 @@ pub fn create(schema: &str) -> String {
          version bigint not null,\n  sequence bigint not null,\n  event_id text not null,\n  type text not null,\n  \
          revision integer not null,\n  restores boolean not null,\n  owner_type smallint not null,\n  \
          owner_id text not null,\n  actor text not null,\n  committed_at timestamptz not null,\n  \
-         payload bytea not null,\n  primary key (instance_id, aggregate_type, aggregate_id, version)\n);\n\n\
+         created_at timestamptz not null,\n  payload bytea not null,\n  primary key (instance_id, aggregate_type, aggregate_id, version)\n);\n\n\
          create table if not exists {schema}.claims (\n  claim bytea primary key,\n  \
          instance_id text not null,\n  aggregate_type text not null,\n  aggregate_id text not null\n);\n\n\
          create table if not exists {schema}.answers (\n  command_id bytea primary key,\n  \
@@ -98,6 +98,7 @@ const EVENT_COLUMNS: &[Type] = &[
     Type::TEXT,
     Type::TEXT,
     Type::TIMESTAMPTZ,
+    Type::TIMESTAMPTZ,
     Type::BYTEA,
 ];
 
@@ -130,6 +131,7 @@ async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) ->
                 owner_id,
                 actor,
                 &recorded.committed_at,
+                &recorded.created_at(),
                 &payload.as_ref(),
             ])
             .await?;
@@ -261,6 +263,7 @@ fn recorded(row: &tokio_postgres::Row) -> Recorded {
         payload: row.get::<_, Vec<u8>>("payload").into(),
         restores: row.get("restores"),
         actor: row.get("actor"),
+        created_at: row.get::<_, Timestamp>("created_at").as_microsecond(),
         ..Event::default()
     };
     Recorded { sequence: unsigned(row.get("sequence")), committed_at: row.get("committed_at"), event }

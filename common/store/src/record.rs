@@ -169,6 +169,11 @@ impl Recorded {
         Key { instance_id: instance_id.clone(), aggregate_type: aggregate_type.clone(), id: aggregate_id.clone() }
     }
 
+    /// When the aggregate began to exist.
+    pub fn created_at(&self) -> Timestamp {
+        Timestamp::from_microsecond(self.event.created_at).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
     /// The context that the aggregate belongs to.
     pub fn owner(&self) -> Owner {
         let kind = match self.event.owner_type() {

@@ -34,8 +34,6 @@ pub struct Change {
     pub instance_id: String,
     /// Its id.
     pub id: String,
-    /// Whether the row before has to go: the aggregate was removed in this batch, or began in it.
-    pub replaces: bool,
     /// The row after the batch; `None` when it is gone.
     pub row: Option<Row>,
 }
@@ -47,7 +45,7 @@ pub struct Row {
     pub owner: Owner,
     /// The sequence of its last event.
     pub sequence: u64,
-    /// When its first event of this batch was committed; kept where the row exists.
+    /// When the resource began to exist.
     pub created_at: Timestamp,
     /// When its last event was committed.
     pub changed_at: Timestamp,
@@ -72,8 +70,6 @@ pub struct Table {
 /// What one event means for its row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// The row begins.
-    Begin(Content),
     /// The row is this now.
     Set(Content),
     /// The row ends.
@@ -95,8 +91,9 @@ pub const fn standard<R: Resource>() -> Table {
         columns: || R::FIELDS.iter().map(column).collect(),
         apply: |recorded| {
             Ok(match decode::<Standard<R>>(recorded)? {
-                standard::Event::Added(to) => Effect::Begin(content(&to, R::FIELDS)),
-                standard::Event::Changed { to, .. } => Effect::Set(content(&to, R::FIELDS)),
+                standard::Event::Added(to) | standard::Event::Changed { to, .. } => {
+                    Effect::Set(content(&to, R::FIELDS))
+                }
                 standard::Event::Removed => Effect::End,
             })
         },
@@ -178,28 +175,20 @@ fn index(schema: &str, table: &str, column: &Column) -> Option<String> {
 impl Change {
     fn untouched(recorded: &Recorded) -> Self {
         let (instance_id, id) = (recorded.event.instance_id.clone(), recorded.event.aggregate_id.clone());
-        Self { instance_id, id, replaces: false, row: None }
+        Self { instance_id, id, row: None }
     }
 
     fn apply(&mut self, recorded: &Recorded, effect: Effect) {
-        let begins = matches!(effect, Effect::Begin(_));
         self.row = match effect {
-            Effect::End => {
-                self.replaces = true;
-                None
-            }
-            Effect::Begin(content) | Effect::Set(content) => {
-                self.replaces |= begins;
-                let kept = self.row.as_ref().filter(|_| !begins).map(|row| row.created_at);
-                Some(Row {
-                    owner: recorded.owner(),
-                    sequence: recorded.sequence,
-                    created_at: kept.unwrap_or(recorded.committed_at),
-                    changed_at: recorded.committed_at,
-                    state: content.state,
-                    values: content.values,
-                })
-            }
+            Effect::End => None,
+            Effect::Set(content) => Some(Row {
+                owner: recorded.owner(),
+                sequence: recorded.sequence,
+                created_at: recorded.created_at(),
+                changed_at: recorded.committed_at,
+                state: content.state,
+                values: content.values,
+            }),
         };
     }
 }

@@ -94,15 +94,10 @@ fn recorded(id: u8, version: u64, sequence: u64, event: &<Targets as Aggregate>:
 /// What Postgres makes of the changes of a batch.
 fn apply(rows: &mut BTreeMap<String, Row>, batch: &[Arc<Recorded>]) {
     for change in standard::<Target>().fold(batch).unwrap() {
-        if change.replaces {
-            rows.remove(&change.id);
-        }
-        if let Some(mut row) = change.row {
-            if let Some(existing) = rows.get(&change.id) {
-                row.created_at = existing.created_at;
-            }
-            rows.insert(change.id, row);
-        }
+        match change.row {
+            Some(row) => rows.insert(change.id, row),
+            None => rows.remove(&change.id),
+        };
     }
 }
 
