@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up down test check fmt lint doc bench tools formatted deny
+.PHONY: help up down test check bless fmt lint doc bench tools formatted deny
 
 DATA_DIR ?= .data
 PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
@@ -46,6 +46,13 @@ test: tools formatted lint doc deny ## everything that CI checks, with all tests
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
+
+bless: tools ## accept the generated files
+	@trap 'rm -f deploy/schema.sql.new' EXIT; \
+	cargo run -q -p platform --features fault -- schema > deploy/schema.sql.new; \
+	mv deploy/schema.sql.new deploy/schema.sql
+	BLESS=1 cargo nextest run $(EVERYTHING) --no-tests=pass -E 'package(tests) & test(/^(permission|table)/)'
+	@git --no-pager diff --stat -- deploy tests
 
 fmt: ## format the code
 	cargo fmt --all
