@@ -1,6 +1,6 @@
 //! Setup: one record that turns an empty log into a system with an instance that can be used.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use domain::{
     aggregate::Aggregate,
@@ -36,6 +36,9 @@ use crate::{
     turn::{Cause, ClaimKeys, Decided, Stop, Turn},
     writer::{Handle, Verdict},
 };
+
+/// The name of the service user with all rights.
+const ADMIN: &str = "platform-admin";
 
 /// Everything that the setup creates, made up before and kept until it is done, so that nothing is lost in between.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -105,30 +108,40 @@ pub enum Failure {
     Refused(String),
 }
 
+/// Checks what a configuration asks for.
+pub fn check(wanted: &[Wanted]) -> Result<(), Failure> {
+    let mut names = HashSet::from([ADMIN.to_owned()]);
+    for Wanted { name, roles } in wanted {
+        let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
+        let is_new = names.insert(name.to_ascii_lowercase());
+        if !is_new || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
+            return Err(Failure::Name(name.clone()));
+        }
+        if let Some(role) = roles.iter().find(|role| permission::role(role).is_none()) {
+            return Err(Failure::UnknownRole { user: name.clone(), role: role.clone() });
+        }
+    }
+    Ok(())
+}
+
 impl Plan {
     /// A plan for an instance under these hosts, with one service user of all rights and the wanted ones.
     pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Self, Failure> {
-        let admin = Wanted { name: "platform-admin".into(), roles: vec![permission::IAM_OWNER.name.into()] };
-        let mut service_users: Vec<ServiceUser> = vec![];
-        for Wanted { name, roles } in std::iter::once(&admin).chain(wanted) {
-            let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
-            let is_taken = service_users.iter().any(|user| user.client_id.eq_ignore_ascii_case(name));
-            if is_taken || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
-                return Err(Failure::Name(name.clone()));
-            }
-            if let Some(role) = roles.iter().find(|role| permission::role(role).is_none()) {
-                return Err(Failure::UnknownRole { user: name.clone(), role: role.clone() });
-            }
-            let (client_id, roles) = (name.clone(), roles.clone());
-            service_users.push(ServiceUser { user_id: ids.next(), client_id, client_secret: random_secret(), roles });
-        }
+        check(wanted)?;
+        let admin = Wanted { name: ADMIN.into(), roles: vec![permission::IAM_OWNER.name.into()] };
+        let user = |Wanted { name, roles }: &Wanted| ServiceUser {
+            user_id: ids.next(),
+            client_id: name.clone(),
+            client_secret: random_secret(),
+            roles: roles.clone(),
+        };
         Ok(Self {
             instance_id: ids.next(),
             hosts,
             organization_id: ids.next(),
             project_id: ids.next(),
             signing_key_id: ids.next(),
-            service_users,
+            service_users: std::iter::once(&admin).chain(wanted).map(user).collect(),
         })
     }
 }

@@ -47,4 +47,5 @@ pub fn routes(oidc: Oidc) -> Router {
         .route(discovery::REVOKE, unbuilt())
         .route(discovery::END_SESSION, unbuilt())
         .with_state(Arc::new(oidc))
+        .layer(axum::middleware::from_fn(transport::mount::with_request_id))
 }

@@ -47,7 +47,10 @@ pub(crate) async fn project(
     let mut connection = database.connection().await?;
     let transaction = connection.transaction().await?;
     match &projection.kind {
-        Kind::History => history::apply(&transaction, &batch.records, &batch.events).await?,
+        Kind::History => {
+            history::apply(&transaction, &batch.records, &batch.events).await?;
+            fault::point("history.applied");
+        }
         Kind::Rows(tables) => {
             for table in *tables {
                 apply(&transaction, &projection.schema_name(), table, table.fold(&batch.events)?).await?;

@@ -105,6 +105,7 @@ async fn try_follow(
         let batch = tokio::select! {
             batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
             () = sleep(HEARTBEAT) => {
+                confirm(database, projection, *shard, checkpoint).await?;
                 announcer.announce(reached(checkpoint)).await;
                 continue;
             }
@@ -114,6 +115,18 @@ async fn try_follow(
         *applied = true;
         announcer.announce(reached(checkpoint)).await;
     }
+}
+
+/// An idle worker looks whether its checkpoint is still there: where Postgres lost its last commits, the rows that went
+/// with them come back without waiting for the next event.
+async fn confirm(
+    database: &database::Database,
+    projection: &Projection,
+    shard: u16,
+    checkpoint: Checkpoint,
+) -> Result<(), Stall> {
+    let found = Checkpoint::read(&database.connection().await?, projection, shard).await?;
+    if found == Some(checkpoint) { Ok(()) } else { Err(project::Failure::Fenced.into()) }
 }
 
 /// Whoever stands at a record that the log does not have, or has differently, follows another log and stops.

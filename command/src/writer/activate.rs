@@ -69,7 +69,7 @@ impl Writer {
             let connection = self.database.connection().await?;
             Checkpoint::read(&connection, &HISTORY, self.shard).await
         };
-        match read.await {
+        match self.database.within(read).await {
             Ok(checkpoint) => checkpoint.map(|checkpoint| checkpoint.position),
             Err(error) => {
                 tracing::warn!(%error, "cannot read how far history is");

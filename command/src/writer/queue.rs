@@ -74,7 +74,7 @@ impl Handle {
     /// Submits a command and waits until its outcome is committed.
     pub(crate) async fn submit(&self, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
         if *self.phases.borrow() != Phase::Active {
-            return Err(unavailable("no node writes at the moment"));
+            return Err(unavailable("this node does not write at the moment"));
         }
         let (answer, outcome) = oneshot::channel();
         let submission = Submission { decide, once, rounds: 0, answer };
@@ -98,7 +98,7 @@ impl Queue {
     /// Lets the callers of what waits know that it was not done.
     pub(super) fn refuse_all(&mut self) {
         while let Ok(submission) = self.arrivals.try_recv() {
-            submission.refuse(unavailable("no node writes at the moment"));
+            submission.refuse(unavailable("this node does not write at the moment"));
         }
     }
 }

@@ -117,7 +117,7 @@ impl<'a> Active<'a> {
     fn admit(&mut self, submission: Submission) {
         if self.memory.tail.bytes() > self.writer.tail_limit {
             let message = "the read model of the write node lags too far behind the log";
-            return submission.refuse(unavailable(message).with("tail_bytes", self.memory.tail.bytes().to_string()));
+            return submission.refuse(unavailable(message).with("tailBytes", self.memory.tail.bytes().to_string()));
         }
         if self.loading > MOST_LOADING {
             return submission.refuse(unavailable("too many commands wait for the read model of the write node"));
@@ -135,7 +135,7 @@ impl<'a> Active<'a> {
     async fn take_turns(&mut self, lease: &Kept) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
-        let (mut missing, mut parked) = (Needs::default(), vec![]);
+        let (mut missing, mut unread) = (Needs::default(), vec![]);
         while draft.bytes <= self.writer.record_limit / 2
             && let Some(mut submission) = self.waiting.pop_front()
         {
@@ -146,12 +146,12 @@ impl<'a> Active<'a> {
                     missing.claims.extend(needs.claims);
                     missing.commands.extend(needs.commands);
                     submission.rounds += 1;
-                    parked.push(submission);
+                    unread.push(submission);
                 }
             }
         }
-        if !parked.is_empty() {
-            self.load(missing, parked);
+        if !unread.is_empty() {
+            self.load(missing, unread);
         }
         if !draft.is_empty() {
             fault::point("commit.decided");
@@ -240,7 +240,7 @@ impl<'a> Active<'a> {
         self.loading += submissions.len();
         let (loaded, database, shard) = (self.loaded.0.clone(), self.writer.database.clone(), self.writer.shard);
         tokio::spawn(async move {
-            let snapshot = missing.load(&database, shard).await;
+            let snapshot = database.within(missing.load(&database, shard)).await;
             // Nobody listens any more when the writer stepped down; the callers notice by themselves.
             let _ = loaded.send(Loaded { snapshot, submissions }).await;
         });

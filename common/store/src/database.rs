@@ -7,8 +7,12 @@ use tokio_postgres::{Config, NoTls};
 
 use crate::projection::{PROJECTIONS, Projection};
 
+/// How long a read may take, all its statements together.
+const READ_TIME: Duration = Duration::from_secs(5);
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
+/// How long a worker may do nothing inside a transaction, about as long as its lease lasts.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Postgres did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +26,9 @@ pub enum Failure {
     /// The address is malformed.
     #[error("the Postgres address is malformed: {0}")]
     Address(String),
+    /// Nothing was answered in time.
+    #[error("Postgres does not answer")]
+    Silent,
     /// A row cannot be read as what it must be.
     #[error("{table} of instance {instance_id}, id {id} cannot be read")]
     Inconsistent {
@@ -53,10 +60,14 @@ impl Database {
     }
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
+    ///
+    /// A worker that stands still or vanishes inside a transaction keeps its locks, and the one that took its work over
+    /// would wait for them. Postgres ends such a session.
     pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
         let mut config = config(url)?;
         let options = config.get_options().unwrap_or_default();
-        let options = format!("{options} -c synchronous_commit=off");
+        let idle = IDLE_IN_TRANSACTION.as_millis();
+        let options = format!("{options} -c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
         config.options(options);
         Self::build(config, size)
     }
@@ -77,6 +88,11 @@ impl Database {
     /// A connection from the pool.
     pub async fn connection(&self) -> Result<deadpool_postgres::Object, Failure> {
         Ok(self.pool.get().await?)
+    }
+
+    /// Gives a read so much time and no more: a server that hangs must not hang its callers.
+    pub async fn within<T>(&self, read: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::time::timeout(READ_TIME, read).await.unwrap_or(Err(Failure::Silent))
     }
 
     /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.

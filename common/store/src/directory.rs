@@ -81,11 +81,11 @@ impl Directory {
 
     /// The instance that answers under a host name, as of `sequence` or later if the read model has it.
     pub async fn tenant(&self, host: &str, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
-        let cached = self.tenants.try_get_with_by_ref(host, self.load_tenant(host)).await?;
+        let cached = self.tenants.try_get_with_by_ref(host, self.database.within(self.load_tenant(host))).await?;
         if cached.as_ref().is_some_and(|tenant| tenant.processed >= sequence) || sequence == 0 {
             return Ok(cached);
         }
-        let loaded = self.load_tenant(host).await?;
+        let loaded = self.database.within(self.load_tenant(host)).await?;
         self.tenants.insert(host.to_owned(), loaded.clone()).await;
         Ok(loaded)
     }
@@ -98,11 +98,14 @@ impl Directory {
         sequence: u64,
     ) -> Result<Option<Arc<Standing>>, Arc<Failure>> {
         let key = (instance_id.to_owned(), name);
-        let cached = self.standings.try_get_with_by_ref(&key, self.load_standing(instance_id, &key.1)).await?;
+        let cached = self
+            .standings
+            .try_get_with_by_ref(&key, self.database.within(self.load_standing(instance_id, &key.1)))
+            .await?;
         if cached.as_ref().is_some_and(|standing| standing.processed >= sequence) || sequence == 0 {
             return Ok(cached);
         }
-        let loaded = self.load_standing(instance_id, &key.1).await?;
+        let loaded = self.database.within(self.load_standing(instance_id, &key.1)).await?;
         self.standings.insert(key, loaded.clone()).await;
         Ok(loaded)
     }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::{
-    claim::{Claim, Scope},
-    resource::data_key::DataKey,
-};
+use domain::{claim::Claim, resource::data_key::DataKey};
 use moka::future::Cache;
 
 use crate::{
@@ -88,7 +85,11 @@ impl Keyring {
     }
 
     async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
-        let wrapped = self.wrapped(instance_id, purpose).await.map_err(|error| Failure::Database(Arc::new(error)))?;
+        let wrapped = self
+            .database
+            .within(self.wrapped(instance_id, purpose))
+            .await
+            .map_err(|error| Failure::Database(Arc::new(error)))?;
         let wrapped = wrapped.ok_or_else(|| Failure::Absent { instance_id: instance_id.to_owned(), purpose })?;
         let opened =
             self.master.open(&associated(instance_id, purpose), &wrapped).map_err(|_| Failure::WrongMasterKey)?;
@@ -110,16 +111,6 @@ impl Keyring {
         let key = Key::random();
         let wrapped = self.master.seal(&associated(instance_id, purpose), key.expose());
         (key, DataKey { purpose: purpose.name().to_owned(), wrapped })
-    }
-
-    /// The hash under which a claim of an instance stands in the log.
-    pub async fn claim(&self, instance_id: &str, claim: &Claim) -> Result<ClaimHash, Failure> {
-        let bounds = match claim.scope {
-            Scope::Instance => instance_id,
-            Scope::System => SYSTEM,
-        };
-        let key = self.key(bounds, Purpose::Claim).await?;
-        Ok(claim_hash(&key, claim))
     }
 }
 

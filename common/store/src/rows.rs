@@ -45,6 +45,15 @@ pub async fn get<R: Resource>(
     instance_id: &str,
     id: &str,
 ) -> Result<Fresh<Option<Found<R>>>, Failure> {
+    database.within(read(database, projection, instance_id, id)).await
+}
+
+async fn read<R: Resource>(
+    database: &Database,
+    projection: &Projection,
+    instance_id: &str,
+    id: &str,
+) -> Result<Fresh<Option<Found<R>>>, Failure> {
     let (schema, table) = (projection.schema_name(), R::NAME);
     let text = format!(
         "select c.sequence as processed, c.committed_at, r.id, r.owner_type, r.owner_id, r.sequence, r.changed_at, \

@@ -62,7 +62,9 @@ impl Tokens {
 
     /// The token of a write, which the caller's next reads on this node will wait for even without it.
     pub async fn mint_for(&self, caller_id: &str, sequence: u64) -> Result<String, keyring::Failure> {
-        self.answered.insert(caller_id.to_owned(), sequence);
+        // An answer of an older write, such as a repeated one, must not hide a newer one.
+        let newest = self.answered.get(caller_id).unwrap_or_default().max(sequence);
+        self.answered.insert(caller_id.to_owned(), newest);
         self.mint(sequence).await
     }
 

@@ -32,6 +32,7 @@ use crate::{
 };
 
 pub use fallback::fallbacks;
+pub use wire::with_request_id;
 
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {

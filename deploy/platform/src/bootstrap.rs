@@ -2,9 +2,12 @@
 //!
 //! The plan is on disk before it is carried out, so that a crash in between loses no secret.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use command::setup::{Plan, ServiceUser, Wanted};
+use command::setup::{self, Plan, ServiceUser, Wanted};
 use serde::{Deserialize, Serialize};
 use store::id::Ids;
 
@@ -18,7 +21,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Bootstrap {
     /// The issuer of the instance.
-    pub(crate) issuer: String,
+    issuer: String,
     instance_id: String,
     organization_id: String,
     project_id: String,
@@ -37,42 +40,39 @@ struct SetupFile {
 }
 
 /// The plan of an earlier start that was cut short, else a new one, which is kept until it is carried out.
-pub(crate) fn plan(data: &DataDir, ids: &Ids, hosts: Vec<String>, setup: Option<&Path>) -> Result<Plan, Failure> {
-    let path = data.path().join("bootstrap.plan.json");
+pub(crate) fn plan(data: &DataDir, ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Plan, Failure> {
+    let path = plan_file(data);
     if let Ok(kept) = fs::read(&path) {
         return Ok(serde_json::from_slice(&kept)?);
     }
-    let wanted = match setup {
-        Some(file) => read_setup(file)?,
-        None => vec![],
-    };
-    let plan = Plan::new(ids, hosts, &wanted)?;
+    let plan = Plan::new(ids, hosts, wanted)?;
     write_atomically(&path, &serde_json::to_vec_pretty(&plan)?)?;
     Ok(plan)
 }
 
-fn read_setup(file: &Path) -> Result<Vec<Wanted>, Failure> {
+/// Drops a plan that will not be carried out.
+pub(crate) fn forget_plan(data: &DataDir) -> Result<(), Failure> {
+    Ok(fs::remove_file(plan_file(data))?)
+}
+
+fn plan_file(data: &DataDir) -> PathBuf {
+    data.path().join("bootstrap.plan.json")
+}
+
+/// What the setup file asks for beyond the defaults.
+pub(crate) fn wanted(setup: Option<&Path>) -> Result<Vec<Wanted>, Failure> {
+    let Some(file) = setup else { return Ok(vec![]) };
     let text =
         fs::read_to_string(file).map_err(|error| format!("cannot read the setup file {}: {error}", file.display()))?;
     let setup: SetupFile =
         toml::from_str(&text).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
+    setup::check(&setup.service_user).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
     Ok(setup.service_user)
 }
 
 impl Bootstrap {
-    /// What an earlier start left.
-    pub(crate) fn read(data: &DataDir) -> Result<Option<Self>, Failure> {
-        match fs::read(data.bootstrap()) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).map_err(|error| {
-                format!("{} cannot be read: {error}; put it back as it was", data.bootstrap().display())
-            })?)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Leaves what was carried out, and forgets the plan.
-    pub(crate) fn write(data: &DataDir, issuer: String, plan: Plan) -> Result<Self, Failure> {
+    pub(crate) fn write(data: &DataDir, issuer: String, plan: Plan) -> Result<(), Failure> {
         let mut users = plan.service_users.into_iter();
         let service_user = users.next().ok_or("a plan has a service user")?;
         let bootstrap = Self {
@@ -84,14 +84,12 @@ impl Bootstrap {
             service_users: users.collect(),
         };
         write_atomically(&data.bootstrap(), &serde_json::to_vec_pretty(&bootstrap)?)?;
-        fs::remove_file(data.path().join("bootstrap.plan.json"))?;
-        Ok(bootstrap)
+        forget_plan(data)
     }
 
     /// The commands that a newcomer wants next, ready to paste.
-    pub(crate) fn commands(&self, data: &DataDir) -> String {
-        let (issuer, file) = (&self.issuer, data.bootstrap());
-        let file = shell_quoted(&file.display().to_string());
+    pub(crate) fn commands(data: &DataDir, issuer: &str) -> String {
+        let file = shell_quoted(&data.bootstrap().display().to_string());
         let folder = data.path().display();
         format!(
             r#"
@@ -103,13 +101,13 @@ The platform runs at {issuer}
     -d 'scope=openid urn:platform:iam:org:project:id:platform:aud' | sed -E 's/.*"access_token":"([^"]+)".*/\1/')
 
   # create a target
-  curl -s -D headers {issuer}/resources/v3alpha/targets \
+  TARGET=$(curl -s {issuer}/resources/v3alpha/targets \
     -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{{"name": "first", "restWebhook": {{"url": "https://example.com/hook"}}}}' | tee target.json
+    -d '{{"name": "first", "restWebhook": {{"url": "https://example.com/hook"}}}}'); echo "$TARGET"
 
-  # read it back; the consistency token makes the read wait for the write
-  curl -s {issuer}/resources/v3alpha/targets/$(sed -E 's/.*"id":"([0-9]+)","seq.*/\1/' target.json) \
-    -H "Authorization: Bearer $TOKEN" -H "$(grep -i ^consistency-token headers | tr -d '\r')"
+  # read it back
+  ID=$(echo "$TARGET" | sed -E 's/.*"id":"([0-9]+)","seq.*/\1/')
+  curl -s {issuer}/resources/v3alpha/targets/$ID -H "Authorization: Bearer $TOKEN"
 
 Ctrl-C ends it; the data stays in {folder}.
 "#

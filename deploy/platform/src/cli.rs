@@ -22,7 +22,7 @@ pub(crate) enum Mode {
     /// Run a query node: reads from the read models
     Query(Box<Role>),
     /// Run a projector: follows the log and keeps the read models
-    Projector(Box<Role>),
+    Projector(Box<Worker>),
     /// Run an OpenID Connect node: discovery, keys and tokens
     Oidc(Box<Role>),
     /// Run only the NATS server and the Postgres of a data directory, and print where they are
@@ -62,10 +62,18 @@ pub(crate) struct Standalone {
     pub(crate) setup: Option<PathBuf>,
 }
 
+/// A node that serves.
 #[derive(Debug, Args)]
 pub(crate) struct Role {
     #[command(flatten)]
     pub(crate) serving: Serving,
+    #[command(flatten)]
+    pub(crate) worker: Worker,
+}
+
+/// A node that works on what others wrote.
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) nats: Nats,
     /// The address of Postgres
@@ -123,7 +131,7 @@ pub(crate) struct Nats {
     #[arg(long, env = "PLATFORM_NATS_REPLICAS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
     pub(crate) nats_replicas: u8,
     /// Use a NATS server that may lose acknowledged writes when the power goes
-    #[arg(long, env = "PLATFORM_UNSAFE_DURABILITY")]
+    #[arg(long, env = "PLATFORM_UNSAFE_DURABILITY", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) unsafe_durability: bool,
 }
 

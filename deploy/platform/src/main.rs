@@ -48,7 +48,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Standalone(options) => standalone::run(options, shutdown).await,
         Mode::Command(options) => role::run(role::Role::Command, options, shutdown).await,
         Mode::Query(options) => role::run(role::Role::Query, options, shutdown).await,
-        Mode::Projector(options) => role::run(role::Role::Projector, options, shutdown).await,
+        Mode::Projector(options) => role::project(options, shutdown).await,
         Mode::Oidc(options) => role::run(role::Role::Oidc, options, shutdown).await,
         Mode::Servers(options) => servers::run(&options, shutdown).await,
         Mode::Stop(options) => stop::run(&options.data_dir).await,

@@ -36,22 +36,33 @@ pub(crate) struct Place {
     pub(crate) nats_url: String,
     pub(crate) postgres_url: String,
     pub(crate) name: String,
-    pub(crate) number: u16,
+}
+
+/// How a node that serves is known outside, and its bounds.
+pub(crate) struct Face {
     pub(crate) external: Url,
+    pub(crate) number: u16,
     pub(crate) tail_limit: usize,
 }
 
-/// The adapters of a node.
-pub(crate) struct Node {
+/// What every node has: the log, the leases and the database.
+pub(crate) struct Adapters {
     pub(crate) log: Log,
     pub(crate) database: Database,
+    leases: Leases,
+    durability: Durability,
+    postgres_url: String,
+}
+
+/// A node that serves.
+pub(crate) struct Node {
+    pub(crate) adapters: Adapters,
     pub(crate) keyring: Keyring,
     pub(crate) ids: Arc<Ids>,
     pub(crate) directory: Directory,
     pub(crate) progress: Progress,
-    leases: Leases,
-    durability: Durability,
-    place: Place,
+    external: External,
+    tail_limit: usize,
 }
 
 /// What a node cannot do without.
@@ -65,10 +76,9 @@ pub(crate) enum ConnectError {
     External(Url),
 }
 
-impl Node {
+impl Adapters {
     /// Connects to NATS and Postgres, checks that the log is safe there, and prepares the read models' schemas.
-    pub(crate) async fn connect(place: Place, master_key: Key) -> Result<Self, Failure> {
-        external(&place.external)?;
+    pub(crate) async fn connect(place: Place) -> Result<Self, Failure> {
         let durability = Durability {
             monitor_url: place.nats.nats_monitor_url.clone(),
             system_url: place.nats.nats_system_url.clone(),
@@ -77,21 +87,32 @@ impl Node {
         let client = connect(&place).await?;
         durability.check().await?;
         let replicas = usize::from(place.nats.nats_replicas);
-        let log = Log::open(client.clone(), SHARD, replicas).await?;
+        let log = Log::open(client, SHARD, replicas).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
         let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(crate::explain::explain(&error)))?;
-        let progress = Progress::listen(&client, SHARD).await?;
+        Ok(Self { log, database, leases, durability, postgres_url: place.postgres_url })
+    }
+
+    /// Starts the projector.
+    pub(crate) fn start_projector(&self, shutdown: &CancellationToken) -> Result<JoinSet<()>, Failure> {
+        let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
+        let (log, leases) = (self.log.clone(), self.leases.clone());
+        Ok(Projector { log, leases, database, shard: SHARD }.start(shutdown))
+    }
+}
+
+impl Node {
+    /// A node on these adapters.
+    pub(crate) async fn new(adapters: Adapters, face: Face, master_key: Key) -> Result<Self, Failure> {
         Ok(Self {
-            keyring: Keyring::new(master_key, database.clone()),
-            ids: Arc::new(Ids::new(place.number)),
-            directory: Directory::new(database.clone()),
-            log,
-            database,
-            progress,
-            leases,
-            durability,
-            place,
+            keyring: Keyring::new(master_key, adapters.database.clone()),
+            ids: Arc::new(Ids::new(face.number)),
+            directory: Directory::new(adapters.database.clone()),
+            progress: Progress::listen(&adapters.log.client(), SHARD).await?,
+            external: external(&face.external)?,
+            tail_limit: face.tail_limit,
+            adapters,
         })
     }
 
@@ -100,15 +121,16 @@ impl Node {
         &self,
         shutdown: &CancellationToken,
     ) -> (Handle, JoinHandle<Result<(), command::writer::Failure>>) {
+        let Adapters { log, database, leases, durability, .. } = &self.adapters;
         let writer = Writer {
-            log: self.log.clone(),
-            leases: self.leases.clone(),
-            database: self.database.clone(),
+            log: log.clone(),
+            leases: leases.clone(),
+            database: database.clone(),
             progress: self.progress.clone(),
-            durability: self.durability.clone(),
+            durability: durability.clone(),
             shard: SHARD,
-            tail_limit: self.place.tail_limit,
-            record_limit: self.log.client().server_info().max_payload / 2,
+            tail_limit: self.tail_limit,
+            record_limit: log.client().server_info().max_payload / 2,
         };
         let (handle, writing) = writer.start(shutdown.clone());
         let last = shutdown.clone().drop_guard();
@@ -119,23 +141,16 @@ impl Node {
         (handle, watched)
     }
 
-    /// Starts the projector.
-    pub(crate) fn start_projector(&self, shutdown: &CancellationToken) -> Result<JoinSet<()>, Failure> {
-        let database = Database::for_read_models(&self.place.postgres_url, PROJECTOR_CONNECTIONS)?;
-        let (log, leases) = (self.log.clone(), self.leases.clone());
-        Ok(Projector { log, leases, database, shard: SHARD }.start(shutdown))
-    }
-
     /// What admits requests. It waits for the log's first record, which says which log it is.
     pub(crate) async fn edge(&self) -> Result<Arc<Edge>, Failure> {
         let record = loop {
-            match self.log.last().await? {
+            match self.adapters.log.last().await? {
                 Some(record) => break record,
                 None => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
-        Ok(Arc::new(Edge::new(self.directory.clone(), tokens, external(&self.place.external)?)))
+        Ok(Arc::new(Edge::new(self.directory.clone(), tokens, self.external.clone())))
     }
 
     /// The operations of a command node.
@@ -146,13 +161,13 @@ impl Node {
 
     /// The operations of a query node.
     pub(crate) fn queries(&self, edge: &Arc<Edge>) -> Router {
-        let (database, progress, tokens) = (self.database.clone(), self.progress.clone(), edge.tokens.clone());
+        let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         query::api::routes(Router::new(), edge, &Queries { database, progress, tokens })
     }
 
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.database.clone()))
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.database.clone()))
     }
 }
 

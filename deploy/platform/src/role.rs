@@ -1,26 +1,28 @@
 //! One role of the platform in a process of its own.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use store::secret::{self, Key};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::timeout};
 use tokio_util::sync::CancellationToken;
 use transport::{edge::Edge, server};
 
 use crate::{
     Failure, cli,
     data_dir::read_master_key,
-    node::{Node, Place},
+    node::{Adapters, Face, Node, Place},
     serving::{external_url, finished, limits, listen},
 };
+
+/// How long a writer may take to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// The roles that have a process of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Command,
     Query,
-    Projector,
     Oidc,
 }
 
@@ -32,34 +34,46 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
         Role::Command => {
             let (writer, writing) = node.start_writer(&shutdown);
             let serving = serve(&node, listener, &shutdown, |edge| node.commands(edge, writer));
-            let (served, written) = tokio::join!(serving, writing);
-            written??;
+            let served = serving.await;
+            shutdown.cancel();
+            // A record whose fate is not certain, because NATS is away, is not waited for any longer.
+            timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
             served
         }
         Role::Query => serve(&node, listener, &shutdown, |edge| node.queries(edge)).await,
         Role::Oidc => serve(&node, listener, &shutdown, |edge| node.oidc(edge)).await,
-        Role::Projector => {
-            let mut units = node.start_projector(&shutdown)?;
-            while units.join_next().await.is_some() {}
-            Ok(())
-        }
     }
 }
 
+/// Runs a projector until `shutdown`. It serves nobody and needs no key.
+pub(crate) async fn project(options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
+    let adapters = Adapters::connect(place(*options)?).await?;
+    let mut units = adapters.start_projector(&shutdown)?;
+    while units.join_next().await.is_some() {}
+    Ok(())
+}
+
 async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Failure> {
-    let nats_url = options.nats.nats_url.clone().ok_or("--nats-url is missing: where is the log?")?;
-    let file = options.serving.master_key_file.as_ref();
+    let cli::Role { serving, worker } = options;
+    let file = serving.master_key_file.as_ref();
     let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
-    let place = Place {
-        nats_url,
-        postgres_url: options.postgres_url,
-        name: options.node_name.unwrap_or_else(|| secret::random_text(22)),
-        number: options.serving.node_number,
-        external: external_url(&options.serving, listening)?,
-        tail_limit: options.serving.tail_limit,
-        nats: options.nats,
+    let master_key = Key::new(read_master_key(file)?);
+    let face = Face {
+        external: external_url(&serving, listening)?,
+        number: serving.node_number,
+        tail_limit: serving.tail_limit,
     };
-    Node::connect(place, Key::new(read_master_key(file)?)).await
+    let adapters = Adapters::connect(place(worker)?).await?;
+    Node::new(adapters, face, master_key).await
+}
+
+fn place(worker: cli::Worker) -> Result<Place, Failure> {
+    Ok(Place {
+        nats_url: worker.nats.nats_url.clone().ok_or("--nats-url is missing: where is the log?")?,
+        postgres_url: worker.postgres_url,
+        name: worker.node_name.unwrap_or_else(|| secret::random_text(22)),
+        nats: worker.nats,
+    })
 }
 
 async fn serve(

@@ -4,7 +4,10 @@ mod prepare;
 
 use std::time::Duration;
 
-use command::writer::{self, Handle};
+use command::{
+    setup::Wanted,
+    writer::{self, Handle},
+};
 use store::secret;
 use tokio::{
     net::TcpListener,
@@ -18,11 +21,12 @@ use url::Url;
 use crate::{
     Failure,
     binaries::Binaries,
+    bootstrap,
     child::ChildError,
     cli,
     data_dir::DataDir,
     nats::Nats,
-    node::{Node, Place},
+    node::{Adapters, Face, Node, Place},
     postgres::Postgres,
     serving::{external_url, finished, limits, listen},
 };
@@ -39,18 +43,19 @@ struct Own {
 /// Runs until `shutdown`, or until something that it needs has ended.
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
+    let wanted = bootstrap::wanted(options.setup.as_deref())?;
     let listener = listen(options.serving.listen).await?;
     let external = external_url(&options.serving, listener.local_addr()?)?;
     let progress = |line: &str| eprintln!("{line}");
     let mut own = Own { nats: None, postgres: None };
     let place = tokio::select! {
-        place = place(&options, &data, external, &mut own, &progress) => place,
+        place = place(&options, &data, &mut own, &progress) => place,
         () = shutdown.cancelled() => Err("interrupted".into()),
     };
     let ended = match place {
         Ok(place) => {
             tokio::select! {
-                ended = serve(&options, &data, place, listener, &shutdown) => ended,
+                ended = serve(&options, &wanted, &data, place, (listener, external), &shutdown) => ended,
                 death = own.died() => Err(death.into()),
             }
         }
@@ -65,7 +70,6 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
 async fn place(
     options: &cli::Standalone,
     data: &DataDir,
-    external: Url,
     own: &mut Own,
     progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Place, Failure> {
@@ -92,9 +96,6 @@ async fn place(
         nats,
         postgres_url,
         name: data.node_id().to_owned(),
-        number: options.serving.node_number,
-        external,
-        tail_limit: options.serving.tail_limit,
     })
 }
 
@@ -107,16 +108,19 @@ struct Roles {
 
 async fn serve(
     options: &cli::Standalone,
+    wanted: &[Wanted],
     data: &DataDir,
     place: Place,
-    listener: TcpListener,
+    (listener, external): (TcpListener, Url),
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
-    let external = place.external.clone();
-    let node = Node::connect(place, secret::Key::new(*data.master_key())).await?;
+    let serving = &options.serving;
+    let face = Face { external: external.clone(), number: serving.node_number, tail_limit: serving.tail_limit };
+    let adapters = Adapters::connect(place).await?;
+    let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
     let roles = Roles::start(&node, shutdown)?;
     let prepared = tokio::select! {
-        prepared = prepare::prepare(options, data, &node, &roles.writer, &external) => prepared.map(Some),
+        prepared = prepare::prepare(options, wanted, data, &node, &roles.writer, &external) => prepared.map(Some),
         () = shutdown.cancelled() => Ok(None),
     };
     let answered = match prepared {
@@ -146,7 +150,7 @@ async fn answer(
 
 impl Roles {
     fn start(node: &Node, shutdown: &CancellationToken) -> Result<Self, Failure> {
-        let projector = node.start_projector(shutdown)?;
+        let projector = node.adapters.start_projector(shutdown)?;
         let (writer, writing) = node.start_writer(shutdown);
         Ok(Self { writer, writing, projector })
     }

@@ -21,7 +21,9 @@ pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, for
             Scope::Audience(id) => {
                 if let Some(project_id) = project(oidc, tenant, id).await? {
                     granted.push(word);
-                    audience.push(project_id);
+                    if !audience.contains(&project_id) {
+                        audience.push(project_id);
+                    }
                 }
             }
         }
@@ -31,7 +33,6 @@ pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, for
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(issuer);
     }
-    audience.dedup();
     let scope = granted.join(" ");
     let at = (&oidc.edge.external, tenant);
     let access_token = oidc.issuer.access_token(at, &user, audience, scope.clone()).await?;

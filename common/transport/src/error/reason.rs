@@ -56,8 +56,6 @@ pub enum Reason {
     ConsistencyNotReached,
     /// No write node takes the command.
     WriterUnavailable,
-    /// The log cannot be reached.
-    LogUnavailable,
     /// The read models cannot be reached.
     ReadModelUnavailable,
     /// The command's events do not fit in a record of the log.
@@ -94,7 +92,6 @@ impl Reason {
         Self::ConsistencyTokenInvalid,
         Self::ConsistencyNotReached,
         Self::WriterUnavailable,
-        Self::LogUnavailable,
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
         Self::Internal,
@@ -148,7 +145,6 @@ impl Reason {
             Self::ConsistencyTokenInvalid => ("CONSISTENCY_TOKEN_INVALID", Code::InvalidArgument),
             Self::ConsistencyNotReached => ("CONSISTENCY_NOT_REACHED", Code::Unavailable),
             Self::WriterUnavailable => ("WRITER_UNAVAILABLE", Code::Unavailable),
-            Self::LogUnavailable => ("LOG_UNAVAILABLE", Code::Unavailable),
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
             Self::Internal => ("INTERNAL", Code::Internal),

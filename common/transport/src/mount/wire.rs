@@ -1,6 +1,6 @@
 //! What the transports have in common.
 
-use axum::{body::Body, extract::Request, response::Response};
+use axum::{body::Body, extract::Request, middleware::Next, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
 use prost::Message;
 use proto::operation::Facts;
@@ -63,4 +63,10 @@ pub(super) fn add(headers: &mut HeaderMap, metadata: Vec<(&str, String)>) {
             headers.insert(name, value);
         }
     }
+}
+
+/// A layer for routes that are no operations: it gives their requests and answers an id too.
+pub async fn with_request_id(mut request: Request, next: Next) -> Response {
+    let id = identify(request.headers_mut());
+    identified(next.run(request).await, &id)
 }

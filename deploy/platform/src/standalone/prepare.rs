@@ -3,7 +3,7 @@
 use std::{collections::HashSet, net::IpAddr, time::Duration};
 
 use command::{
-    setup::{Outcome, Plan, setup},
+    setup::{Outcome, Plan, Wanted, setup},
     writer::{Handle, Phase},
 };
 use store::{
@@ -21,13 +21,13 @@ use crate::{
     node::Node,
 };
 
-/// How long each step of a start may take.
+/// How long a start waits for something that makes no progress.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// A platform that can be used.
 pub(super) enum Prepared {
-    /// An earlier start has left its bootstrap.
-    Before(Box<Bootstrap>),
+    /// An earlier start has set it up.
+    Before,
     /// The plan is carried out and still to be told.
     Now(Box<Plan>),
 }
@@ -35,6 +35,7 @@ pub(super) enum Prepared {
 /// Waits for the writer, sets an empty log up, and waits until the read models have it and the keys open.
 pub(super) async fn prepare(
     options: &cli::Standalone,
+    wanted: &[Wanted],
     data: &DataDir,
     node: &Node,
     writer: &Handle,
@@ -43,14 +44,11 @@ pub(super) async fn prepare(
     eprintln!("waiting for the log and the read models");
     active(writer).await?;
     let host = external.host_str().unwrap_or_default();
-    let prepared = match Bootstrap::read(data)? {
-        Some(bootstrap) => Prepared::Before(Box::new(bootstrap)),
-        None => {
-            let hosts = hosts(host, options.serving.listen.ip());
-            let plan = bootstrap::plan(data, &node.ids, hosts, options.setup.as_deref())?;
-            set_up(node, writer, &plan).await?;
-            Prepared::Now(Box::new(plan))
-        }
+    let prepared = if data.bootstrap().exists() {
+        Prepared::Before
+    } else {
+        let hosts = hosts(host, options.serving.listen.ip());
+        set_up(node, writer, data, bootstrap::plan(data, &node.ids, hosts, wanted)?).await?
     };
     caught_up(node).await?;
     master_key_fits(node, data).await?;
@@ -64,23 +62,28 @@ pub(super) async fn prepare(
 impl Prepared {
     /// Leaves `bootstrap.json` where an earlier start has not, and prints what to do next.
     pub(super) fn tell(self, data: &DataDir, external: &Url) -> Result<(), Failure> {
-        let bootstrap = match self {
-            Self::Before(bootstrap) => *bootstrap,
-            Self::Now(plan) => Bootstrap::write(data, external.origin().ascii_serialization(), *plan)?,
-        };
-        println!("{}", bootstrap.commands(data));
+        let issuer = external.origin().ascii_serialization();
+        if let Self::Now(plan) = self {
+            Bootstrap::write(data, issuer.clone(), *plan)?;
+        }
+        println!("{}", Bootstrap::commands(data, &issuer));
         Ok(())
     }
 }
 
 async fn active(writer: &Handle) -> Result<(), Failure> {
     let mut phases = writer.phases();
-    let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Ended));
-    match timeout(LIMIT, settled).await {
-        Ok(Ok(phase)) if *phase == Phase::Active => Ok(()),
-        // Why it ended is told by the writer's own end.
-        Ok(_) => Err("the platform cannot write to its log".into()),
-        Err(_) => Err("another node writes to this log: a standalone platform needs a log of its own".into()),
+    loop {
+        let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Ended));
+        match timeout(LIMIT, settled).await.map(|phase| phase.map(|phase| *phase)) {
+            Ok(Ok(Phase::Active)) => return Ok(()),
+            // Why it ended is told by the writer's own end.
+            Ok(_) => return Err("the platform cannot write to its log".into()),
+            Err(_) if *phases.borrow() == Phase::TakingOver => eprintln!("still reading the log"),
+            Err(_) => {
+                return Err("another node writes to this log: a standalone platform needs a log of its own".into());
+            }
+        }
     }
 }
 
@@ -95,25 +98,32 @@ fn hosts(external: &str, listening: IpAddr) -> Vec<String> {
     all.into_iter().filter(|host| seen.insert(host.clone())).collect()
 }
 
-async fn set_up(node: &Node, writer: &Handle, plan: &Plan) -> Result<(), Failure> {
-    match setup(writer, &node.keyring, node.ids.clone(), plan).await? {
-        Outcome::Done(_) => Ok(()),
+async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Result<Prepared, Failure> {
+    match setup(writer, &node.keyring, node.ids.clone(), &plan).await? {
+        Outcome::Done(_) => Ok(Prepared::Now(Box::new(plan))),
         Outcome::Other(instance) => {
-            let hint = "its bootstrap.json is in that one";
-            Err(format!("the log was set up from another data directory, for instance {instance}: {hint}").into())
+            bootstrap::forget_plan(data)?;
+            let missing = data.bootstrap();
+            eprintln!("the log was set up before, for instance {instance}, but {} is missing", missing.display());
+            Ok(Prepared::Before)
         }
     }
 }
 
 /// Waits until every read model has the whole log.
 async fn caught_up(node: &Node) -> Result<(), Failure> {
-    let end = node.log.last().await?.map(|record| record.position()).unwrap_or_default();
+    let end = node.adapters.log.last().await?.map(|record| record.position()).unwrap_or_default();
     for projection in PROJECTIONS {
-        let mut reached = node.progress.of(projection);
-        let there = reached.wait_for(|reached| reached.stream_sequence >= end.stream_sequence);
-        timeout(LIMIT, there)
-            .await
-            .map_err(|_| format!("the projection {} does not catch up; the lines above say why", projection.name))??;
+        let mut heard = node.progress.of(projection);
+        loop {
+            let reached = *heard.borrow_and_update();
+            if reached.stream_sequence >= end.stream_sequence {
+                break;
+            }
+            timeout(LIMIT, heard.wait_for(|later| *later != reached))
+                .await
+                .map_err(|_| format!("the projection {} stands still; the lines above say why", projection.name))??;
+        }
     }
     Ok(())
 }
