@@ -12,7 +12,13 @@ use std::time::Duration;
 
 use queue::Queue;
 pub use queue::{Handle, Once, Verdict};
-use store::{database::Database, durability::Durability, lease::Leases, log::Log, progress::Progress};
+use store::{
+    database::Database,
+    durability::{Durability, Unsafe},
+    lease::Leases,
+    log::Log,
+    progress::Progress,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -73,7 +79,15 @@ pub enum Failure {
     },
     /// The broker could lose what it acknowledges.
     #[error(transparent)]
-    Unsafe(#[from] store::durability::Unsafe),
+    Unsafe(#[from] Unsafe),
+}
+
+impl Failure {
+    /// Whether it may pass by itself: a broker or its monitoring port that does not answer for a while. Another node
+    /// may take over meanwhile, and if all fail like this one, the first that does not.
+    fn is_passing(&self) -> bool {
+        matches!(self, Self::Log(store::log::Failure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..)))
+    }
 }
 
 /// Why a writer no longer serves.
@@ -123,6 +137,10 @@ impl Writer {
                 End::Shutdown => break,
                 End::SteppedDown => {
                     tracing::warn!("this node no longer writes");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                End::Failed(failure) if failure.is_passing() => {
+                    tracing::warn!(error = %failure, "this node cannot write now and tries again");
                     tokio::time::sleep(PAUSE).await;
                 }
                 End::Failed(failure) => {

@@ -31,7 +31,8 @@ pub(crate) async fn next(
     loop {
         match next {
             Ok(record) => batch.push(record),
-            // The records before it are good; it comes again with the next batch.
+            // The records before it are good; it comes again, alone, when they are applied and the log is followed anew.
+            Err(_) if !batch.records.is_empty() => return Some(Ok(batch)),
             Err(failure) => return Some(Err(failure)),
         }
         if batch.events.len() >= MOST_EVENTS {

@@ -127,10 +127,15 @@ impl Audit {
 
     /// Waits until the read models are where the log ends, and compares them with a fold of it.
     pub async fn assert_projected(&self, postgres_url: &str) {
-        let client = connect(postgres_url).await;
+        self.wait_projected(postgres_url).await;
+        self.assert_equal_rows(&connect(postgres_url).await).await;
+    }
+
+    /// Waits until the read models are where the log ends, or further.
+    pub async fn wait_projected(&self, postgres_url: &str) {
+        let client = &connect(postgres_url).await;
         let end = signed(self.end().stream_sequence);
         for projection in PROJECTIONS {
-            let client = &client;
             let reached = || async move {
                 let text = "select stream_sequence from platform.checkpoints where projection = $1 and version = $2";
                 let row = client.query_opt(text, &[&projection.name, &projection.version]).await.ok()??;
@@ -138,7 +143,6 @@ impl Audit {
             };
             eventually(&format!("the projection {} at message {end}", projection.name), reached).await;
         }
-        self.assert_equal_rows(&client).await;
     }
 
     /// Compares the read models with a fold of the log.

@@ -106,6 +106,25 @@ impl Answer {
         self.body["details"][0]["reason"].as_str().unwrap_or_default()
     }
 
+    /// Fails unless this is an error with this status and reason, in the form of all errors, that tells nothing of what
+    /// is inside.
+    pub fn assert_refused(&self, case: &str, status: u16, reason: &str) {
+        assert_eq!((self.status.as_u16(), self.reason()), (status, reason), "{case}: {}", self.body);
+        let text = self.body.to_string();
+        assert!(self.body["code"].as_i64().is_some_and(|code| (1..=16).contains(&code)), "{case}: {text}");
+        assert!(self.body["message"].as_str().is_some_and(|message| !message.is_empty()), "{case}: {text}");
+        let info = &self.body["details"][0];
+        assert_eq!(info["@type"], "type.googleapis.com/google.rpc.ErrorInfo", "{case}: {text}");
+        assert_eq!(info["domain"], "platform", "{case}: {text}");
+        let details = self.body["details"].as_array().expect("details are a list");
+        let named = details.iter().find_map(|detail| detail["requestId"].as_str());
+        let id = self.headers.get("x-request-id").and_then(|id| id.to_str().ok());
+        assert!(id.is_some() && id == named, "{case}: the header says {id:?}: {text}");
+        for inside in ["postgres", "select ", "nats", "panicked", ".rs", "/root", "struct "] {
+            assert!(!text.to_ascii_lowercase().contains(inside), "{case}: {text}");
+        }
+    }
+
     /// The consistency token.
     pub fn consistency(&self) -> String {
         let token = self.headers.get("consistency-token").expect("every answer of a write or read has one");

@@ -61,7 +61,13 @@ impl Cluster {
     pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
         let listen = free_address();
         let mut all = self.servers.flags();
-        let own = [("--listen", listen.as_str()), ("--external-url", &self.bootstrap.issuer), ("--node-name", name)];
+        let mut own = vec![("--node-name", name)];
+        if role == "projector" {
+            // It serves nobody.
+            all.retain(|word| word != "--master-key-file" && !word.ends_with("master.key"));
+        } else {
+            own.extend([("--listen", listen.as_str()), ("--external-url", &self.bootstrap.issuer)]);
+        }
         for (flag, value) in own.iter().chain(flags) {
             match all.iter().position(|known| known == flag) {
                 Some(place) => (*value).clone_into(&mut all[place + 1]),
@@ -71,7 +77,8 @@ impl Cluster {
         all.insert(0, role.to_owned());
         let log = self.logs.path().join(format!("{role}-{}", listen.replace(':', "-")));
         let stderr = File::create(&log).expect("the folder can be written");
-        let process = Process::spawn_to(&all, environment, Stdio::null(), stderr.into());
+        let environment: Vec<_> = environment.iter().copied().chain([("RUST_LOG", "info")]).collect();
+        let process = Process::spawn_to(&all, &environment, Stdio::null(), stderr.into());
         Node { process, url: format!("http://{listen}"), log }
     }
 

@@ -3,10 +3,12 @@
 pub mod auditor;
 pub mod client;
 pub mod cluster;
+pub mod grpc;
 pub mod load;
 pub mod platform;
 pub mod process;
 pub mod proxy;
+pub mod secrets;
 pub mod servers;
 
 use std::{future::Future, time::Duration};

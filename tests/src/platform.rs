@@ -127,6 +127,14 @@ impl Platform {
         (format!("nats://127.0.0.1:{port}"), read("token").trim().to_owned())
     }
 
+    /// The address of its own Postgres, with password.
+    pub fn postgres_url(&self) -> String {
+        let read = |file: &str| fs::read_to_string(self.data().join("postgres").join(file));
+        let (port, password) = (read("port"), read("password"));
+        let [port, password] = [port, password].map(|text| text.expect("it has an own server").trim().to_owned());
+        format!("postgres://platform:{password}@127.0.0.1:{port}/postgres")
+    }
+
     /// The sequence of the last event in the log, and the number of records.
     pub async fn log_end(&self) -> (u64, u64) {
         let (url, token) = self.nats();

@@ -66,6 +66,13 @@ impl Process {
         self.child.try_wait().expect("a child can be asked").is_some()
     }
 
+    /// Whether the process was stopped (SIGSTOP) and not resumed.
+    pub fn is_stopped(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero())).unwrap_or_default();
+        // The state follows the command's name, which may have spaces.
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    }
+
     /// Kills the process at once (SIGKILL).
     pub async fn kill(&mut self) {
         let _ = self.child.kill().await;

@@ -50,6 +50,8 @@ struct Rules {
     inboxes: Mutex<HashSet<String>>,
     /// How many publishes to a log came by, lost ones too.
     seen: AtomicUsize,
+    /// How many of them are kept back.
+    waiting: AtomicUsize,
 }
 
 /// How many messages of a kind shall be lost, and how many were.
@@ -80,6 +82,7 @@ impl Proxy {
             answers: Lost::default(),
             inboxes: Mutex::default(),
             seen: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
         });
         let accepting = tokio::spawn(accept(listener, server.to_owned(), rules.clone())).abort_handle();
         Self { address, rules, accepting }
@@ -104,6 +107,11 @@ impl Proxy {
     /// How many publishes to a log came by.
     pub fn seen(&self) -> usize {
         self.rules.seen.load(Ordering::SeqCst)
+    }
+
+    /// How many publishes to a log are kept back.
+    pub fn waiting(&self) -> usize {
+        self.rules.waiting.load(Ordering::SeqCst)
     }
 
     /// Passes nothing on from now on, while connections stay.
@@ -195,11 +203,18 @@ async fn pass_messages(mut from: BufReader<OwnedReadHalf>, mut to: OwnedWriteHal
             message.resize(head + length + 2, 0);
             from.read_exact(&mut message[head..]).await?;
         }
+        let publishes = usize::from(is_publish(&words));
+        rules.waiting.fetch_add(publishes, Ordering::SeqCst);
         rules.opened().await;
+        rules.waiting.fetch_sub(publishes, Ordering::SeqCst);
         if !rules.is_lost(&words) {
             to.write_all(&message).await?;
         }
     }
+}
+
+fn is_publish(words: &[&str]) -> bool {
+    matches!(words, ["PUB" | "HPUB", subject, ..] if subject.starts_with("events."))
 }
 
 impl Rules {
@@ -211,12 +226,16 @@ impl Rules {
     fn is_lost(&self, words: &[&str]) -> bool {
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         match words {
-            ["PUB" | "HPUB", subject, inbox, ..] if subject.starts_with("events.") => {
+            [_, _, inbox, ..] if is_publish(words) => {
                 self.seen.fetch_add(1, Ordering::SeqCst);
                 if self.publishes.take() {
                     return true;
                 }
-                if self.answers.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+                if self
+                    .answers
+                    .left
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+                    .is_ok()
                 {
                     inboxes.insert((*inbox).to_owned());
                 }

@@ -93,8 +93,8 @@ impl<'a> Active<'a> {
                 () = shutdown.cancelled() => return End::Shutdown,
                 () = lease.lost() => return End::SteppedDown,
                 Some(loaded) = self.loaded.1.recv() => {
-                    if let Err(failure) = self.take_up(loaded).await {
-                        return End::Failed(failure);
+                    if let Err(end) = self.take_up(loaded).await {
+                        return end;
                     }
                 }
                 Ok(()) = history.changed() => {
@@ -156,8 +156,11 @@ impl<'a> Active<'a> {
         if !draft.is_empty() {
             fault::point("commit.decided");
             self.commit(draft, now).await?;
-        } else if !decided.is_empty() && !lease.confirm().await {
-            return Err(End::SteppedDown);
+        } else if !decided.is_empty() {
+            fault::point("commit.confirming");
+            if !lease.confirm().await {
+                return Err(End::SteppedDown);
+            }
         }
         fault::point("commit.answering");
         for (submission, verdict) in decided {
@@ -246,7 +249,7 @@ impl<'a> Active<'a> {
         });
     }
 
-    async fn take_up(&mut self, loaded: Loaded) -> Result<(), Failure> {
+    async fn take_up(&mut self, loaded: Loaded) -> Result<(), End> {
         self.loading -= loaded.submissions.len();
         match loaded.snapshot {
             Ok(Some(snapshot)) => {

@@ -1,8 +1,9 @@
 //! Who is who: the instances by their hosts, and what a user may do, through a cache of a second.
 //!
-//! The answers are early refusals and permissions of reads. A write decides on history again, in its turn.
+//! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
+//! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
-use std::{sync::Arc, time::Duration};
+use std::{hash::Hash, sync::Arc, time::Duration};
 
 use domain::{
     context::Owner,
@@ -21,6 +22,8 @@ use crate::{
 
 /// How old an answer may be.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+/// For how long an answer goes on while Postgres does not answer.
+const KNOWN_FOR: Duration = Duration::from_mins(5);
 
 /// An instance as requests see it.
 #[derive(Debug)]
@@ -64,30 +67,36 @@ pub enum Name {
 }
 
 /// The directory of a node.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Directory {
     database: Database,
-    tenants: Cache<String, Option<Arc<Tenant>>>,
-    standings: Cache<(String, Name), Option<Arc<Standing>>>,
+    tenants: Arc<Known<String, Tenant>>,
+    standings: Arc<Known<(String, Name), Standing>>,
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Directory").finish_non_exhaustive()
+    }
+}
+
+/// Answers of Postgres: the fresh ones, and those that stand in for it.
+struct Known<K, V> {
+    fresh: Cache<K, Option<Arc<V>>>,
+    last: Cache<K, Arc<V>>,
 }
 
 impl Directory {
     /// A directory that reads from this database.
     pub fn new(database: Database) -> Self {
-        let tenants = Cache::builder().max_capacity(10_000).time_to_live(TIME_TO_LIVE).build();
-        let standings = Cache::builder().max_capacity(100_000).time_to_live(TIME_TO_LIVE).build();
-        Self { database, tenants, standings }
+        Self { database, tenants: Arc::new(Known::new(10_000)), standings: Arc::new(Known::new(100_000)) }
     }
 
     /// The instance that answers under a host name, as of `sequence` or later if the read model has it.
     pub async fn tenant(&self, host: &str, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
-        let cached = self.tenants.try_get_with_by_ref(host, self.database.within(self.load_tenant(host))).await?;
-        if cached.as_ref().is_some_and(|tenant| tenant.processed >= sequence) || sequence == 0 {
-            return Ok(cached);
-        }
-        let loaded = self.database.within(self.load_tenant(host)).await?;
-        self.tenants.insert(host.to_owned(), loaded.clone()).await;
-        Ok(loaded)
+        let load = || self.database.within(self.load_tenant(host));
+        let is_new = |tenant: Option<&Tenant>| tenant.map_or(0, |tenant| tenant.processed) >= sequence;
+        self.tenants.get(&host.to_owned(), is_new, load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -98,16 +107,9 @@ impl Directory {
         sequence: u64,
     ) -> Result<Option<Arc<Standing>>, Arc<Failure>> {
         let key = (instance_id.to_owned(), name);
-        let cached = self
-            .standings
-            .try_get_with_by_ref(&key, self.database.within(self.load_standing(instance_id, &key.1)))
-            .await?;
-        if cached.as_ref().is_some_and(|standing| standing.processed >= sequence) || sequence == 0 {
-            return Ok(cached);
-        }
-        let loaded = self.database.within(self.load_standing(instance_id, &key.1)).await?;
-        self.standings.insert(key, loaded.clone()).await;
-        Ok(loaded)
+        let load = || self.database.within(self.load_standing(instance_id, &key.1));
+        let is_new = |standing: Option<&Standing>| standing.map_or(0, |standing| standing.processed) >= sequence;
+        self.standings.get(&key, is_new, load).await
     }
 
     async fn load_tenant(&self, host: &str) -> Result<Option<Arc<Tenant>>, Failure> {
@@ -165,6 +167,54 @@ impl Directory {
             memberships: memberships.collect::<Result<_, _>>()?,
             id,
         })))
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Known<K, V> {
+    fn new(capacity: u64) -> Self {
+        Self {
+            fresh: Cache::builder().max_capacity(capacity).time_to_live(TIME_TO_LIVE).build(),
+            last: Cache::builder().max_capacity(capacity).time_to_live(KNOWN_FOR).build(),
+        }
+    }
+
+    async fn get<L: Future<Output = Result<Option<Arc<V>>, Failure>>>(
+        &self,
+        key: &K,
+        is_new: impl Fn(Option<&V>) -> bool,
+        load: impl Fn() -> L,
+    ) -> Result<Option<Arc<V>>, Arc<Failure>> {
+        let cached = self.fresh.try_get_with_by_ref(key, self.load(key, load())).await?;
+        if is_new(cached.as_deref()) {
+            return Ok(cached);
+        }
+        let loaded = self.load(key, load()).await?;
+        self.fresh.insert(key.clone(), loaded.clone()).await;
+        Ok(loaded)
+    }
+
+    async fn load(
+        &self,
+        key: &K,
+        load: impl Future<Output = Result<Option<Arc<V>>, Failure>>,
+    ) -> Result<Option<Arc<V>>, Failure> {
+        match load.await {
+            Ok(Some(found)) => {
+                self.last.insert(key.clone(), found.clone()).await;
+                Ok(Some(found))
+            }
+            Ok(None) => {
+                self.last.remove(key).await;
+                Ok(None)
+            }
+            Err(failure) => match self.last.get(key).await {
+                Some(known) => {
+                    tracing::debug!(error = %failure, "the read model cannot be read; what it said last goes on");
+                    Ok(Some(known))
+                }
+                None => Err(failure),
+            },
+        }
     }
 }
 

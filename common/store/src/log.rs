@@ -115,15 +115,14 @@ impl Log {
         };
         let consumer = self.stream.create_consumer(config).await.map_err(nats)?;
         let messages = consumer.messages().await.map_err(nats)?;
-        let records = messages.scan(Some(from), |position, message| {
-            let next = position.take().map(|at| {
-                let message = message.map_err(nats)?;
-                let sequence = message.info().map_err(nats)?.stream_sequence;
-                let record = Record::decode(sequence, &message.payload)?;
-                *position = Some(at.advance(&record)?);
-                Ok(record)
-            });
-            std::future::ready(next)
+        // It ends with its first failure, at once: nothing behind that may be read.
+        let records = futures::stream::try_unfold((messages, from), |(mut messages, at)| async move {
+            let Some(message) = messages.next().await else { return Ok(None) };
+            let message = message.map_err(nats)?;
+            let sequence = message.info().map_err(nats)?.stream_sequence;
+            let record = Record::decode(sequence, &message.payload)?;
+            let at = at.advance(&record)?;
+            Ok(Some((record, (messages, at))))
         });
         Ok(Box::pin(records))
     }
@@ -171,6 +170,10 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Fa
         (found.storage != StorageType::File, "memory storage"),
         (!found.max_age.is_zero(), "a maximum age"),
         (found.max_messages > 0, "a maximum of messages"),
+        // Unlike the other maxima it makes room by removing old messages, whatever the discard policy.
+        (found.max_messages_per_subject > 0, "a maximum of messages per subject"),
+        (found.retention != RetentionPolicy::Limits, "a retention policy that removes what was read"),
+        (found.allow_message_ttl, "messages with a time to live"),
         (found.subjects != wanted.subjects, "other subjects"),
         (found.num_replicas < wanted.num_replicas, "fewer replicas than asked for"),
     ];

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long a writer may take to end.
-const END_LIMIT: Duration = Duration::from_secs(10);
+const END_LIMIT: Duration = Duration::from_secs(8);
 
 /// The roles that have a process of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,7 @@ pub(crate) async fn project(options: Box<cli::Worker>, shutdown: CancellationTok
 
 async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
+    let place = place(worker)?;
     let file = serving.master_key_file.as_ref();
     let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
     let master_key = Key::new(read_master_key(file)?);
@@ -63,7 +64,7 @@ async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Fail
         number: serving.node_number,
         tail_limit: serving.tail_limit,
     };
-    let adapters = Adapters::connect(place(worker)?).await?;
+    let adapters = Adapters::connect(place).await?;
     Node::new(adapters, face, master_key).await
 }
 

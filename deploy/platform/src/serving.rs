@@ -26,6 +26,7 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "SearchIDPs",
     "SetLanguages",
     "ResolveLanguages",
+    "SearchFailedEvents",
 ];
 
 /// Listens, or says what to do instead.

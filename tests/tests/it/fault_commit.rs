@@ -45,7 +45,7 @@ async fn kill_at(steps: &[(&str, &[u32])]) {
             // Under load too, but anywhere.
             platform.process().kill().await;
             platform.respawn(&[("PLATFORM_FAULT", &format!("{point}:{hit}:kill"))]);
-            let load = Load::start(&[client.clone()], 8, &format!("{point}-{hit}"));
+            let load = Load::start(std::slice::from_ref(&client), 8, &format!("{point}-{hit}"));
             let status = platform.process().ended().await;
             assert_eq!(status.signal(), Some(9), "{point} {hit}: it died where it should");
 

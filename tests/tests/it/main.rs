@@ -1,4 +1,25 @@
 //! The platform from outside: real processes, real servers, real clients.
 
+mod bad_input;
+mod bad_input_http;
+mod errors_doc;
 mod fault_commit;
+mod fault_fencing;
+mod fault_history;
+mod fault_log;
+mod fault_projector;
+mod fault_settle;
+mod fault_tail;
+mod foreign;
+mod grpc;
+mod idempotency;
+mod permission;
+mod standalone;
+mod standalone_refused;
+mod table;
 mod target;
+mod target_consistency;
+mod target_patch;
+mod tidy;
+mod token;
+mod token_access;

@@ -1,0 +1,62 @@
+//! What only the platform itself knows, so that tests can make what nobody else can: tokens that are signed rightly and
+//! are wrong all the same.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{EncodingKey, Header, encode};
+use serde_json::Value;
+use store::{
+    database::Database,
+    keyring::{Keyring, Purpose, SYSTEM},
+    secret::Key,
+    signing,
+};
+
+use crate::platform::Platform;
+
+/// The length of the end of a consistency token that proves that the platform made it.
+const MAC: usize = 16;
+
+/// The keys of a platform.
+#[derive(Debug)]
+pub struct Secrets {
+    keyring: Keyring,
+    /// The instance's private signing key.
+    signing: EncodingKey,
+}
+
+impl Secrets {
+    /// Reads them from the data folder and the database of a running platform.
+    pub async fn of(platform: &Platform) -> Self {
+        let key = std::fs::read_to_string(platform.data().join("master.key")).expect("the folder has the key");
+        let mut master = [0; 32];
+        for (index, byte) in master.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&key[2 * index..2 * index + 2], 16).expect("it is hexadecimal");
+        }
+        let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
+        let connection = database.connection().await.expect("Postgres is there");
+        let row = connection.query_one("select state ->> 'sealed' from access_1.signing_keys", &[]).await;
+        let sealed: String = row.expect("there is one signing key").get(0);
+        drop(connection);
+        let keyring = Keyring::new(Key::new(master), database);
+        let instance = &platform.bootstrap.instance_id;
+        let wrapping = keyring.key(instance, Purpose::SigningKey).await.expect("the master key is right");
+        let private = wrapping.open(signing::SEALED, &sealed).expect("the data key is right");
+        Self { signing: EncodingKey::from_ec_der(&private), keyring }
+    }
+
+    /// Signs any claims as the platform would.
+    pub fn sign(&self, header: &Header, claims: &Value) -> String {
+        encode(header, claims, &self.signing).expect("the key is for ES256")
+    }
+
+    /// The consistency token of another sequence of the same log.
+    pub async fn consistency(&self, token: &str, sequence: u64) -> String {
+        let mut body = URL_SAFE_NO_PAD.decode(token).expect("tokens are base64url");
+        body.truncate(body.len() - MAC);
+        let place = body.len() - 8;
+        body[place..].copy_from_slice(&sequence.to_be_bytes());
+        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.expect("the master key is right");
+        let mac = key.mac(&[&body]);
+        URL_SAFE_NO_PAD.encode([&body, &mac[..MAC]].concat())
+    }
+}

@@ -1,0 +1,174 @@
+//! Writers that were stopped, resumed or doubled: only one at a time writes, and only that one answers.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, TARGETS, send, target},
+    cluster::{Cluster, Node},
+    eventually,
+    load::Load,
+};
+use tokio::task::JoinHandle;
+
+/// A lease ends 4 s after its last renewal; then the next writer has to raise its barrier.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+const SLACK: u32 = 5;
+
+/// A cluster with a projector and two command nodes, of which the first writes.
+async fn two_writers(environment: &[(&str, &str)]) -> (Cluster, Node, [Node; 2]) {
+    let cluster = Cluster::start().await;
+    let projector = cluster.node("projector", "projector", &[], &[]);
+    let first = cluster.node("command", "first", &[], environment);
+    cluster.writes(&first).await;
+    let second = cluster.node("command", "second", &[("--node-number", "1")], &[]);
+    (cluster, projector, [first, second])
+}
+
+/// Sends a request to a node that cannot answer now.
+fn send_to_stopped(client: &Client, method: Method, path: &str, body: Option<Value>) -> JoinHandle<Answer> {
+    let request = client.request(method, path);
+    tokio::spawn(send(match body {
+        Some(body) => request.json(&body),
+        None => request,
+    }))
+}
+
+fn assert_not_served(answer: &Answer, what: &str) {
+    assert_eq!(
+        (answer.status, answer.reason()),
+        (StatusCode::SERVICE_UNAVAILABLE, "WRITER_UNAVAILABLE"),
+        "{what}: {answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
+    let (cluster, _projector, [first, second]) = two_writers(&[]).await;
+    let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
+    let renamed = at_first.create_target("before").await.expect("the first writes");
+    let removed = at_first.create_target("removed").await.expect("the first writes");
+    let path = |id: &str| format!("{TARGETS}/{id}");
+
+    let load = Load::start(std::slice::from_ref(&at_first), 4, "first");
+    load.creates(10).await;
+    first.process.signal(Signal::STOP);
+    println!("another node writes after {:?}", cluster.writes(&second).await);
+    let renaming = send(at_second.request(Method::PATCH, &path(&renamed)).json(&json!({ "name": "after" }))).await;
+    assert_eq!(renaming.status, StatusCode::OK);
+    assert_eq!(send(at_second.request(Method::DELETE, &path(&removed))).await.status, StatusCode::OK);
+    let added = at_second.create_target("added").await.expect("the second writes");
+
+    // What the first node remembers makes these a success without an event, a success, two refusals and an event.
+    let change = |id: &str, body| send_to_stopped(&at_first, Method::PATCH, &path(id), Some(body));
+    let asked = [
+        ("no change", change(&renamed, json!({ "name": "before" }))),
+        ("no change to what is gone", change(&removed, json!({ "name": "removed" }))),
+        ("not found", change(&added, json!({ "timeout": "1s" }))),
+        ("not found", send_to_stopped(&at_first, Method::DELETE, &path("0"), None)),
+        ("an event", send_to_stopped(&at_first, Method::POST, TARGETS, Some(target("by the stopped")))),
+    ];
+    first.process.signal(Signal::CONT);
+    for (what, answer) in asked {
+        assert_not_served(&answer.await.expect("the client is not cancelled"), what);
+    }
+    assert!(at_second.create_target("at the end").await.is_some(), "the second still writes");
+    drop(first);
+    let told = load.abandon();
+
+    let audit = cluster.audit().await;
+    let mut created = audit.created();
+    assert!(!created.contains_key("by the stopped"));
+    for name in ["before", "removed", "added", "at the end"] {
+        assert_eq!(created.remove(name).map(|ids| ids.len()), Some(1), "{name}");
+    }
+    for (name, id) in &told.acknowledged {
+        assert_eq!(created.get(name), Some(&vec![id.clone()]));
+    }
+    audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
+    for (point, is_in_the_log) in [("commit.decided", false), ("commit.publishing", false), ("commit.published", true)]
+    {
+        // The third commit of the node: its barrier was the first publish, and one create follows.
+        let hit = if point == "commit.decided" { 2 } else { 3 };
+        let (cluster, _projector, [first, second]) =
+            two_writers(&[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
+        let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
+        assert!(at_first.create_target("one").await.is_some());
+        let stopped = send_to_stopped(&at_first, Method::POST, TARGETS, Some(target("two")));
+        let gap = cluster.writes(&second).await;
+        println!("stopped at {point}: another node writes after {gap:?}");
+        assert!(gap < TAKE_OVER * SLACK);
+        assert!(at_second.create_target("three").await.is_some());
+        first.process.signal(Signal::CONT);
+        let answer = stopped.await.expect("the client is not cancelled");
+        if is_in_the_log {
+            assert_eq!(answer.status, StatusCode::CREATED, "it was committed: {answer:?}");
+        } else {
+            assert_not_served(&answer, point);
+        }
+        eventually("the first node has stepped down", || async {
+            first.log().contains("no longer writes").then_some(())
+        })
+        .await;
+        assert!(at_second.create_target("four").await.is_some());
+        let created = cluster.audit().await.created();
+        assert_eq!(created.contains_key("two"), is_in_the_log, "{point}");
+        assert!(["one", "three", "four"].iter().all(|name| created.contains_key(*name)));
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_was_stopped_after_its_decision_does_not_say_that_nothing_changed() {
+    // The first answer without a record was the one that told that it writes.
+    let (cluster, _projector, [first, second]) = two_writers(&[("PLATFORM_FAULT", "commit.confirming:2:stop")]).await;
+    let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
+    let path = format!("{TARGETS}/{}", at_first.create_target("before").await.expect("the first writes"));
+    let stopped = send_to_stopped(&at_first, Method::PATCH, &path, Some(json!({ "name": "before" })));
+    eventually("the first stands still", || async { first.process.is_stopped().then_some(()) }).await;
+    cluster.writes(&second).await;
+    let renaming = send(at_second.request(Method::PATCH, &path).json(&json!({ "name": "after" }))).await;
+    assert_eq!(renaming.status, StatusCode::OK);
+    first.process.signal(Signal::CONT);
+    assert_not_served(&stopped.await.expect("the client is not cancelled"), "no change");
+    cluster.audit().await;
+}
+
+#[tokio::test]
+async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
+    let cluster = Cluster::start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    // The same name makes both the holder of the lease, which must not be configured like this.
+    let nodes = [0, 1].map(|number| {
+        let number = number.to_string();
+        cluster.node("command", "twin", &[("--node-number", &number)], &[])
+    });
+    let clients = nodes.each_ref().map(|node| cluster.client(node));
+    let loads = [("left", 0), ("right", 1)].map(|(name, node)| Load::start(&[clients[node].clone()], 4, name));
+    for load in &loads {
+        load.creates(1).await;
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let [left, right] = loads;
+    let (mut told, right) = tokio::join!(left.finish(), right.finish());
+    println!(
+        "acknowledged: {} and {}; not served: {:?} and {:?}",
+        told.acknowledged.len(),
+        right.acknowledged.len(),
+        told.refused,
+        right.refused
+    );
+    assert!(!told.acknowledged.is_empty() && !right.acknowledged.is_empty(), "both have written");
+    told.add(right);
+
+    let audit = cluster.audit().await;
+    let epochs = audit.records.iter().map(|record| record.commit.epoch).max();
+    println!("{} records, {} events, {epochs:?} epochs", audit.records.len(), audit.events.len());
+    audit.assert_told(&told);
+    audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}

@@ -1,0 +1,242 @@
+//! Postgres loses commits, is away, or is empty: the log tells what is true.
+
+use std::{fs, path::Path, time::Duration};
+
+use futures::StreamExt;
+use reqwest::{Method, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tests::{
+    auditor::{Audit, connect, dump},
+    client::{Client, TARGETS, send},
+    cluster::{Cluster, Node},
+    eventually,
+    load::Load,
+    platform::Platform,
+    process::server,
+};
+use tokio::time::Instant;
+
+/// How long read models may stay behind after a loss.
+const HEALED: Duration = Duration::from_secs(3);
+const SLACK: u32 = 5;
+
+async fn start() -> (Cluster, Node, Client) {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    (cluster, command, client)
+}
+
+/// Sets a projection back to where it was behind a message, as if Postgres had lost what it committed since.
+async fn set_back(postgres: &tokio_postgres::Client, audit: &Audit, stream_sequence: u64) {
+    let position = audit.position(stream_sequence);
+    let (sequence, stream_sequence) = (signed(position.sequence), signed(position.stream_sequence));
+    let digest = position.digest.to_vec();
+    // Targets are set back to the beginning: their rows are then none.
+    let text = format!(
+        "begin; \
+         delete from history_1.events where sequence > {sequence}; \
+         delete from history_1.answers where sequence > {sequence}; \
+         update platform.checkpoints set sequence = {sequence}, stream_sequence = {stream_sequence}, \
+           digest = decode('{}', 'hex') where projection = 'history'; \
+         delete from targets_1.targets; \
+         update platform.checkpoints set sequence = 0, stream_sequence = 0, digest = decode(repeat('00', 32), 'hex') \
+           where projection = 'targets'; \
+         commit;",
+        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    );
+    postgres.batch_execute(&text).await.expect("Postgres is there");
+}
+
+async fn patch(client: &Client, id: &str, body: Value) -> (StatusCode, Value) {
+    let answer = send(client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&body)).await;
+    (answer.status, answer.body)
+}
+
+#[tokio::test]
+async fn commands_decide_on_the_log_when_history_lost_its_last_commits() {
+    let (cluster, mut command, client) = start().await;
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    let url = &cluster.servers.places.postgres_url;
+    let cold = client.create_target("cold").await.expect("it writes");
+    let removed = client.create_target("removed").await.expect("it writes");
+    let early = cluster.audit().await.end().stream_sequence;
+    let keyed = client.request(Method::POST, TARGETS).header("idempotency-key", "key");
+    let keyed = send(keyed.json(&tests::client::target("keyed"))).await;
+    for number in 1..=5 {
+        assert_eq!(patch(&client, &cold, json!({ "name": format!("cold {number}") })).await.0, StatusCode::OK);
+    }
+    assert_eq!(send(client.request(Method::DELETE, &format!("{TARGETS}/{removed}"))).await.status, StatusCode::OK);
+    cluster.audit().await.assert_projected(url).await;
+
+    // A writer that knows none of them, and has forgotten the tail, because history has it.
+    command.process.signal(Signal::TERM);
+    command.process.ended().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    let hot = client.create_target("hot").await.expect("it writes");
+    let audit = cluster.audit().await;
+    audit.assert_projected(url).await;
+    // History says every second how far it is, and the writer forgets what it had said the time before.
+    let mut said = cluster.servers.nats().await.subscribe("progress.0.history.1").await.expect("NATS is there");
+    for _ in 0..4 {
+        said.next().await.expect("the projector goes on");
+    }
+    projector.process.signal(Signal::TERM);
+    projector.process.ended().await;
+    set_back(&connect(url).await, &audit, early).await;
+
+    assert_eq!(patch(&client, &hot, json!({ "name": "hot 1" })).await.0, StatusCode::OK);
+    let unchanged = patch(&client, &cold, json!({ "name": "cold 5" })).await;
+    assert_eq!(unchanged.0, StatusCode::OK);
+    let last = audit.events_of(&cold).last().expect("it has events").sequence;
+    assert_eq!(unchanged.1["details"]["sequence"], json!(last.to_string()), "nothing changed, at its true sequence");
+    assert_eq!(patch(&client, &cold, json!({ "name": "cold 6" })).await.0, StatusCode::OK);
+    assert_eq!(patch(&client, &removed, json!({ "name": "back" })).await.0, StatusCode::NOT_FOUND);
+    let again = client.request(Method::POST, TARGETS).header("idempotency-key", "key");
+    let again = send(again.json(&tests::client::target("keyed"))).await;
+    assert_eq!((again.status, &again.body), (StatusCode::CREATED, &keyed.body), "the same command, the same answer");
+
+    let audit = cluster.audit().await;
+    assert_eq!(audit.events_of(&cold).len(), 7, "created, five patches, one more");
+    assert_eq!(audit.events_of(&removed).len(), 2);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    audit.assert_projected(url).await;
+}
+
+#[tokio::test]
+async fn read_models_heal_without_a_further_event() {
+    let (cluster, _command, client) = start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let url = &cluster.servers.places.postgres_url;
+    for number in 0..10 {
+        client.create_target(&format!("target {number}")).await.expect("it writes");
+    }
+    let audit = cluster.audit().await;
+    audit.assert_projected(url).await;
+    set_back(&connect(url).await, &audit, audit.end().stream_sequence - 5).await;
+    let begin = Instant::now();
+    audit.assert_projected(url).await;
+    println!("healed after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < HEALED * SLACK);
+}
+
+#[tokio::test]
+async fn a_postgres_that_crashes_and_loses_commits_is_brought_up_to_date() {
+    let (cluster, _command, client) = start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let url = &cluster.servers.places.postgres_url;
+    let id = client.create_target("patched").await.expect("it writes");
+    let load = Load::start(std::slice::from_ref(&client), 4, "load");
+    load.creates(20).await;
+    cluster.audit().await.wait_projected(url).await;
+
+    // Without its WAL writer Postgres keeps asynchronous commits in memory only; then it crashes.
+    let postmaster = server(&cluster.servers.folder(), "postgres").expect("Postgres runs");
+    let walwriter = child(postmaster, "walwriter").expect("Postgres has one");
+    kill_process(walwriter, Signal::STOP).expect("it is there");
+    load.creates(200).await;
+    cluster.audit().await.wait_projected(url).await;
+    let before = history_stands_at(url).await.expect("Postgres is there");
+    kill_process(walwriter, Signal::KILL).expect("it is there");
+    let begin = Instant::now();
+    let after = eventually("Postgres has recovered", || history_stands_at(url)).await;
+    println!("history stood at message {before} before the crash and at {after} after {:?}", begin.elapsed());
+    load.creates(20).await;
+    println!("creates go on after {:?}", begin.elapsed());
+    for number in 0..3 {
+        let patched = eventually("a patch", || async {
+            let answer = patch(&client, &id, json!({ "name": format!("patched {number}") })).await;
+            (answer.0 == StatusCode::OK).then_some(())
+        });
+        patched.await;
+    }
+    let told = load.finish().await;
+    println!("{} acknowledged, not served: {:?}", told.acknowledged.len(), told.refused);
+    let audit = cluster.audit().await;
+    assert_eq!(audit.events_of(&id).len(), 4);
+    audit.assert_projected(url).await;
+    println!("healed after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(12) * SLACK);
+}
+
+async fn history_stands_at(url: &str) -> Option<i64> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.ok()?;
+    tokio::spawn(connection);
+    let text = "select stream_sequence from platform.checkpoints where projection = 'history'";
+    Some(client.query_one(text, &[]).await.ok()?.get(0))
+}
+
+/// The child of a process whose command line has this word.
+fn child(parent: Pid, word: &str) -> Option<Pid> {
+    let parent = parent.as_raw_nonzero().to_string();
+    let is_child = |process: &Path| {
+        let read = |file: &str| fs::read_to_string(process.join(file)).unwrap_or_default();
+        let stat = read("stat");
+        let of = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+        of == Some(parent.as_str()) && read("cmdline").contains(word)
+    };
+    let mut processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok).map(|entry| entry.path());
+    let found = processes.find(|process| is_child(process))?;
+    Pid::from_raw(found.file_name()?.to_str()?.parse().ok()?)
+}
+
+#[tokio::test]
+async fn an_empty_postgres_is_filled_from_the_log() {
+    let mut platform = Platform::start().await;
+    platform.ready().await;
+    let client = platform.client().await;
+    let mut ids = vec![];
+    for number in 0..20 {
+        ids.push(client.create_target(&format!("target {number}")).await.expect("it writes"));
+    }
+    for id in &ids[..10] {
+        assert_eq!(patch(&client, id, json!({ "timeout": "2s", "isAsync": true })).await.0, StatusCode::OK);
+    }
+    let mut last = String::new();
+    for id in &ids[..5] {
+        let deleted = send(client.request(Method::DELETE, &format!("{TARGETS}/{id}"))).await;
+        last = deleted.consistency();
+    }
+    let (bodies, rows) = (bodies_of(&client, &ids, &last).await, rows_of(&platform).await);
+
+    platform.stop().await;
+    fs::remove_dir_all(platform.data().join("postgres")).expect("it is there");
+    let begin = Instant::now();
+    platform.restart(&[]).await;
+    println!("started without Postgres's data within {:?}", begin.elapsed());
+    let client = platform.client().await;
+    assert_eq!(bodies_of(&client, &ids, &last).await, bodies, "the same answers");
+    assert_eq!(rows_of(&platform).await, rows, "the same rows");
+    let again = patch(&client, &ids[10], json!({ "name": "afterwards" })).await;
+    assert_eq!(again.0, StatusCode::OK, "it is complete for commands too");
+}
+
+async fn bodies_of(client: &Client, ids: &[String], consistency: &str) -> Vec<(StatusCode, Value)> {
+    let mut bodies = vec![];
+    for id in ids {
+        let mut answer = client.get_target(id, Some(consistency)).await;
+        // Errors name their request.
+        if let Some(details) = answer.body["details"].as_array_mut() {
+            details.retain(|detail| detail["requestId"].is_null());
+        }
+        bodies.push((answer.status, answer.body));
+    }
+    bodies
+}
+
+/// All rows, once all projections have the whole log.
+async fn rows_of(platform: &Platform) -> std::collections::BTreeMap<String, Vec<String>> {
+    let (url, token) = platform.nats();
+    let nats = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
+    let url = platform.postgres_url();
+    Audit::of(nats).await.assert_projected(&url).await;
+    dump(&url).await
+}
+
+fn signed(sequence: u64) -> i64 {
+    i64::try_from(sequence).expect("a short log")
+}

@@ -1,0 +1,101 @@
+//! A log that could lose events is not used, and one that holds something else is not written or read any further.
+
+use std::{fs::File, process::Stdio, time::Duration};
+
+use async_nats::jetstream::{
+    self,
+    stream::{Config, DiscardPolicy, RetentionPolicy, StorageType},
+};
+use reqwest::{Method, StatusCode};
+use tests::{
+    auditor::connect,
+    client::{TARGETS, send, target},
+    cluster::Cluster,
+    eventually,
+    process::Process,
+    servers::Servers,
+};
+
+/// The stream as the platform makes it.
+fn rules() -> Config {
+    Config {
+        name: "EVENTS_0".into(),
+        subjects: vec!["events.0".into()],
+        discard: DiscardPolicy::New,
+        deny_delete: true,
+        deny_purge: true,
+        ..Config::default()
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_could_lose_events_is_refused() {
+    let servers = Servers::start().await;
+    let context = jetstream::new(servers.nats().await);
+    let broken: [(&str, Config); 10] = [
+        ("deletes allowed", Config { deny_delete: false, ..rules() }),
+        ("purges allowed", Config { deny_purge: false, ..rules() }),
+        ("discard policy old", Config { discard: DiscardPolicy::Old, ..rules() }),
+        ("memory storage", Config { storage: StorageType::Memory, ..rules() }),
+        ("a maximum age", Config { max_age: Duration::from_hours(1), ..rules() }),
+        ("a maximum of messages", Config { max_messages: 1000, ..rules() }),
+        ("a maximum of messages per subject", Config { max_messages_per_subject: 1000, ..rules() }),
+        ("a retention policy that removes what was read", Config { retention: RetentionPolicy::WorkQueue, ..rules() }),
+        ("messages with a time to live", Config { allow_message_ttl: true, ..rules() }),
+        ("other subjects", Config { subjects: vec!["events.>".into()], ..rules() }),
+    ];
+    for (rule, config) in broken {
+        context.create_stream(config).await.expect("NATS takes it");
+        let log = servers.folder().join("complaint");
+        let stderr = File::create(&log).expect("the folder can be written");
+        let folder = servers.folder().join("platform").display().to_string();
+        let mut arguments = servers.flags();
+        let own = ["standalone", "--data-dir", &folder, "--listen", "127.0.0.1:0"];
+        arguments.splice(0..0, own.map(str::to_owned));
+        let mut platform = Process::spawn_to(&arguments, &[], Stdio::null(), stderr.into());
+        assert!(!platform.ended().await.success(), "{rule}");
+        let complaint = std::fs::read_to_string(&log).expect("it was just written");
+        let last = complaint.lines().last().unwrap_or_default();
+        println!("{last}");
+        assert!(last.starts_with(&format!("platform: stream EVENTS_0 has {rule}")), "{rule}: {complaint}");
+        context.delete_stream("EVENTS_0").await.expect("it is there");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_message_stops_the_writer_and_the_projectors() {
+    let cluster = Cluster::start().await;
+    let mut command = cluster.node("command", "command", &[], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    for number in 0..5 {
+        client.create_target(&format!("target {number}")).await.expect("it writes");
+    }
+    let before = cluster.audit().await;
+    let nats = jetstream::new(cluster.servers.nats().await);
+    nats.publish("events.0", "hello".into()).await.expect("NATS is there").await.expect("the stream takes it");
+    let place = before.end().stream_sequence + 1;
+    let complaint = format!("message {place} of the log is no commit record");
+
+    // What came before it is projected.
+    let projector = cluster.node("projector", "projector", &[], &[]);
+    let url = &cluster.servers.places.postgres_url;
+    before.assert_projected(url).await;
+    eventually("the projector says why it stands still", || async {
+        projector.log().contains(&complaint).then_some(())
+    })
+    .await;
+
+    let answer = send(client.request(Method::POST, TARGETS).json(&target("behind"))).await;
+    assert_eq!((answer.status, answer.reason()), (StatusCode::SERVICE_UNAVAILABLE, "WRITER_UNAVAILABLE"));
+    assert!(!command.process.ended().await.success());
+    assert!(command.log().contains(&format!("platform: {complaint}")), "{}", command.log());
+    let mut again = cluster.node("command", "command", &[], &[]);
+    assert!(!again.process.ended().await.success());
+    assert!(again.log().contains(&format!("platform: {complaint}")), "{}", again.log());
+
+    // Nothing came behind it, and nothing was made of it.
+    let info = nats.get_stream("EVENTS_0").await.expect("it is there").cached_info().state.last_sequence;
+    assert_eq!(info, place);
+    before.assert_equal_rows(&connect(url).await).await;
+}
