@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use transport::error::{Error, Reason};
 
 use super::{
-    End, Failure, Verdict, Writer,
+    End, Verdict, Writer,
     activate::read_tail,
     queue::{Queue, Submission, unavailable},
 };
@@ -257,7 +257,13 @@ impl<'a> Active<'a> {
                 if !self.memory.tail.reaches(begin) {
                     // Postgres lost its last commits, or the snapshot was slow: the log fills the gap.
                     tracing::warn!(history = begin.sequence, "reading again what history does not have");
-                    self.memory.tail = read_tail(&self.writer.log, begin, self.memory.tail.end(), usize::MAX).await?;
+                    let end = self.memory.tail.end();
+                    let tail = read_tail(&self.writer.log, begin, end, self.writer.tail_limit).await;
+                    self.memory.tail = tail.map_err(End::Failed)?;
+                    if self.memory.tail.end() != end {
+                        // More than may be kept: the next take-over waits until history has caught up.
+                        return Err(End::SteppedDown);
+                    }
                     self.trimmed = self.trimmed.min(begin.stream_sequence);
                 }
                 self.memory.learn(snapshot);
