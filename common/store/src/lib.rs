@@ -13,6 +13,7 @@ pub mod fault;
 pub mod fold;
 pub mod history;
 pub mod id;
+pub mod index;
 pub mod keyring;
 pub mod lease;
 pub mod log;

@@ -23,6 +23,8 @@ pub struct Column {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
+    /// Whether searches filter by it.
+    pub filter: bool,
     /// Whether and how rows are found by it.
     pub lookup: Lookup,
 }
@@ -114,7 +116,7 @@ pub const fn settings<P: Properties>() -> Table {
 }
 
 fn column<R>(field: &Field<R>) -> Column {
-    Column { name: field.name, kind: field.kind, lookup: field.lookup }
+    Column { name: field.name, kind: field.kind, filter: field.filter, lookup: field.lookup }
 }
 
 fn content<R: Serialize>(resource: &R, fields: &[Field<R>]) -> Content {

@@ -1,0 +1,124 @@
+//! The schema of an index, as a table's columns say it.
+
+use domain::field::Kind;
+use tantivy::{
+    TantivyDocument,
+    schema::{
+        FAST, Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, SchemaBuilder, TextFieldIndexing, TextOptions,
+    },
+};
+
+use crate::{
+    fold::fold,
+    index::grams,
+    record::owner_type,
+    table::{Column, Row, Table},
+};
+
+/// The fields of an index.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// What tantivy is told.
+    pub schema: Schema,
+    /// Instance and id: by it a document is replaced.
+    pub(super) key: Field,
+    pub(super) instance: Field,
+    /// The id as a number, for filters and to break ties.
+    pub(super) id: Field,
+    /// Level and id of the context that it belongs to.
+    pub(super) owner: Field,
+    pub(super) created: Field,
+    pub(super) changed: Field,
+    pub(super) document: Field,
+    pub(super) columns: Vec<IndexedColumn>,
+}
+
+/// The fields of one column.
+#[derive(Debug, Clone)]
+pub(super) struct IndexedColumn {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) value: Field,
+    /// For filters by text: the folded value, whole and in trigrams.
+    pub(super) folded: Option<(Field, Field)>,
+}
+
+/// The names of the fast fields that every index has.
+pub(super) const ID: &str = "id";
+pub(super) const CREATED: &str = "created_at";
+pub(super) const CHANGED: &str = "changed_at";
+
+impl Layout {
+    /// The layout of a table.
+    pub fn of(table: &Table) -> Self {
+        let mut builder = Schema::builder();
+        let key = builder.add_text_field("key", STRING);
+        let instance = builder.add_text_field("instance_id", STRING);
+        let id = builder.add_u64_field(ID, INDEXED | FAST);
+        let owner = builder.add_text_field("owner", STRING);
+        let created = builder.add_i64_field(CREATED, FAST);
+        let changed = builder.add_i64_field(CHANGED, FAST);
+        let document = builder.add_bytes_field("document", STORED);
+        let columns = (table.columns)().iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
+        Self { schema: builder.build(), key, instance, id, owner, created, changed, document, columns }
+    }
+
+    /// The document of a row.
+    pub(super) fn document(&self, instance_id: &str, id: &str, row: &Row, stored: &[u8]) -> TantivyDocument {
+        let mut document = TantivyDocument::new();
+        document.add_text(self.key, key(instance_id, id));
+        document.add_text(self.instance, instance_id);
+        document.add_u64(self.id, id.parse().unwrap_or_default());
+        document.add_text(self.owner, format!("{}/{}", owner_type(row.owner.kind), row.owner.id));
+        document.add_i64(self.created, row.created_at.as_microsecond());
+        document.add_i64(self.changed, row.changed_at.as_microsecond());
+        document.add_bytes(self.document, stored);
+        for (column, value) in self.columns.iter().zip(&row.values) {
+            match column.kind {
+                Kind::Text => column.add_text(&mut document, value.as_str().unwrap_or_default()),
+                Kind::Integer => document.add_i64(column.value, value.as_i64().unwrap_or_default()),
+                Kind::Bool => document.add_bool(column.value, value.as_bool().unwrap_or_default()),
+            }
+        }
+        document
+    }
+
+    pub(super) fn column(&self, name: &str) -> Option<&IndexedColumn> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// By what a document is replaced.
+pub(super) fn key(instance_id: &str, id: &str) -> String {
+    format!("{instance_id}/{id}")
+}
+
+impl IndexedColumn {
+    fn add(builder: &mut SchemaBuilder, column: &Column) -> Self {
+        let Column { name, kind, filter, .. } = *column;
+        let value = match kind {
+            Kind::Text => builder.add_text_field(name, STRING | FAST),
+            Kind::Integer => builder.add_i64_field(name, FAST),
+            Kind::Bool => builder.add_bool_field(name, FAST),
+        };
+        let folded = (filter && kind == Kind::Text).then(|| {
+            let positions = TextFieldIndexing::default()
+                .set_tokenizer(grams::TOKENIZER)
+                .set_index_option(IndexRecordOption::WithFreqsAndPositions)
+                .set_fieldnorms(false);
+            let folded = builder.add_text_field(&format!("{name}_folded"), STRING);
+            let grams = TextOptions::default().set_indexing_options(positions);
+            (folded, builder.add_text_field(&format!("{name}_grams"), grams))
+        });
+        Self { name, kind, value, folded }
+    }
+
+    fn add_text(&self, document: &mut TantivyDocument, text: &str) {
+        document.add_text(self.value, text);
+        if let Some((whole, grams)) = self.folded {
+            let folded = fold(text);
+            document.add_text(whole, &folded);
+            document.add_text(grams, folded);
+        }
+    }
+}

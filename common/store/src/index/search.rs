@@ -1,0 +1,116 @@
+//! Searching one snapshot of an index.
+
+use std::path::Path;
+
+use domain::{
+    context::{Owner, OwnerType},
+    standard::Resource,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tantivy::{Index, Searcher, TantivyDocument, schema::Value};
+
+use super::{
+    Failure, Filter, Layout, Page,
+    filter::query,
+    grams::{TOKENIZER, Trigrams},
+    page::PageCollector,
+};
+use crate::{record::Position, rows::Found, table::Row};
+
+/// One search.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The instance; nothing of another one is ever found.
+    pub instance_id: String,
+    /// All of them hold.
+    pub filters: Vec<Filter>,
+    /// Which part of the matches.
+    pub page: Page,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Hits<R> {
+    /// How many matches there are in all.
+    pub total: usize,
+    /// The page of them.
+    pub page: Vec<Found<R>>,
+}
+
+/// An index at one moment: its documents and how far it is, which belong together.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(super) searcher: Searcher,
+    pub(super) layout: Layout,
+    /// The record behind which it stands.
+    pub position: Position,
+    /// When that record was committed.
+    pub committed_at: Timestamp,
+}
+
+/// What a document stores.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Stored<'a> {
+    id: &'a str,
+    owner_type: OwnerType,
+    owner_id: &'a str,
+    sequence: u64,
+    changed_at: i64,
+    #[serde(borrow)]
+    state: &'a RawValue,
+}
+
+impl Snapshot {
+    /// Searches.
+    pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
+        let (query, checks) = query(&self.layout, &search.instance_id, &search.filters);
+        let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page, checks })?;
+        let found = page.into_iter().map(|address| {
+            let document: TantivyDocument = self.searcher.doc(address)?;
+            let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());
+            stored.and_then(read).ok_or(Failure::Inconsistent)
+        });
+        Ok(Hits { total, page: found.collect::<Result<_, _>>()? })
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Snapshot").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// Opens or creates the index in a folder.
+pub(super) fn open(folder: &Path, layout: &Layout) -> Result<Index, Failure> {
+    std::fs::create_dir_all(folder)?;
+    let directory = tantivy::directory::MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
+    let index = Index::open_or_create(directory, layout.schema.clone())?;
+    index.tokenizers().register(TOKENIZER, Trigrams);
+    Ok(index)
+}
+
+pub(super) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, Failure> {
+    let state: &RawValue = serde_json::from_str(&row.state).map_err(|_| Failure::Inconsistent)?;
+    let stored = Stored {
+        id,
+        owner_type: row.owner.kind,
+        owner_id: &row.owner.id,
+        sequence: row.sequence,
+        changed_at: row.changed_at.as_microsecond(),
+        state,
+    };
+    serde_json::to_vec(&stored).map_err(|_| Failure::Inconsistent)
+}
+
+fn read<R: Resource>(stored: &[u8]) -> Option<Found<R>> {
+    let stored: Stored = serde_json::from_slice(stored).ok()?;
+    Some(Found {
+        id: stored.id.to_owned(),
+        owner: Owner { kind: stored.owner_type, id: stored.owner_id.to_owned() },
+        sequence: stored.sequence,
+        changed_at: Timestamp::from_microsecond(stored.changed_at).ok()?,
+        state: serde_json::from_str(stored.state.get()).ok()?,
+    })
+}
