@@ -5,11 +5,20 @@
 //! whatever dies. Projections never act: they send no mail and call no target.
 
 mod batch;
+mod index;
 mod project;
 mod unit;
 
-use store::{database::Database, lease::Leases, log::Log, projection::PROJECTIONS};
-use tokio::task::JoinSet;
+use std::path::Path;
+
+pub use index::Published;
+use store::{
+    database::Database,
+    lease::Leases,
+    log::Log,
+    projection::{Kind, PROJECTIONS, TARGETS},
+};
+use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// What the projector of a shard needs.
@@ -30,5 +39,15 @@ impl Projector {
     pub fn start(&self, shutdown: &CancellationToken) -> JoinSet<()> {
         let work = |projection| unit::work(self.clone(), projection, shutdown.clone());
         PROJECTIONS.iter().map(work).collect()
+    }
+
+    /// Keeps the search index of the targets in a folder. Only this process reads it.
+    pub fn start_index(&self, folder: &Path, units: &mut JoinSet<()>, shutdown: &CancellationToken) -> Published {
+        let (published, newest) = watch::channel(None);
+        if let Kind::Rows([table]) = TARGETS.kind {
+            let folder = folder.join(TARGETS.schema_name()).into();
+            units.spawn(index::work(self.log.clone(), table, folder, published, shutdown.clone()));
+        }
+        newest
     }
 }

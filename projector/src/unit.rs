@@ -20,6 +20,15 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
+/// Whoever stands where the log has nothing, or something else, follows another log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OtherLog {
+    #[error("it stands at message {0} of the log, which is not the record that it applied: this is another log")]
+    Differs(u64),
+    #[error(transparent)]
+    Log(#[from] LogFailure),
+}
+
 /// Why a unit does not go on.
 #[derive(Debug, thiserror::Error)]
 enum Stall {
@@ -29,10 +38,8 @@ enum Stall {
     Database(#[from] database::Failure),
     #[error(transparent)]
     Batch(#[from] project::Failure),
-    #[error(
-        "it stands at message {checkpoint} of the log, which is not the record that it applied: this is another log"
-    )]
-    OtherLog { checkpoint: u64 },
+    #[error(transparent)]
+    OtherLog(#[from] OtherLog),
     #[error("the log ended")]
     LogEnded,
 }
@@ -72,7 +79,9 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     let cause = std::error::Error::source(stall).map(ToString::to_string).unwrap_or_default();
     match stall {
-        Stall::Batch(project::Failure::Event(_)) | Stall::Log(LogFailure::Broken(_)) | Stall::OtherLog { .. } => {
+        Stall::Batch(project::Failure::Event(_))
+        | Stall::Log(LogFailure::Broken(_))
+        | Stall::OtherLog(OtherLog::Differs(_)) => {
             tracing::error!(projection = projection.name, error = %stall, cause, "the projection stands still");
         }
         _ => {
@@ -130,13 +139,13 @@ async fn confirm(
 }
 
 /// Whoever stands at a record that the log does not have, or has differently, follows another log and stops.
-async fn recognise(log: &log::Log, position: Position) -> Result<(), Stall> {
+pub(crate) async fn recognise(log: &log::Log, position: Position) -> Result<(), OtherLog> {
     if position.stream_sequence == 0 {
         return Ok(());
     }
     match log.read(position.stream_sequence).await? {
         Some(record) if record.digest == position.digest => Ok(()),
-        _ => Err(Stall::OtherLog { checkpoint: position.stream_sequence }),
+        _ => Err(OtherLog::Differs(position.stream_sequence)),
     }
 }
 

@@ -12,5 +12,6 @@ use crate::Queries;
 
 /// Mounts every query on all transports.
 pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Queries) -> Router {
-    mount(router, edge, &operation::GET_TARGET, with(queries, target::get))
+    let router = mount(router, edge, &operation::GET_TARGET, with(queries, target::get));
+    mount(router, edge, &operation::SEARCH_TARGETS, with(queries, target::search))
 }

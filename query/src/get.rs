@@ -18,7 +18,7 @@ use transport::{
 use crate::Queries;
 
 /// How long a read waits for the caller's own last write on this node, where the caller did not ask for it.
-const OWN_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const OWN_WAIT: Duration = Duration::from_secs(1);
 
 impl Queries {
     /// The resource with this id, and an answer made of it.
@@ -63,7 +63,7 @@ impl Queries {
     }
 }
 
-fn not_reached(required: u64, processed: u64) -> Error {
+pub(crate) fn not_reached(required: u64, processed: u64) -> Error {
     let message = format!("the read model has processed sequence {processed}, not yet {required}");
     Error::new(Reason::ConsistencyNotReached, message)
         .with("required", required.to_string())

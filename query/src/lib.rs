@@ -2,8 +2,12 @@
 
 pub mod api;
 mod get;
+mod search;
 
-use store::{database::Database, progress::Progress};
+use std::sync::Arc;
+
+use store::{database::Database, index::Snapshot, progress::Progress};
+use tokio::sync::watch;
 use transport::consistency::Tokens;
 
 /// What the queries of a node need.
@@ -13,6 +17,8 @@ pub struct Queries {
     pub database: Database,
     /// How far they are.
     pub progress: Progress,
+    /// The newest snapshot of the targets' search index.
+    pub targets: watch::Receiver<Option<Arc<Snapshot>>>,
     /// Consistency tokens.
     pub tokens: Tokens,
 }

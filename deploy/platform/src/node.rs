@@ -9,13 +9,13 @@ use command::{
     writer::{Handle, Writer},
 };
 use oidc::Oidc;
-use projector::Projector;
+use projector::{Projector, Published};
 use query::Queries;
 use store::{
     database::Database, directory::Directory, durability::Durability, id::Ids, keyring::Keyring, lease::Leases,
     log::Log, progress::Progress, secret::Key,
 };
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{caller::External, consistency::Tokens, edge::Edge};
 use url::Url;
@@ -94,11 +94,10 @@ impl Adapters {
         Ok(Self { log, database, leases, durability, postgres_url: place.postgres_url })
     }
 
-    /// Starts the projector.
-    pub(crate) fn start_projector(&self, shutdown: &CancellationToken) -> Result<JoinSet<()>, Failure> {
+    /// The projector.
+    pub(crate) fn projector(&self) -> Result<Projector, Failure> {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
-        let (log, leases) = (self.log.clone(), self.leases.clone());
-        Ok(Projector { log, leases, database, shard: SHARD }.start(shutdown))
+        Ok(Projector { log: self.log.clone(), leases: self.leases.clone(), database, shard: SHARD })
     }
 }
 
@@ -160,9 +159,9 @@ impl Node {
     }
 
     /// The operations of a query node.
-    pub(crate) fn queries(&self, edge: &Arc<Edge>) -> Router {
+    pub(crate) fn queries(&self, edge: &Arc<Edge>, targets: Published) -> Router {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
-        query::api::routes(Router::new(), edge, &Queries { database, progress, tokens })
+        query::api::routes(Router::new(), edge, &Queries { database, progress, targets, tokens })
     }
 
     /// The endpoints of an OpenID Connect node.

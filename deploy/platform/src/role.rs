@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use store::secret::{self, Key};
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use transport::{edge::Edge, server};
 
@@ -40,7 +40,11 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
             served
         }
-        Role::Query => serve(&node, listener, &shutdown, |edge| node.queries(edge)).await,
+        Role::Query => {
+            // Indexes do not travel yet: only the process that keeps one can search it.
+            let (_never, nothing) = watch::channel(None);
+            serve(&node, listener, &shutdown, |edge| node.queries(edge, nothing)).await
+        }
         Role::Oidc => serve(&node, listener, &shutdown, |edge| node.oidc(edge)).await,
     }
 }
@@ -48,7 +52,7 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
 /// Runs a projector until `shutdown`. It serves nobody and needs no key.
 pub(crate) async fn project(options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
     let adapters = Adapters::connect(place(*options)?).await?;
-    let mut units = adapters.start_projector(&shutdown)?;
+    let mut units = adapters.projector()?.start(&shutdown);
     while units.join_next().await.is_some() {}
     Ok(())
 }

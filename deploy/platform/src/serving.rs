@@ -12,7 +12,6 @@ use crate::{Failure, cli};
 
 /// The operations that no node answers yet. This list only shrinks.
 pub(crate) const NOT_BUILT: &[&str] = &[
-    "SearchTargets",
     "PutExecution",
     "DeleteExecution",
     "SearchExecutions",

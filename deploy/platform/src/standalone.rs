@@ -2,12 +2,13 @@
 
 mod prepare;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use command::{
     setup::Wanted,
     writer::{self, Handle},
 };
+use projector::Published;
 use store::secret;
 use tokio::{
     net::TcpListener,
@@ -104,6 +105,7 @@ struct Roles {
     writer: Handle,
     writing: JoinHandle<Result<(), writer::Failure>>,
     projector: JoinSet<()>,
+    targets: Published,
 }
 
 async fn serve(
@@ -118,13 +120,13 @@ async fn serve(
     let face = Face { external: external.clone(), number: serving.node_number, tail_limit: serving.tail_limit };
     let adapters = Adapters::connect(place).await?;
     let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
-    let roles = Roles::start(&node, shutdown)?;
+    let roles = Roles::start(&node, &data.path().join("index"), shutdown)?;
     let prepared = tokio::select! {
         prepared = prepare::prepare(options, wanted, data, &node, &roles.writer, &external) => prepared.map(Some),
         () = shutdown.cancelled() => Ok(None),
     };
     let answered = match prepared {
-        Ok(Some(prepared)) => answer(&node, &roles.writer, listener, shutdown, || prepared.tell(data, &external)).await,
+        Ok(Some(prepared)) => answer(&node, &roles, listener, shutdown, || prepared.tell(data, &external)).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -136,23 +138,26 @@ async fn serve(
 /// Serves every role on one port until `shutdown`. Who connects before waits in the listener's queue.
 async fn answer(
     node: &Node,
-    writer: &Handle,
+    roles: &Roles,
     listener: TcpListener,
     shutdown: &CancellationToken,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let edge = node.edge().await?;
-    let router = node.commands(&edge, writer.clone()).merge(node.queries(&edge)).merge(node.oidc(&edge));
+    let commands = node.commands(&edge, roles.writer.clone());
+    let router = commands.merge(node.queries(&edge, roles.targets.clone())).merge(node.oidc(&edge));
     ready()?;
     server::serve(listener, finished(router), shutdown.cancelled(), limits()).await;
     Ok(())
 }
 
 impl Roles {
-    fn start(node: &Node, shutdown: &CancellationToken) -> Result<Self, Failure> {
-        let projector = node.adapters.start_projector(shutdown)?;
+    fn start(node: &Node, index: &Path, shutdown: &CancellationToken) -> Result<Self, Failure> {
+        let starting = node.adapters.projector()?;
+        let mut projector = starting.start(shutdown);
+        let targets = starting.start_index(index, &mut projector, shutdown);
         let (writer, writing) = node.start_writer(shutdown);
-        Ok(Self { writer, writing, projector })
+        Ok(Self { writer, writing, projector, targets })
     }
 
     /// Waits for the end of the roles, which have been told to end, and says why the writer did.

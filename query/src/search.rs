@@ -1,0 +1,121 @@
+//! Searching: filters, sort and page in, documents and how fresh they are out.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::standard::Resource;
+use proto::object::{ListDetails, ListQuery, TextFilterMethod};
+use store::index::{Filter, Hits, Key, Method, Page, Search, Snapshot};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+use transport::{
+    consistency::{Consistency, HEADER, unavailable},
+    edge::Call,
+    error::{Error, Reason},
+    mount::Answer,
+};
+
+use crate::{
+    Queries,
+    get::{OWN_WAIT, not_reached},
+};
+
+/// How many results there are where the caller does not say.
+const DEFAULT_LIMIT: u32 = 100;
+/// How many there are at most.
+const LARGEST_LIMIT: u32 = 1000;
+
+/// What a list request asks for, whatever it lists.
+pub(crate) struct List {
+    pub(crate) query: Option<ListQuery>,
+    pub(crate) key: Key,
+    pub(crate) filters: Vec<Filter>,
+}
+
+impl Queries {
+    /// Searches an index, not older than the caller asks for, and makes an answer of what was found.
+    pub(crate) async fn search<R: Resource, O>(
+        &self,
+        call: &Call,
+        index: &watch::Receiver<Option<Arc<Snapshot>>>,
+        list: List,
+        answer: impl FnOnce(ListDetails, Hits<R>) -> O,
+    ) -> Result<Answer<O>, Error> {
+        let ListQuery { offset, limit, asc } = list.query.unwrap_or_default();
+        let limit = match limit {
+            0 => DEFAULT_LIMIT,
+            1..=LARGEST_LIMIT => limit,
+            _ => return Err(limit_exceeded(limit)),
+        };
+        let page = Page {
+            key: list.key,
+            ascending: asc,
+            offset: usize::try_from(offset).unwrap_or(usize::MAX / 2),
+            limit: limit as usize,
+        };
+        let snapshot = fresh(call.consistency, index.clone()).await?;
+        let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
+        let search = Search { instance_id: call.tenant.id.clone(), filters: list.filters, page };
+        let hits = tokio::task::spawn_blocking(move || snapshot.search::<R>(&search)).await;
+        let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|error| Error::internal(&error))?;
+        let details = ListDetails {
+            applied_limit: limit,
+            end_of_list: page.offset.saturating_add(hits.page.len()) >= hits.total,
+            total_result: hits.total as u64,
+            processed_sequence: processed,
+            timestamp: Some(committed_at.into()),
+        };
+        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
+    }
+}
+
+/// The newest snapshot that is fresh enough, waited for without polling.
+async fn fresh(
+    consistency: Consistency,
+    mut index: watch::Receiver<Option<Arc<Snapshot>>>,
+) -> Result<Arc<Snapshot>, Error> {
+    let Consistency { required, own, wait } = consistency;
+    let start = Instant::now();
+    loop {
+        let newest = index.borrow_and_update().clone();
+        let processed = newest.as_ref().map_or(0, |snapshot| snapshot.position.sequence);
+        let deadline = if processed < required || newest.is_none() { start + wait } else { start + OWN_WAIT };
+        if let Some(snapshot) = &newest
+            && processed >= required.max(own)
+        {
+            return Ok(snapshot.clone());
+        }
+        if !matches!(timeout_at(deadline, index.changed()).await, Ok(Ok(()))) {
+            return match newest {
+                Some(snapshot) if processed >= required => Ok(snapshot),
+                Some(_) => Err(not_reached(required, processed)),
+                None => Err(Error::new(Reason::ReadModelUnavailable, "the search index is not here yet")
+                    .retry_after(Duration::from_secs(1))),
+            };
+        }
+    }
+}
+
+fn limit_exceeded(limit: u32) -> Error {
+    let message = format!("the limit is {limit}, at most {LARGEST_LIMIT} is allowed");
+    Error::new(Reason::InvalidRequest, message)
+        .violation("query.limit", format!("must be at most {LARGEST_LIMIT}"))
+        .with("given", limit.to_string())
+        .with("allowed", LARGEST_LIMIT.to_string())
+}
+
+/// How a text is compared, and whether case does not count.
+pub(crate) fn method(method: TextFilterMethod) -> (Method, bool) {
+    match method {
+        TextFilterMethod::Equals => (Method::Equals, false),
+        TextFilterMethod::EqualsIgnoreCase => (Method::Equals, true),
+        TextFilterMethod::StartsWith => (Method::StartsWith, false),
+        TextFilterMethod::StartsWithIgnoreCase => (Method::StartsWith, true),
+        TextFilterMethod::Contains => (Method::Contains, false),
+        TextFilterMethod::ContainsIgnoreCase => (Method::Contains, true),
+        TextFilterMethod::EndsWith => (Method::EndsWith, false),
+        TextFilterMethod::EndsWithIgnoreCase => (Method::EndsWith, true),
+    }
+}
