@@ -14,6 +14,7 @@ mod foreign;
 mod grpc;
 mod idempotency;
 mod permission;
+mod search;
 mod standalone;
 mod standalone_refused;
 mod table;

@@ -10,6 +10,7 @@ mod load;
 mod machine;
 mod naive;
 mod replay;
+mod search;
 mod start;
 mod tokens;
 
@@ -18,10 +19,15 @@ use tests::platform::Platform;
 /// For how long each row is measured, in seconds.
 const SECONDS: u64 = 4;
 
+/// How many documents the search index has, unless `bench search 1000000` says otherwise.
+const DOCUMENTS: usize = 100_000;
+
 #[tokio::main]
 async fn main() {
-    if std::env::args().nth(1).as_deref() == Some("bare") {
-        return bare::serve().await;
+    match std::env::args().nth(1).as_deref() {
+        Some("bare") => return bare::serve().await,
+        Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)),
+        _ => {}
     }
     machine::print(&std::env::temp_dir());
     let mut platform = Platform::start().await;
@@ -32,4 +38,10 @@ async fn main() {
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
     platform.stop().await;
+    println!();
+    search::measure(DOCUMENTS);
+}
+
+fn argument(number: usize) -> Option<usize> {
+    std::env::args().nth(number)?.parse().ok()
 }

@@ -1,0 +1,133 @@
+//! The search index alone: what a query costs in CPU time of its thread, and how fast documents get in.
+
+use std::time::Duration;
+
+use domain::{
+    context::Owner,
+    field::Kind,
+    resource::target::{Mode, Target, TargetKind},
+    standard::Resource,
+};
+use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+use store::{
+    index::{Filter, Key, Layout, Method, Page, Search, Snapshot, Writer},
+    record::Position,
+    table::{Change, Row, standard},
+};
+
+const BATCH: usize = 1000;
+/// How many organizations the documents belong to.
+const OWNERS: usize = 1000;
+/// How often each query is asked; the middle counts.
+const TIMES: usize = 30;
+
+/// Builds an index of so many documents and asks it.
+pub(crate) fn measure(documents: usize) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut writer = Writer::open(folder.path(), Layout::of(&standard::<Target>())).expect("an index can be made");
+    let before = process_cpu();
+    let mut snapshot = writer.snapshot().expect("it is there");
+    for first in (0..documents).step_by(BATCH) {
+        let changes: Vec<Change> = (first..documents.min(first + BATCH)).map(change).collect();
+        writer.apply(&changes).expect("documents go in");
+        if first % (50 * BATCH) == 0 || first + BATCH >= documents {
+            let position = Position { sequence: first as u64, ..Position::default() };
+            snapshot = writer.commit(position, Timestamp::UNIX_EPOCH).expect("it commits");
+        }
+    }
+    let used = process_cpu().saturating_sub(before);
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = documents as f64 / used.as_secs_f64();
+    println!("search: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
+    println!("{:<44} {:>9} {:>9} {:>9}", "query, limit 100 unless said", "matches", "ms p50", "ms p99");
+    for (name, search) in queries() {
+        ask(&snapshot, name, &search);
+    }
+}
+
+fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
+    let mut times = vec![];
+    let mut total = 0;
+    for _ in 0..TIMES {
+        let before = thread_cpu();
+        total = snapshot.search::<Target>(search).expect("it answers").total;
+        times.push(thread_cpu().saturating_sub(before));
+    }
+    times.sort();
+    let ms = |at: usize| times[at].as_secs_f64() * 1000.0;
+    println!("{name:<44} {total:>9} {:>9.2} {:>9.2}", ms(TIMES / 2), ms(TIMES - 1));
+}
+
+fn queries() -> Vec<(&'static str, Search)> {
+    let by_name = Key::Column("name", Kind::Text);
+    let page = |key, ascending, offset| Page { key, ascending, offset, limit: 100 };
+    let search = |filters, page| Search { instance_id: "1".into(), filters, page };
+    let text = |method, ignores_case, text: &str| {
+        let filter = Filter::Text { column: "name", method, ignores_case, text: text.into() };
+        search(vec![filter], page(by_name, true, 0))
+    };
+    let owners = |count: usize| {
+        let owners = (0..count).map(|number| Owner::organization(number.to_string())).collect();
+        search(vec![Filter::Owners(owners)], page(by_name, true, 0))
+    };
+    vec![
+        ("name equals", text(Method::Equals, false, &name(4242))),
+        ("name equals, ignoring case", text(Method::Equals, true, &name(4242).to_uppercase())),
+        ("name starts with 3", text(Method::StartsWith, true, "web")),
+        ("name contains 4, ignoring case", text(Method::Contains, true, "-EU-")),
+        ("name contains 3, ignoring case", text(Method::Contains, true, "424")),
+        ("name contains 3, case-sensitive", text(Method::Contains, false, "424")),
+        ("name contains 2, ignoring case", text(Method::Contains, true, "42")),
+        ("name ends with 3, ignoring case", text(Method::EndsWith, true, "424")),
+        ("name contains, no match", text(Method::Contains, true, "zqzq")),
+        ("list by name, offset 0", search(vec![], page(by_name, true, 0))),
+        ("list by name, offset 100 000", search(vec![], page(by_name, true, 100_000))),
+        ("list by date, offset 0", search(vec![], page(Key::Created, false, 0))),
+        ("list by date, offset 100 000", search(vec![], page(Key::Created, false, 100_000))),
+        ("1 organization", owners(1)),
+        ("50 organizations", owners(50)),
+        ("500 organizations", owners(500)),
+    ]
+}
+
+fn name(number: usize) -> String {
+    const KINDS: [&str; 7] = ["Web", "Mobile", "Batch", "Gateway", "Ledger", "Search", "Mail"];
+    const PLACES: [&str; 5] = ["eu", "us", "ap", "sa", "af"];
+    let mixed = number.wrapping_mul(2_654_435_761) % 1_000_003;
+    format!("{}-{}-{mixed:06}", KINDS[mixed % 7], PLACES[mixed % 5])
+}
+
+fn change(number: usize) -> Change {
+    let target = Target {
+        name: name(number),
+        kind: TargetKind::RestWebhook,
+        url: format!("https://{number}.example.com/hook"),
+        timeout_ms: 10_000,
+        mode: Mode::Continue,
+        signing_keys: vec![],
+    };
+    let at = Timestamp::from_second(i64::try_from(number).unwrap_or_default()).unwrap_or_default();
+    let row = Row {
+        owner: Owner::organization((number % OWNERS).to_string()),
+        sequence: number as u64,
+        created_at: at,
+        changed_at: at,
+        state: serde_json::to_string(&target).expect("it is plain data"),
+        values: Target::FIELDS.iter().map(|field| (field.value)(&target)).collect(),
+    };
+    Change { instance_id: "1".into(), id: (1_000_000 + number).to_string(), row: Some(row) }
+}
+
+fn thread_cpu() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+fn process_cpu() -> Duration {
+    clock(ClockId::ProcessCPUTime)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
+}
