@@ -9,7 +9,7 @@ use store::{
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
     record::Key,
-    secret::{self, sha256},
+    secret,
 };
 use transport::{
     consistency::{self, Tokens, unavailable},
@@ -73,11 +73,11 @@ impl Commands {
         let cause = Cause { actor: call.caller.id.clone(), command_id, trace_context: call.trace_context.clone() };
         let authority = Authority::of(call, &keys);
         let if_match = call.if_match;
-        let decide = move |turn: &mut Turn<'_>| {
-            authority.check(turn)?;
-            decide(turn, &command, if_match, &keys, &cause)
-        };
-        match self.writer.submit(Box::new(decide), once).await? {
+        // What the answer needs is at hand before anything is committed.
+        self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
+        let permit = move |turn: &mut Turn<'_>| authority.check(turn);
+        let decide = move |turn: &mut Turn<'_>| decide(turn, &command, if_match, &keys, &cause);
+        match self.writer.submit(Box::new(permit), Box::new(decide), once).await? {
             Verdict::Decided(decided) => self.answer(call, answer(&decided), decided.sequence, false).await,
             Verdict::Replayed(answered) => {
                 let key = self.keyring.key(instance_id, Purpose::Answer).await.map_err(unavailable)?;
@@ -90,7 +90,7 @@ impl Commands {
     }
 
     async fn answer<O>(&self, call: &Call, message: O, sequence: u64, is_replayed: bool) -> Result<Answer<O>, Error> {
-        let token = self.tokens.mint_for(&call.caller.id, sequence).await.map_err(unavailable)?;
+        let token = self.tokens.mint_for(&call.tenant.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if is_replayed {
             metadata.push(("idempotency-replayed", "true".to_owned()));
@@ -109,11 +109,12 @@ impl Commands {
         let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
         let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
         let if_match = call.if_match.map(u64::to_be_bytes);
-        let asked =
-            [call.operation.grpc.as_bytes(), b"\0", if_match.as_ref().map_or(&[], |sequence| &sequence[..])].concat();
+        let if_match = if_match.as_ref().map_or(&[][..], |sequence| &sequence[..]);
+        // Keyed, so that nobody can guess from the log what was asked.
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), if_match, &request.encode_to_vec()]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
-            request_digest: sha256(&[asked, request.encode_to_vec()].concat()),
+            request_digest: digest,
             instance_id,
             answer: Box::new(move |decided| key.seal_bytes(ANSWER, &answer(decided).encode_to_vec()).into()),
         }))
@@ -127,7 +128,7 @@ fn decide<A: Aggregate>(
     keys: &ClaimKeys,
     cause: &Cause,
 ) -> Result<Decided, Stop> {
-    let known = if command.is_new { Some(Turn::unborn()) } else { turn.get::<A>(&command.key)? };
+    let known = if command.is_new { Some(turn.unborn(&command.key)?) } else { turn.get::<A>(&command.key)? };
     turn.complete()?;
     let Some(known) = known else { return Err(Stop::Missing) };
     let events = A::decide(&known.state, command.asked.clone())

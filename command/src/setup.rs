@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use domain::{
     aggregate::Aggregate,
-    context::Owner,
+    context::{Owner, OwnerType},
     permission,
     resource::{
         data_key::DataKey,
@@ -93,7 +93,7 @@ pub struct Wanted {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// A role does not exist.
-    #[error("service user {user}: there is no role {role}; there are {known}", known = role_names())]
+    #[error("service user {user}: an instance has no role {role}; there are {known}", known = role_names())]
     UnknownRole {
         /// The user.
         user: String,
@@ -117,7 +117,8 @@ pub fn check(wanted: &[Wanted]) -> Result<(), Failure> {
         if !is_new || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
             return Err(Failure::Name(name.clone()));
         }
-        if let Some(role) = roles.iter().find(|role| permission::role(role).is_none()) {
+        let is_of_instances = |name: &str| permission::role(name).is_some_and(|role| role.level == OwnerType::Instance);
+        if let Some(role) = roles.iter().find(|role| !is_of_instances(role)) {
             return Err(Failure::UnknownRole { user: name.clone(), role: role.clone() });
         }
     }
@@ -147,7 +148,12 @@ impl Plan {
 }
 
 fn role_names() -> String {
-    permission::ROLES.iter().map(|role| role.name).collect::<Vec<_>>().join(", ")
+    permission::ROLES
+        .iter()
+        .filter(|role| role.level == OwnerType::Instance)
+        .map(|role| role.name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// What happened to a plan.
@@ -163,7 +169,7 @@ pub enum Outcome {
 pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, Failure> {
     let founding = Arc::new(Founding::new(keyring, &ids, plan.clone()));
     let decide = move |turn: &mut Turn<'_>| founding.decide(turn);
-    let verdict = writer.submit(Box::new(decide), None).await;
+    let verdict = writer.submit(Box::new(|_: &mut Turn<'_>| Ok(())), Box::new(decide), None).await;
     match verdict.map_err(|error: Error| Failure::Refused(error.to_string()))? {
         Verdict::Decided(decided) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
         Verdict::Decided(decided) => Ok(Outcome::Other(decided.owner.id)),
@@ -292,7 +298,7 @@ impl Founding {
         owner: &Owner,
         command: A::Command,
     ) -> Result<Decided, Stop> {
-        let known = Turn::unborn::<A>();
+        let known = turn.unborn::<A>(key)?;
         let events = A::decide(&known.state, command).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
         let cause = Cause { actor: "setup".into(), ..Cause::default() };
         turn.append::<A>(key, known, owner, &events, (&self.keys, &cause))

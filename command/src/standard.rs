@@ -2,6 +2,7 @@
 
 use domain::{
     context::Owner,
+    rejection::Rejection,
     standard::{Command as StandardCommand, Resource, Standard},
 };
 use prost::Message;
@@ -59,6 +60,10 @@ impl Commands {
         asked: StandardCommand<R>,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
+        if id.contains('\0') {
+            // Postgres has no U+0000, so no id has one.
+            return Err(Rejection::NotFound(R::NAME).into());
+        }
         let (key, id) = (Key::of::<Standard<R>>(&call.tenant.id, id), id.to_owned());
         // An existing resource keeps its owner; one that does not exist is refused.
         let command = Command { key, is_new: false, owner: Owner::instance(&call.tenant.id), asked };

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use prost::Message;
 use store::{
     history::{Answered, ClaimHash, hashes},
     record::{Key, Position, Record, Recorded},
@@ -72,7 +73,8 @@ impl Tail {
             self.answers.insert(answer.command_id.clone(), Answered { answer: answer.clone(), committed_at });
         }
         let events = record.events;
-        let bytes = events.iter().map(|recorded| weight(recorded)).sum();
+        let of_answers: usize = record.commit.answers.iter().map(|answer| answer.encoded_len() + 128).sum();
+        let bytes = of_answers + events.iter().map(|recorded| weight(recorded)).sum::<usize>();
         for recorded in &events {
             let key = recorded.key();
             for released in hashes(&recorded.event.claims_released) {

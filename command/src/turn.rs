@@ -208,7 +208,10 @@ impl<'a> Turn<'a> {
     }
 
     /// An aggregate under an id that was never used: nothing to load.
-    pub(crate) fn unborn<A: Aggregate>() -> Known<A> {
+    pub(crate) fn unborn<A: Aggregate>(&mut self, key: &Key) -> Result<Known<A>, Stop> {
+        if self.memory.aggregates.get(key).is_some() {
+            return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
+        }
         let place = Place {
             version: 0,
             sequence: 0,
@@ -216,7 +219,7 @@ impl<'a> Turn<'a> {
             created_at: Timestamp::UNIX_EPOCH,
             owner: None,
         };
-        Known { state: Arc::default(), place }
+        Ok(Known { state: Arc::default(), place })
     }
 
     /// Who holds a claim; the outer `None` when that must be loaded first.
@@ -313,12 +316,12 @@ impl<'a> Turn<'a> {
     ) -> Result<Vec<(ClaimHash, Option<Key>)>, Stop> {
         let mut changes = vec![];
         for taken in after.iter().filter(|claim| !before.contains(claim)) {
+            // One that must be loaded first does not end the command, so that all of them are loaded at once.
             if self.holder(taken).flatten().is_some_and(|holder| holder != *key) {
                 return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
             }
             changes.push((*taken, Some(key.clone())));
         }
-        self.complete()?;
         changes.extend(before.iter().filter(|claim| !after.contains(claim)).map(|claim| (*claim, None)));
         Ok(changes)
     }

@@ -65,8 +65,10 @@ impl Platform {
         let setup = folder.path().join("setup.toml");
         fs::write(&setup, SETUP).expect("the folder can be written");
         let data = folder.path().join("data").display().to_string();
-        let mut all =
-            vec!["standalone".to_owned(), "--data-dir".into(), data, "--setup".into(), setup.display().to_string()];
+        let mut all = vec!["standalone".to_owned(), "--data-dir".into(), data];
+        if !flags.iter().any(|flag| flag == "--setup") {
+            all.extend(["--setup".to_owned(), setup.display().to_string()]);
+        }
         all.extend_from_slice(flags);
         let process = Self::spawn(&all, "127.0.0.1:0", environment);
         let path = folder.path().join("data/bootstrap.json");

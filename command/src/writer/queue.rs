@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// When a caller that was refused may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Checks whether the caller may ask at all. It may be called again, with more to know.
+pub(crate) type Permit = Box<dyn FnMut(&mut Turn<'_>) -> Result<(), Stop> + Send>;
+
 /// Decides a command. It may be called again, with more to know or on another state.
 pub(crate) type Decide = Box<dyn FnMut(&mut Turn<'_>) -> Result<Decided, Stop> + Send>;
 
@@ -46,6 +49,7 @@ pub enum Verdict {
 
 /// A command on its way.
 pub(super) struct Submission {
+    pub(super) permit: Permit,
     pub(super) decide: Decide,
     pub(super) once: Option<Once>,
     /// How often it had to wait for history.
@@ -72,12 +76,12 @@ pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
 
 impl Handle {
     /// Submits a command and waits until its outcome is committed.
-    pub(crate) async fn submit(&self, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
+    pub(crate) async fn submit(&self, permit: Permit, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
         if *self.phases.borrow() != Phase::Active {
             return Err(unavailable("this node does not write at the moment"));
         }
         let (answer, outcome) = oneshot::channel();
-        let submission = Submission { decide, once, rounds: 0, answer };
+        let submission = Submission { permit, decide, once, rounds: 0, answer };
         self.queue.try_send(submission).map_err(|_| unavailable("too many commands wait for their turn"))?;
         match timeout(PATIENCE, outcome).await {
             Ok(Ok(outcome)) => outcome,

@@ -174,6 +174,12 @@ impl<'a> Active<'a> {
     }
 
     fn decide(&mut self, submission: &mut Submission, draft: &mut Draft, now: Timestamp) -> Turned {
+        let mut turn = Turn::new(&mut self.memory, draft, now);
+        match (submission.permit)(&mut turn).and_then(|()| turn.complete()) {
+            Ok(()) => {}
+            Err(Stop::Refused(error)) => return Turned::Decided(Err(error)),
+            Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
+        }
         if let Some(once) = &submission.once {
             match self.memory.answer(&once.command_id) {
                 None => return Turned::Missing(Needs { commands: vec![once.command_id.clone()], ..Needs::default() }),
@@ -189,7 +195,7 @@ impl<'a> Active<'a> {
             }
         }
         let mut turn = Turn::new(&mut self.memory, draft, now);
-        let decided = match (submission.decide)(&mut turn) {
+        let decided = match (submission.decide)(&mut turn).and_then(|decided| turn.complete().map(|()| decided)) {
             Ok(decided) => match turn.finish(self.writer.record_limit / 2) {
                 Ok(()) => decided,
                 Err(error) => return Turned::Decided(Err(error)),

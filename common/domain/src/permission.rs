@@ -2,11 +2,15 @@
 //!
 //! Which permission an operation needs is said in the protos; which roles give it is said here.
 
+use crate::context::OwnerType;
+
 /// A named set of permissions that a membership gives in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Role {
     /// The name, for example `IAM_OWNER`.
     pub name: &'static str,
+    /// The level of the contexts that it may be held in.
+    pub level: OwnerType,
     /// What it permits.
     pub permissions: &'static [&'static str],
 }
@@ -14,6 +18,7 @@ pub struct Role {
 /// All rights on an instance and on what is below it.
 pub const IAM_OWNER: Role = Role {
     name: "IAM_OWNER",
+    level: OwnerType::Instance,
     permissions: &[
         "action.execution.delete",
         "action.execution.write",
@@ -29,12 +34,18 @@ pub const IAM_OWNER: Role = Role {
 };
 
 /// All reads on an instance and on what is below it.
-pub const IAM_OWNER_VIEWER: Role =
-    Role { name: "IAM_OWNER_VIEWER", permissions: &["action.target.read", "execution.read", "idp.read"] };
+pub const IAM_OWNER_VIEWER: Role = Role {
+    name: "IAM_OWNER_VIEWER",
+    level: OwnerType::Instance,
+    permissions: &["action.target.read", "execution.read", "idp.read"],
+};
 
 /// Everything an operator of the platform does across instances.
-pub const SYSTEM_OWNER: Role =
-    Role { name: "SYSTEM_OWNER", permissions: &["system.debug.delete", "system.debug.read", "system.debug.write"] };
+pub const SYSTEM_OWNER: Role = Role {
+    name: "SYSTEM_OWNER",
+    level: OwnerType::System,
+    permissions: &["system.debug.delete", "system.debug.read", "system.debug.write"],
+};
 
 /// Every role there is.
 pub const ROLES: &[Role] = &[IAM_OWNER, IAM_OWNER_VIEWER, SYSTEM_OWNER];

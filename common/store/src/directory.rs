@@ -20,6 +20,10 @@ use crate::{
     keyring::SYSTEM,
 };
 
+/// The longest user name or id, in bytes: 200 characters.
+const LONGEST_NAME: usize = 800;
+/// The longest host name, in bytes (RFC 1035, section 2.3.4).
+const LONGEST_HOST: usize = 255;
 /// How old an answer may be.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 /// For how long an answer goes on while Postgres does not answer.
@@ -66,6 +70,14 @@ pub enum Name {
     Username(String),
 }
 
+impl Name {
+    fn text(&self) -> &str {
+        match self {
+            Self::Id(text) | Self::Username(text) => text,
+        }
+    }
+}
+
 /// The directory of a node.
 #[derive(Clone)]
 pub struct Directory {
@@ -94,6 +106,9 @@ impl Directory {
 
     /// The instance that answers under a host name, as of `sequence` or later if the read model has it.
     pub async fn tenant(&self, host: &str, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
+        if host.len() > LONGEST_HOST {
+            return Ok(None);
+        }
         let load = || self.database.within(self.load_tenant(host));
         let is_new = |tenant: Option<&Tenant>| tenant.map_or(0, |tenant| tenant.processed) >= sequence;
         self.tenants.get(&host.to_owned(), is_new, load).await
@@ -106,6 +121,9 @@ impl Directory {
         name: Name,
         sequence: u64,
     ) -> Result<Option<Arc<Standing>>, Arc<Failure>> {
+        if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
+            return Ok(None);
+        }
         let key = (instance_id.to_owned(), name);
         let load = || self.database.within(self.load_standing(instance_id, &key.1));
         let is_new = |standing: Option<&Standing>| standing.map_or(0, |standing| standing.processed) >= sequence;
@@ -149,23 +167,25 @@ impl Directory {
             Name::Username(username) => ("username", username),
         };
         let connection = self.database.connection().await?;
-        let user = format!(
-            "select ({CHECKPOINT}), id, owner_id, state::text from access_1.users where instance_id = $1 and {column} = $2"
+        // One statement, so that a name that exists takes no longer than one that does not.
+        let text = format!(
+            "select ({CHECKPOINT}), u.id, u.owner_id, u.state::text, (select coalesce(json_agg(m.state), '[]')::text \
+             from access_1.memberships m where m.instance_id = u.instance_id and m.user_id = u.id) as memberships \
+             from access_1.users u where u.instance_id = $1 and u.{column} = $2"
         );
-        let statement = connection.prepare_cached(&user).await?;
+        let statement = connection.prepare_cached(&text).await?;
         let Some(row) = connection.query_opt(&statement, &[&instance_id, value]).await? else { return Ok(None) };
-        let id: String = row.get("id");
-        let memberships = connection
-            .prepare_cached("select id, state::text from access_1.memberships where instance_id = $1 and user_id = $2")
-            .await?;
-        let memberships = connection.query(&memberships, &[&instance_id, &id]).await?;
-        let memberships = memberships.iter().map(|row| state("membership", instance_id, row));
+        let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| Failure::Inconsistent {
+            table: "membership",
+            instance_id: instance_id.to_owned(),
+            id: row.get("id"),
+        })?;
         Ok(Some(Arc::new(Standing {
             processed: unsigned(row.get(0)),
             user: state("user", instance_id, &row)?,
             owner: Owner::organization(row.get::<_, String>("owner_id")),
-            memberships: memberships.collect::<Result<_, _>>()?,
-            id,
+            memberships,
+            id: row.get("id"),
         })))
     }
 }
@@ -207,6 +227,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
                 self.last.remove(key).await;
                 Ok(None)
             }
+            Err(failure @ Failure::Inconsistent { .. }) => Err(failure),
             Err(failure) => match self.last.get(key).await {
                 Some(known) => {
                     tracing::debug!(error = %failure, "the read model cannot be read; what it said last goes on");

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use jiff::Timestamp;
+
 use crate::clock;
 
 /// The start of 2026, in milliseconds since the Unix epoch.
@@ -27,6 +29,12 @@ impl Ids {
     /// Ids of the node with this number, `0..=MAX_NODE`; higher bits are cut off.
     pub fn new(node: u16) -> Self {
         Self { node: u64::from(node & MAX_NODE), last: AtomicU64::new(0) }
+    }
+
+    /// Makes no id that may have been made before this time, though the clock may have gone back since.
+    pub fn not_before(&self, time: Timestamp) {
+        let elapsed = u64::try_from(time.as_millisecond() + 1 - EPOCH_MS).unwrap_or_default();
+        self.last.fetch_max(elapsed << COUNT_BITS, Ordering::Relaxed);
     }
 
     /// The next id. It is larger than every id before it on this node, also when the clock goes back.

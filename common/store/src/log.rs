@@ -14,6 +14,11 @@ use futures::{Stream, StreamExt};
 
 use crate::record::{Broken, Position, Record};
 
+/// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has several
+/// readers, and NATS drops a connection with 64 MiB on their way.
+const MOST_IN_FLIGHT: i64 = 16;
+/// How long a reader hears nothing before it looks whether there was something to hear.
+const IDLE: Duration = Duration::from_secs(5);
 /// How long one publish waits for its answer before it is settled by reading.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -111,18 +116,25 @@ impl Log {
         let start_sequence = from.stream_sequence + 1;
         let config = OrderedConfig {
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
+            max_batch: MOST_IN_FLIGHT,
             ..OrderedConfig::default()
         };
         let consumer = self.stream.create_consumer(config).await.map_err(nats)?;
         let messages = consumer.messages().await.map_err(nats)?;
         // It ends with its first failure, at once: nothing behind that may be read.
-        let records = futures::stream::try_unfold((messages, from), |(mut messages, at)| async move {
-            let Some(message) = messages.next().await else { return Ok(None) };
-            let message = message.map_err(nats)?;
+        let start = (messages, from, self.stream.clone());
+        let records = futures::stream::try_unfold(start, |(mut messages, at, stream)| async move {
+            let message = loop {
+                match tokio::time::timeout(IDLE, messages.next()).await {
+                    Ok(Some(message)) => break message.map_err(nats)?,
+                    Ok(None) => return Ok(None),
+                    Err(_) => nothing_lost(&stream, at).await?,
+                }
+            };
             let sequence = message.info().map_err(nats)?.stream_sequence;
             let record = Record::decode(sequence, &message.payload)?;
             let at = at.advance(&record)?;
-            Ok(Some((record, (messages, at))))
+            Ok(Some((record, (messages, at, stream))))
         });
         Ok(Box::pin(records))
     }
@@ -135,6 +147,14 @@ impl Log {
     /// The JetStream context beneath.
     pub fn context(&self) -> &jetstream::Context {
         &self.context
+    }
+}
+
+/// A reader that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
+async fn nothing_lost(stream: &stream::Stream, at: Position) -> Result<(), Failure> {
+    match stream.get_info().await.map_err(nats)?.state.last_sequence {
+        last if last > at.stream_sequence => Err(Failure::Nats("records were lost on their way".to_owned())),
+        _ => Ok(()),
     }
 }
 

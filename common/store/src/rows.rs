@@ -45,6 +45,8 @@ pub async fn get<R: Resource>(
     instance_id: &str,
     id: &str,
 ) -> Result<Fresh<Option<Found<R>>>, Failure> {
+    // Postgres has no U+0000, so no id has one; an empty id is nobody's.
+    let id = if id.contains('\0') { "" } else { id };
     database.within(read(database, projection, instance_id, id)).await
 }
 

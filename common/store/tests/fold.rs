@@ -1,5 +1,7 @@
 //! Folding: however the log is cut into batches, the rows are the same, and they are what the aggregates became.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{

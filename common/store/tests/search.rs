@@ -1,5 +1,7 @@
 //! Searching against a naive filter over the same targets: no difference, whatever the texts, methods and pages.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeMap;
 
 use domain::{

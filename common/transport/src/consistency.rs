@@ -11,7 +11,7 @@ use store::{
 };
 
 use crate::{
-    edge::text,
+    edge::one,
     error::{Error, Reason},
 };
 
@@ -38,8 +38,8 @@ pub struct Tokens {
     shard: u16,
     log_id: [u8; 16],
     incarnation: u32,
-    /// The last write that this node answered to a caller, by the caller's id.
-    answered: Cache<String, u64>,
+    /// The last write that this node answered to a caller, by instance and caller.
+    answered: Cache<(String, String), u64>,
 }
 
 /// What an answer must not be older than.
@@ -61,10 +61,15 @@ impl Tokens {
     }
 
     /// The token of a write, which the caller's next reads on this node will wait for even without it.
-    pub async fn mint_for(&self, caller_id: &str, sequence: u64) -> Result<String, keyring::Failure> {
+    pub async fn mint_for(
+        &self,
+        instance_id: &str,
+        caller_id: &str,
+        sequence: u64,
+    ) -> Result<String, keyring::Failure> {
         // An answer of an older write, such as a repeated one, must not hide a newer one.
-        let newest = self.answered.get(caller_id).unwrap_or_default().max(sequence);
-        self.answered.insert(caller_id.to_owned(), newest);
+        let caller = (instance_id.to_owned(), caller_id.to_owned());
+        self.answered.entry(caller).and_upsert_with(|newest| newest.map_or(0, moka::Entry::into_value).max(sequence));
         self.mint(sequence).await
     }
 
@@ -100,17 +105,18 @@ impl Tokens {
 
 impl Consistency {
     /// Adds what the node remembers of the caller.
-    pub(crate) fn with_own(self, tokens: &Tokens, caller_id: &str) -> Self {
-        Self { own: tokens.answered.get(caller_id).unwrap_or_default(), ..self }
+    pub(crate) fn with_own(self, tokens: &Tokens, instance_id: &str, caller_id: &str) -> Self {
+        let caller = (instance_id.to_owned(), caller_id.to_owned());
+        Self { own: tokens.answered.get(&caller).unwrap_or_default(), ..self }
     }
 
     /// What the headers of a request ask for.
     pub(crate) async fn of(headers: &HeaderMap, tokens: &Tokens) -> Result<Self, Error> {
-        let required = match headers.get(HEADER) {
+        let required = match one(headers, HEADER)? {
             None => 0,
-            Some(token) => tokens.read(token.to_str().unwrap_or_default()).await?,
+            Some(token) => tokens.read(token).await?,
         };
-        let wait = match text(headers, WAIT_HEADER) {
+        let wait = match one(headers, WAIT_HEADER)? {
             None => DEFAULT_WAIT,
             Some(wait) => duration(wait).filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(|| {
                 Error::new(

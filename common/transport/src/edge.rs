@@ -79,12 +79,13 @@ impl Edge {
         {
             return Err(permission_denied(permission));
         }
+        let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
         Ok(Call {
             request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
             operation,
             tenant,
             caller,
-            consistency: consistency.with_own(&self.tokens, &token.user_id),
+            consistency,
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: if_match(&parts.headers)?,
             trace_context: text(&parts.headers, "traceparent").unwrap_or_default().to_owned(),
@@ -111,6 +112,9 @@ fn host(parts: &Parts) -> Result<String, Error> {
         (None, Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()).ok_or_else(missing)?,
         (_, _, Some(_)) | (None, None, None) => return Err(missing()),
     };
+    if authority.as_str().contains('@') {
+        return Err(missing());
+    }
     Ok(authority.host().to_ascii_lowercase())
 }
 
@@ -123,19 +127,33 @@ pub fn request_id(headers: &HeaderMap) -> String {
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
-    match text(headers, "idempotency-key") {
-        None => Ok(None),
-        Some(key) if (1..=200).contains(&key.len()) => Ok(Some(key.to_owned())),
-        Some(_) => Err(Error::new(Reason::InvalidRequest, "the Idempotency-Key must have 1 to 200 characters")),
+    match one(headers, "idempotency-key")? {
+        Some(key) if !(1..=200).contains(&key.len()) => {
+            Err(Error::new(Reason::InvalidRequest, "the Idempotency-Key must have 1 to 200 characters"))
+        }
+        key => Ok(key.map(str::to_owned)),
     }
 }
 
+/// The sequence of an entity tag (RFC 9110, section 13.1.1), with or without its quotes.
 fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Error> {
-    let Some(value) = text(headers, "if-match") else { return Ok(None) };
-    let sequence = value.trim().trim_start_matches("W/").trim_matches('"').parse();
+    let Some(value) = one(headers, "if-match")? else { return Ok(None) };
+    let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let digits = Some(quoted).filter(|quoted| quoted.bytes().all(|byte| byte.is_ascii_digit()));
+    let sequence = digits.and_then(|digits| digits.parse().ok());
     sequence
         .map(Some)
-        .map_err(|_| Error::new(Reason::InvalidRequest, "If-Match must be the sequence of the object, as in \"42\""))
+        .ok_or_else(|| Error::new(Reason::InvalidRequest, "If-Match must be the sequence of the object, as in \"42\""))
+}
+
+/// A header that decides something: absent, or exactly one of visible ASCII.
+pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Error> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) if value.to_str().is_ok() => Ok(value.to_str().ok()),
+        _ => Err(Error::new(Reason::InvalidRequest, format!("there must be one {name}, of visible ASCII characters"))),
+    }
 }
 
 /// A header as text; what is no text is treated as absent.

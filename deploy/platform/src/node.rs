@@ -148,6 +148,7 @@ impl Node {
                 None => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
+        self.ids.not_before(record.committed_at());
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         Ok(Arc::new(Edge::new(self.directory.clone(), tokens, self.external.clone())))
     }

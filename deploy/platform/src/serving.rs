@@ -26,6 +26,11 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "SetLanguages",
     "ResolveLanguages",
     "SearchFailedEvents",
+    "SearchViews",
+    "DiscardFailedEvent",
+    "RetryFailedEvents",
+    "RetryFailedEvent",
+    "GetFailedEvent",
 ];
 
 /// Listens, or says what to do instead.

@@ -11,7 +11,7 @@ use proto::{
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{TARGETS, send},
+    client::send,
     grpc::{Grpc, reason, value},
     platform::Platform,
 };
@@ -20,7 +20,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// What is served by now. Everything else answers that it is not built.
-const BUILT: [&str; 4] = ["CreateTarget", "PatchTarget", "DeleteTarget", "GetTarget"];
+const BUILT: [&str; 5] = ["CreateTarget", "PatchTarget", "DeleteTarget", "GetTarget", "SearchTargets"];
 
 async fn connect(platform: &Platform) -> Grpc {
     Grpc::connect(&platform.bootstrap.issuer, Some(&platform.client().await.token)).await
@@ -192,12 +192,15 @@ macro_rules! ask {
 
 #[tokio::test]
 async fn reflection_lists_what_is_built_and_nothing_else() {
+    use v1::server_reflection_request::MessageRequest as Question;
+    use v1::server_reflection_response::MessageResponse as Answer;
+    use v1alpha::server_reflection_request::MessageRequest as OldQuestion;
+    use v1alpha::server_reflection_response::MessageResponse as OldAnswer;
+
     let platform = Platform::start().await;
     let channel = Grpc::connect(&platform.bootstrap.issuer, None).await.channel;
     let (actions, own) = (CREATE_TARGET.facts.service, "grpc.reflection.");
 
-    use v1::server_reflection_request::MessageRequest as Question;
-    use v1::server_reflection_response::MessageResponse as Answer;
     let Answer::ListServicesResponse(list) = ask!(v1, channel.clone(), Question::ListServices(String::new())) else {
         panic!("services are listed");
     };
@@ -207,8 +210,6 @@ async fn reflection_lists_what_is_built_and_nothing_else() {
     let Answer::FileDescriptorResponse(files) = ask!(v1, channel.clone(), symbol) else { panic!("there is a file") };
     let mut found = methods(&files.file_descriptor_proto);
 
-    use v1alpha::server_reflection_request::MessageRequest as OldQuestion;
-    use v1alpha::server_reflection_response::MessageResponse as OldAnswer;
     let question = OldQuestion::ListServices(String::new());
     let OldAnswer::ListServicesResponse(list) = ask!(v1alpha, channel.clone(), question) else {
         panic!("services are listed");
@@ -234,7 +235,8 @@ async fn reflection_lists_what_is_built_and_nothing_else() {
 fn methods(files: &[Vec<u8>]) -> Vec<String> {
     let mut names = vec![];
     for file in files {
-        let file: prost_types::FileDescriptorProto = prost::Message::decode(file.as_slice()).unwrap();
+        let file: prost_types::FileDescriptorProto =
+            prost::Message::decode(file.as_slice()).expect("it is a descriptor");
         for service in &file.service {
             let service_name = format!("{}.{}", file.package(), service.name());
             names.extend(service.method.iter().map(|method| format!("{service_name}.{}", method.name())));

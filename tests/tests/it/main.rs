@@ -10,7 +10,6 @@ mod fault_log;
 mod fault_projector;
 mod fault_settle;
 mod fault_tail;
-mod foreign;
 mod grpc;
 mod idempotency;
 mod permission;

@@ -13,7 +13,7 @@ async fn search(client: &Client, query: &str, filters: &Value) -> Answer {
 
 fn names(answer: &Answer) -> Vec<&str> {
     let result = answer.body["result"].as_array().unwrap_or_else(|| panic!("no result: {answer:?}"));
-    result.iter().map(|found| found["target"]["name"].as_str().unwrap()).collect()
+    result.iter().map(|found| found["target"]["name"].as_str().unwrap_or_default()).collect()
 }
 
 fn by_name(name: &str, method: &str) -> Value {

@@ -1,1 +1,58 @@
-//! .
+//! The tables of the surface, printed and committed: what there is, and which role may do it.
+
+use std::{env, fs, path::PathBuf};
+
+use domain::permission::{ROLES, permits};
+use proto::operation::{Facts, OPERATIONS, Verb};
+
+fn same_as_committed(name: &str, printed: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
+    if env::var_os("BLESS").is_some() {
+        fs::create_dir_all(path.parent().expect("it has a folder")).expect("the folder can be made");
+        fs::write(&path, printed).expect("the file can be written");
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == printed, "{name} is not true any more; `make bless` accepts this:\n{printed}");
+}
+
+fn verb(facts: &Facts) -> &'static str {
+    match facts.verb {
+        Verb::Get => "GET",
+        Verb::Post => "POST",
+        Verb::Patch => "PATCH",
+        Verb::Put => "PUT",
+        Verb::Delete => "DELETE",
+    }
+}
+
+#[test]
+fn every_operation_has_a_permission_or_is_for_everybody_who_is_known() {
+    let mut table = format!("{:<34} {:<28}", "operation", "permission");
+    table.extend(ROLES.iter().map(|role| format!(" {:<17}", role.name)));
+    table.push('\n');
+    for facts in OPERATIONS {
+        let permission = facts.permission.unwrap_or("(authenticated)");
+        let line = format!("{:<34} {permission:<28}", facts.method);
+        let roles = ROLES.iter().map(|role| {
+            let may = facts.permission.is_none_or(|permission| permits([role.name], permission));
+            format!(" {:<17}", if may { "yes" } else { "-" })
+        });
+        table.push_str((line + &roles.collect::<String>()).trim_end());
+        table.push('\n');
+        assert!(
+            facts.permission.is_none_or(|permission| ROLES.iter().any(|role| permits([role.name], permission))),
+            "no role gives {permission}"
+        );
+    }
+    let table: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    same_as_committed("permissions.txt", &table);
+}
+
+#[test]
+fn every_route_is_the_committed_one() {
+    let line = |facts: &&Facts| {
+        let (verb, feature) = (verb(facts), facts.feature.unwrap_or("-"));
+        format!("{verb:<6} {:<58} {} {:<27} {}\n", facts.path, facts.success, feature, facts.grpc)
+    };
+    same_as_committed("routes.txt", &OPERATIONS.iter().map(line).collect::<String>());
+}

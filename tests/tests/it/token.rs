@@ -1,1 +1,113 @@
-//! .
+//! The token endpoint, discovery and keys.
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, SCOPE, send},
+    platform::Platform,
+};
+
+const TOKEN: &str = "/oauth/v2/token";
+
+/// The claims and header of a token, unverified.
+fn parts(token: &str) -> [Value; 2] {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    let mut parts = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).expect("tokens are base64url"));
+    [0, 1].map(|_| serde_json::from_slice(&parts.next().expect("a token has three parts")).expect("it is JSON"))
+}
+
+fn ask(client: &Client) -> RequestBuilder {
+    client.anonymous(Method::POST, TOKEN)
+}
+
+fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
+    assert_eq!((answer.status.as_u16(), answer.body["error"].as_str()), (status, Some(error)), "{case}: {answer:?}");
+    assert!(answer.body["error_description"].is_string(), "{case}");
+}
+
+#[tokio::test]
+async fn a_service_user_gets_a_token_that_the_keys_verify() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let bootstrap = &platform.bootstrap;
+    let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
+    assert_eq!(discovery.body["issuer"], bootstrap.issuer);
+    for (member, path) in [
+        ("authorization_endpoint", "/oauth/v2/authorize"),
+        ("token_endpoint", TOKEN),
+        ("introspection_endpoint", "/oauth/v2/introspect"),
+        ("userinfo_endpoint", "/oidc/v1/userinfo"),
+        ("revocation_endpoint", "/oauth/v2/revoke"),
+        ("end_session_endpoint", "/oidc/v1/end_session"),
+        ("jwks_uri", "/oauth/v2/keys"),
+    ] {
+        assert_eq!(discovery.body[member], format!("{}{path}", bootstrap.issuer));
+    }
+    let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
+    let key = &keys.body["keys"][0];
+    assert!(key.get("d").is_none() && key["alg"] == "ES256", "{key}");
+
+    let user = &bootstrap.service_user;
+    let form = |how: &[(&str, &str)]| {
+        let mut form = vec![("grant_type", "client_credentials"), ("scope", SCOPE)];
+        form.extend_from_slice(how);
+        form.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
+    };
+    let basic = send(ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(&form(&[]))).await;
+    let post = form(&[("client_id", &user.client_id), ("client_secret", &user.client_secret)]);
+    let post = send(ask(&client).form(&post)).await;
+    for answer in [basic, post] {
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        assert_eq!(
+            (&answer.headers["cache-control"], &answer.headers["pragma"]),
+            (&"no-store".parse().unwrap(), &"no-cache".parse().unwrap())
+        );
+        assert_eq!(answer.body["token_type"], "Bearer");
+        assert_eq!(answer.body["expires_in"], 43_200);
+        assert_eq!(answer.body["scope"], SCOPE);
+        let token = answer.body["access_token"].as_str().unwrap();
+        let [header, claims] = parts(token);
+        assert_eq!(header, json!({ "typ": "at+jwt", "alg": "ES256", "kid": key["kid"] }));
+        assert_eq!((&claims["iss"], &claims["sub"]), (&json!(bootstrap.issuer), &json!(user.user_id)));
+        assert_eq!((&claims["aud"], &claims["client_id"]), (&json!([bootstrap.project_id]), &json!(user.client_id)));
+        assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 43_200);
+        let decoding = jsonwebtoken::DecodingKey::from_jwk(&serde_json::from_value(key.clone()).unwrap()).unwrap();
+        let mut validation = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::ES256);
+        validation.set_audience(&[&bootstrap.project_id]);
+        jsonwebtoken::decode::<Value>(token, &decoding, &validation).expect("the published key verifies it");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let user = &platform.bootstrap.service_user;
+    let with = |form: &[(&str, &str)]| ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(form);
+    let credentials = ("grant_type", "client_credentials");
+    let scope = ("scope", SCOPE);
+    for (case, request, status, error) in [
+        ("no grant type", with(&[scope]), 400, "invalid_request"),
+        ("an empty grant type", with(&[("grant_type", ""), scope]), 400, "invalid_request"),
+        ("an unknown grant type", with(&[("grant_type", "magic"), scope]), 400, "unsupported_grant_type"),
+        ("a password", with(&[("grant_type", "password"), scope]), 400, "unsupported_grant_type"),
+        ("a parameter twice", with(&[credentials, scope, scope]), 400, "invalid_request"),
+        ("no scope", with(&[credentials]), 400, "invalid_scope"),
+        ("a scope that is none", with(&[credentials, ("scope", "a\u{e9}")]), 400, "invalid_scope"),
+        ("two ways at once", with(&[credentials, scope, ("client_secret", "x")]), 400, "invalid_request"),
+        ("another client", with(&[credentials, scope, ("client_id", "x")]), 400, "invalid_request"),
+        ("JSON", ask(&client).json(&json!({ "grant_type": "client_credentials" })), 400, "invalid_request"),
+        ("nobody", ask(&client).form(&[credentials, scope]), 401, "invalid_client"),
+        ("a bearer", ask(&client).bearer_auth("x").form(&[credentials, scope]), 401, "invalid_client"),
+    ] {
+        assert_error(case, &send(request).await, status, error);
+    }
+    let form = [credentials, scope];
+    let wrong = send(ask(&client).basic_auth(&user.client_id, Some("wrong")).form(&form)).await;
+    let unknown = send(ask(&client).basic_auth("unknown", Some("wrong")).form(&form)).await;
+    assert_error("a wrong secret", &wrong, 401, "invalid_client");
+    assert_eq!((unknown.status, &unknown.body), (wrong.status, &wrong.body), "an unknown client is not told apart");
+    assert!(wrong.headers["www-authenticate"].to_str().unwrap().starts_with("Basic"));
+    let get = send(client.anonymous(Method::GET, TOKEN)).await;
+    assert_eq!(get.status, StatusCode::METHOD_NOT_ALLOWED);
+}

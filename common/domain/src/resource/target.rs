@@ -114,10 +114,12 @@ impl Resource for Target {
 
 impl Rotation {
     fn apply(self, mut keys: Vec<SignatureKey>) -> Vec<SignatureKey> {
-        for key in &mut keys {
-            key.valid_until.get_or_insert(self.previous_until);
+        // One key at most signs beside the new one, and what was to end earlier still does.
+        let mut previous = keys.pop();
+        if let Some(key) = &mut previous {
+            key.valid_until = Some(key.valid_until.map_or(self.previous_until, |until| until.min(self.previous_until)));
         }
-        keys.retain(|key| key.valid_until.is_none_or(|until| until > self.now));
+        keys = previous.into_iter().filter(|key| key.valid_until.is_some_and(|until| until > self.now)).collect();
         keys.push(SignatureKey { sealed: self.sealed, valid_until: None });
         keys
     }
@@ -182,8 +184,10 @@ mod tests {
         let rotate = |sealed: &str, now| Rotation { sealed: sealed.into(), now, previous_until: now + 60 };
         let keys = rotate("second", 1000).apply(hook().signing_keys);
         assert_eq!(keys[0], SignatureKey { sealed: "first".into(), valid_until: Some(1060) });
-        let keys = rotate("third", 2000).apply(keys);
+        let keys = rotate("third", 1010).apply(keys);
         let left: Vec<_> = keys.iter().map(|key| key.sealed.as_str()).collect();
-        assert_eq!(left, ["second", "third"]);
+        assert_eq!(left, ["second", "third"], "one old key beside the new one");
+        let at_once = Rotation { sealed: "fourth".into(), now: 1020, previous_until: 1020 };
+        assert_eq!(at_once.apply(keys).len(), 1);
     }
 }
