@@ -209,7 +209,11 @@ impl<'a> Turn<'a> {
 
     /// An aggregate under an id that was never used: nothing to load.
     pub(crate) fn unborn<A: Aggregate>(&mut self, key: &Key) -> Result<Known<A>, Stop> {
-        if self.memory.aggregates.get(key).is_some() {
+        let was_born = |entry: &mut Entry| match entry {
+            Entry::Loaded(events) => !events.is_empty(),
+            Entry::Held(held) => held.place.version > 0,
+        };
+        if self.memory.aggregates.get(key).is_some_and(was_born) {
             return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
         }
         let place = Place {

@@ -1,117 +1,236 @@
-//! Wrong bodies and parameters: each is refused with what is wrong, and nothing is done.
+//! Bodies that are refused: malformed, of another shape, with fields that break their rules.
 
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, TARGETS, send, target},
+    client::{Answer, Client, TARGETS, send},
     platform::Platform,
 };
 
-async fn post(client: &Client, body: impl Into<String>) -> Answer {
+const VALID: &str = r#"{"name":"x","restWebhook":{"url":"https://example.com"}}"#;
+
+async fn post(client: &Client, body: impl Into<reqwest::Body>) -> Answer {
     let request = client.request(Method::POST, TARGETS).header("content-type", "application/json");
-    send(request.body(body.into())).await
+    send(request.body(body)).await
 }
 
-fn with(changes: impl Into<Value>) -> String {
-    let mut target = target("first");
-    for (name, value) in changes.into().as_object().expect("changes are an object") {
-        target[name] = value.clone();
-    }
-    target.to_string()
-}
-
+/// The paths of the fields that break their rules.
 fn fields(answer: &Answer) -> Vec<&str> {
     let violations = answer.body["details"][1]["fieldViolations"].as_array();
     violations.into_iter().flatten().filter_map(|violation| violation["field"].as_str()).collect()
 }
 
 #[tokio::test]
-async fn a_malformed_body_is_refused_and_named() {
+async fn a_body_is_exactly_one_json_value_of_the_fields_type() {
     let platform = Platform::start().await;
     let client = platform.client().await;
-    let webhook = r#""restWebhook": {"url": "https://example.com"}"#;
-    for (case, body, reason, named) in [
-        ("no JSON", "{".to_owned(), "MALFORMED_JSON", ""),
-        ("two values", format!("{} {}", target("a"), target("b")), "MALFORMED_JSON", ""),
-        ("a sibling smuggled in", format!("{},\"ctx\":{{\"orgId\":\"evil\"}}", target("a")), "MALFORMED_JSON", ""),
-        ("a member twice", format!(r#"{{"name": "a", "name": "b", {webhook}}}"#), "MALFORMED_JSON", "name"),
-        ("an unknown member", with(json!({ "colour": "red" })), "UNKNOWN_FIELD", "colour"),
-        (
-            "an unknown inner member",
-            with(json!({ "restWebhook": { "url": "https://a.b", "x": 1 } })),
-            "UNKNOWN_FIELD",
-            "x",
-        ),
-        ("an array", "[]".to_owned(), "INVALID_REQUEST", ""),
-        ("a number as name", with(json!({ "name": 7 })), "INVALID_REQUEST", "name"),
-        ("text as bool", with(json!({ "isAsync": "yes" })), "INVALID_REQUEST", "is_async"),
-        ("a number as duration", with(json!({ "timeout": 3 })), "INVALID_REQUEST", "timeout"),
+    let end = platform.log_end().await;
+    let inject = |tail: &str| format!("{}{tail}", VALID.trim_end_matches('}').to_owned() + "}}");
+    for body in [
+        "{".to_owned(),
+        "{'name':'x'}".to_owned(),
+        format!("{VALID}{VALID}"),
+        format!("{VALID} null"),
+        format!("\u{feff}{VALID}"),
+        " ".to_owned(),
+        r#"{"name":"x","name":"y","restWebhook":{"url":"https://example.com"}}"#.to_owned(),
+        r#"{"name":"x","restWebhook":{"url":"https://a.example","url":"https://b.example"}}"#.to_owned(),
+        r#"{"name":null,"name":"x","restWebhook":{"url":"https://example.com"}}"#.to_owned(),
+        r#"{"name":"\ud800","restWebhook":{"url":"https://example.com"}}"#.to_owned(),
+        r#"{"name":NaN}"#.to_owned(),
+        // What would be let in by putting texts together.
+        inject(r#","ctx":{"orgId":"evil"}"#),
+        inject(r#","id":"evil""#),
+        inject("}"),
+        "[".repeat(10_000),
+        r#"{"a":"#.repeat(10_000),
     ] {
-        let answer = post(&client, body).await;
-        answer.assert_refused(case, 400, reason);
-        assert!(answer.body.to_string().contains(named), "{case}: {}", answer.body);
+        let shown: String = body.chars().take(60).collect();
+        post(&client, body).await.assert_refused(&shown, 400, "MALFORMED_JSON");
     }
+    post(&client, b"\"\xff\"".to_vec()).await.assert_refused("no UTF-8", 400, "MALFORMED_JSON");
+    for body in ["[]", "5", "true", "\"text\"", "[{}]"] {
+        post(&client, body).await.assert_refused(body, 400, "INVALID_REQUEST");
+    }
+    for body in ["", "null"] {
+        let refused = post(&client, body).await;
+        refused.assert_refused(&format!("a body {body:?}"), 400, "INVALID_REQUEST");
+        assert_eq!(fields(&refused), ["target"], "{body:?}");
+    }
+    assert_eq!(platform.log_end().await, end, "what was refused has changed nothing");
 }
 
 #[tokio::test]
-async fn every_broken_rule_is_told_at_once_with_its_path() {
+async fn what_is_not_known_is_named() {
     let platform = Platform::start().await;
     let client = platform.client().await;
-    let both = json!({ "restRequestResponse": { "url": "https://a.example" } });
-    post(&client, with(both)).await.assert_refused("both types", 400, "INVALID_REQUEST");
-    let long = format!("https://a.example/{}", "x".repeat(1000));
-    for (case, changes, field) in [
-        ("no name", json!({ "name": "" }), "target.name"),
-        ("201 characters", json!({ "name": "é".repeat(201) }), "target.name"),
-        ("a control character", json!({ "name": "a\u{1}" }), "target.name"),
-        ("a long address", json!({ "restWebhook": { "url": long } }), "target.rest_webhook.url"),
-        ("no address", json!({ "restWebhook": { "url": "nope" } }), "target.rest_webhook.url"),
-        ("no time", json!({ "timeout": "0s" }), "target.timeout"),
-        ("too much time", json!({ "timeout": "270.5s" }), "target.timeout"),
-        ("no type", json!({ "restWebhook": null }), "target.target_type"),
+    for (member, value, path) in [
+        ("nmae", json!("x"), "target.nmae"),
+        ("id", json!("evil"), "target.id"),
+        ("ctx", json!({ "orgId": "evil" }), "target.ctx"),
+        ("details", json!({}), "target.details"),
+        ("signingKey", json!("mine"), "target.signingKey"),
+        ("__proto__", json!({}), "target.__proto__"),
+        ("restWebhook", json!({ "url": "https://example.com", "method": "GET" }), "target.rest_webhook.method"),
     ] {
-        let answer = post(&client, with(changes)).await;
-        answer.assert_refused(case, 400, "INVALID_REQUEST");
-        assert_eq!(fields(&answer), [field], "{case}: {}", answer.body);
+        let mut body: Value = serde_json::from_str(VALID).expect("it is valid");
+        body[member] = value;
+        let refused = post(&client, body.to_string()).await;
+        refused.assert_refused(member, 400, "UNKNOWN_FIELD");
+        assert_eq!(refused.body["details"][0]["metadata"]["field"], json!(path), "{}", refused.body);
+        assert_eq!(fields(&refused), [path], "{member}");
     }
-    let all = post(&client, with(json!({ "name": "", "timeout": "0s", "restWebhook": { "url": "" } }))).await;
-    assert_eq!(fields(&all).len(), 3, "{}", all.body);
-    let longest = post(&client, with(json!({ "name": "\u{1F600}".repeat(200) }))).await;
-    assert_eq!(longest.status, StatusCode::CREATED, "200 characters of four bytes are 200 characters");
+    for (query, name) in [("dryRun=true", "dryRun"), ("id=evil", "id"), ("target.name=y", "target.name"), ("=", "")] {
+        let request = client.request(Method::POST, &format!("{TARGETS}?{query}"));
+        let refused = send(request.header("content-type", "application/json").body(VALID)).await;
+        refused.assert_refused(query, 400, "UNKNOWN_PARAMETER");
+        assert_eq!(refused.body["details"][0]["metadata"]["parameter"], json!(name), "{query}");
+    }
+    let refused = send(client.request(Method::GET, &format!("{TARGETS}/1?%ff=1"))).await;
+    refused.assert_refused("a query that is no UTF-8", 400, "INVALID_PARAMETER");
+}
+
+/// A target with this member, and the path of the field that is wrong then.
+fn broken() -> Vec<(&'static str, Value, &'static str)> {
+    let url = |url: String| json!({ "url": url });
+    vec![
+        ("name", json!(5), "target.name"),
+        ("name", json!(["x"]), "target.name"),
+        ("name", json!(""), "target.name"),
+        ("name", json!(null), "target.name"),
+        ("name", json!("x".repeat(201)), "target.name"),
+        ("name", json!("𝄞".repeat(201)), "target.name"),
+        ("name", json!("a\u{0}b"), "target.name"),
+        ("name", json!("a\nb"), "target.name"),
+        ("name", json!("\u{1f}"), "target.name"),
+        ("timeout", json!(10), "target.timeout"),
+        ("timeout", json!("10"), "target.timeout"),
+        ("timeout", json!("10m"), "target.timeout"),
+        ("timeout", json!("0s"), "target.timeout"),
+        ("timeout", json!("-1s"), "target.timeout"),
+        ("timeout", json!("270.5s"), "target.timeout"),
+        ("timeout", json!("270.000000001s"), "target.timeout"),
+        ("timeout", json!("99999999999999999999s"), "target.timeout"),
+        ("timeout", json!({ "seconds": 1 }), "target.timeout"),
+        ("isAsync", json!("true"), "target.is_async"),
+        ("isAsync", json!(1), "target.is_async"),
+        ("restWebhook", json!(null), "target.target_type"),
+        ("restWebhook", json!("https://example.com"), "target.rest_webhook"),
+        ("restWebhook", json!({}), "target.rest_webhook.url"),
+        ("restWebhook", json!({ "url": 5 }), "target.rest_webhook.url"),
+        ("restWebhook", url("https://example.com?".to_owned() + &"x".repeat(981)), "target.rest_webhook.url"),
+        ("restWebhook", url(String::new()), "target.rest_webhook.url"),
+        ("restWebhook", url("example.com".into()), "target.rest_webhook.url"),
+        ("restWebhook", url("/hook".into()), "target.rest_webhook.url"),
+        ("restWebhook", url("https://exa mple.com".into()), "target.rest_webhook.url"),
+        ("restWebhook", url("https://example.com/\n".into()), "target.rest_webhook.url"),
+    ]
 }
 
 #[tokio::test]
-async fn ids_parameters_and_sizes_have_bounds() {
+async fn a_field_that_breaks_its_rule_is_named() {
     let platform = Platform::start().await;
     let client = platform.client().await;
-    let get = async |id: &str| send(client.request(Method::GET, &format!("{TARGETS}/{id}"))).await;
-    get(&"1".repeat(201)).await.assert_refused("a long id", 400, "INVALID_REQUEST");
-    get(&"x".repeat(200)).await.assert_refused("an unknown id", 404, "RESOURCE_NOT_FOUND");
-    for nul in ["%00", "a%00b"] {
-        get(nul).await.assert_refused("an id that Postgres cannot have", 404, "RESOURCE_NOT_FOUND");
-        let patch = client.request(Method::PATCH, &format!("{TARGETS}/{nul}")).json(&json!({ "name": "x" }));
-        send(patch).await.assert_refused("a patch of one", 404, "RESOURCE_NOT_FOUND");
+    let end = platform.log_end().await;
+    for (member, value, path) in broken() {
+        let mut body: Value = serde_json::from_str(VALID).expect("it is valid");
+        body[member] = value;
+        let shown: String = body.to_string().chars().take(90).collect();
+        let refused = post(&client, body.to_string()).await;
+        refused.assert_refused(&shown, 400, "INVALID_REQUEST");
+        assert_eq!(fields(&refused), [path], "{shown}: {}", refused.body);
+        assert!(refused.body["message"].as_str().is_some_and(|message| message.contains(path)), "{}", refused.body);
     }
-    for (header, value) in [("idempotency-key", &b"cl\xe9"[..]), ("if-match", b"\xff"), ("if-match", b"+1")] {
-        let request = client.request(Method::POST, TARGETS).header(header, value).json(&target("a"));
-        send(request).await.assert_refused("a header that is no text", 400, "INVALID_REQUEST");
+    let two_types = r#"{"name":"x","restWebhook":{"url":"https://a.b"},"restRequestResponse":{"url":"https://a.b"}}"#;
+    let two_modes = r#"{"name":"x","restWebhook":{"url":"https://a.b"},"isAsync":true,"interruptOnError":true}"#;
+    let two_spellings = r#"{"name":"x","restWebhook":{"url":"https://a.b"},"rest_webhook":{"url":"https://a.b"}}"#;
+    for body in [two_types, two_modes, two_spellings] {
+        post(&client, body).await.assert_refused(body, 400, "INVALID_REQUEST");
     }
-    get("1?colour=red").await.assert_refused("an unknown parameter", 400, "UNKNOWN_PARAMETER");
-    let search = async |query: &str| send(client.request(Method::POST, &format!("{TARGETS}/_search?{query}"))).await;
-    search("query.limit=1001").await.assert_refused("a large limit", 400, "INVALID_REQUEST");
-    search("query.limit=x").await.assert_refused("a limit in letters", 400, "INVALID_REQUEST");
-    search("query.limit=1&query.limit=2").await.assert_refused("a limit twice", 400, "INVALID_PARAMETER");
+    let bad = json!({ "name": "\n", "timeout": "271s", "restWebhook": { "url": "nonsense" } });
+    let refused = post(&client, bad.to_string()).await;
+    assert_eq!(fields(&refused), ["target.name", "target.timeout", "target.rest_webhook.url"], "all at once");
+    assert_eq!(platform.log_end().await, end, "what was refused has changed nothing");
+}
 
-    let large = post(&client, with(json!({ "name": "x".repeat(5 << 20) }))).await;
-    large.assert_refused("5 MB", 413, "BODY_TOO_LARGE");
-    let form = client.request(Method::POST, TARGETS).header("content-type", "text/plain").body("name=a");
-    send(form).await.assert_refused("a form", 415, "UNSUPPORTED_MEDIA_TYPE");
-    let put = send(client.request(Method::PUT, TARGETS)).await;
-    put.assert_refused("a wrong method", 405, "METHOD_NOT_ALLOWED");
-    assert_eq!(put.headers["allow"], "POST");
-    send(client.request(Method::GET, "/nowhere")).await.assert_refused("an unknown path", 404, "ROUTE_NOT_FOUND");
-    for wait in ["3", "11s", "-1s", "soon"] {
-        let request = client.request(Method::GET, &format!("{TARGETS}/1")).header("consistency-wait", wait);
-        send(request).await.assert_refused(wait, 400, "INVALID_REQUEST");
+#[tokio::test]
+async fn an_error_is_told_like_this() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let invalid = post(&client, r#"{"timeout":"0s"}"#).await;
+    insta::assert_json_snapshot!(invalid.body, { ".details[2].requestId" => "[id]" }, @r#"
+    {
+      "code": 3,
+      "details": [
+        {
+          "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+          "domain": "platform",
+          "metadata": {},
+          "reason": "INVALID_REQUEST"
+        },
+        {
+          "@type": "type.googleapis.com/google.rpc.BadRequest",
+          "fieldViolations": [
+            {
+              "description": "must have 1 to 200 characters",
+              "field": "target.name"
+            },
+            {
+              "description": "must be longer than 0s and at most 270s",
+              "field": "target.timeout"
+            },
+            {
+              "description": "is required: one of rest_webhook, rest_request_response",
+              "field": "target.target_type"
+            }
+          ]
+        },
+        {
+          "@type": "type.googleapis.com/google.rpc.RequestInfo",
+          "requestId": "[id]"
+        }
+      ],
+      "message": "target.name must have 1 to 200 characters; target.timeout must be longer than 0s and at most 270s; target.target_type is required: one of rest_webhook, rest_request_response"
     }
+    "#);
+    let missing = send(client.request(Method::GET, &format!("{TARGETS}/1"))).await;
+    insta::assert_json_snapshot!(missing.body, { ".details[1].requestId" => "[id]" }, @r#"
+    {
+      "code": 5,
+      "details": [
+        {
+          "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+          "domain": "platform",
+          "metadata": {
+            "resource": "target"
+          },
+          "reason": "RESOURCE_NOT_FOUND"
+        },
+        {
+          "@type": "type.googleapis.com/google.rpc.RequestInfo",
+          "requestId": "[id]"
+        }
+      ],
+      "message": "target not found"
+    }
+    "#);
+    let malformed = post(&client, r#"{"name":"x"},"id":"evil"}"#).await;
+    insta::assert_json_snapshot!(malformed.body, { ".details[1].requestId" => "[id]" }, @r#"
+    {
+      "code": 3,
+      "details": [
+        {
+          "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+          "domain": "platform",
+          "metadata": {},
+          "reason": "MALFORMED_JSON"
+        },
+        {
+          "@type": "type.googleapis.com/google.rpc.RequestInfo",
+          "requestId": "[id]"
+        }
+      ],
+      "message": "the body must be exactly one JSON value: trailing characters at line 1 column 13"
+    }
+    "#);
 }
