@@ -290,13 +290,7 @@ impl<'a> Turn<'a> {
                 ..Event::default()
             });
         }
-        if let Some(last) = written.last_mut() {
-            let with = |change: fn(&Option<Key>) -> bool| {
-                let of = claims.iter().filter(|(_, holder)| change(holder));
-                of.map(|(claim, _)| Bytes::copy_from_slice(claim)).collect()
-            };
-            (last.claims_taken, last.claims_released) = (with(Option::is_some), with(Option::is_none));
-        }
+        say_claims(&mut written, &claims);
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
         place.sequence =
             self.memory.tail.end().sequence + 1 + (self.draft.events.len() + pending + written.len()) as u64 - 1;
@@ -375,6 +369,16 @@ fn restore<A: Aggregate>(events: &[Arc<Recorded>]) -> Result<Held, Undecodable> 
         owner: last.map(|recorded| recorded.owner()),
     };
     Ok(Held { state: Arc::new(state), place })
+}
+
+/// Puts the changes of claims into the last event of a command.
+fn say_claims(written: &mut [Event], claims: &[(ClaimHash, Option<Key>)]) {
+    let Some(last) = written.last_mut() else { return };
+    let with = |change: fn(&Option<Key>) -> bool| {
+        let of = claims.iter().filter(|(_, holder)| change(holder));
+        of.map(|(claim, _)| Bytes::copy_from_slice(claim)).collect()
+    };
+    (last.claims_taken, last.claims_released) = (with(Option::is_some), with(Option::is_none));
 }
 
 fn hashes(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {

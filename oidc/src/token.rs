@@ -6,12 +6,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     Json,
-    body::{Body, to_bytes},
+    body::{Body, Bytes},
     extract::State,
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, Request, header};
 use serde::Serialize;
+use transport::mount::read_body;
 
 use crate::{
     Oidc,
@@ -59,8 +60,11 @@ impl From<Error> for Refused {
 
 async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused> {
     let (parts, body) = request.into_parts();
+    // Before anything is refused: most clients read the answer only once they have sent all.
+    let body = read_body(body, LARGEST).await;
     let tenant = oidc.edge.tenant(&parts, 0).await.map_err(Refused::Platform)?;
-    let form = Form::read(&parts.headers, body).await?;
+    let body = body.map_err(|_| Error::InvalidRequest("the request is too large or was cut off"))?;
+    let form = Form::read(&parts.headers, &body)?;
     let tokens = match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
         Some("client_credentials") => client_credentials::grant(oidc, &tenant, &parts.headers, &form).await?,
@@ -73,17 +77,14 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
 
 impl Form {
     /// Reads the form. An empty parameter counts as omitted.
-    async fn read(headers: &HeaderMap, body: Body) -> Result<Self, Error> {
+    fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, Error> {
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(Error::InvalidRequest("the request must be application/x-www-form-urlencoded"));
         }
-        let body = to_bytes(body, LARGEST)
-            .await
-            .map_err(|_| Error::InvalidRequest("the request is too large or was cut off"))?;
         let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_bytes(&body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
+            serde_urlencoded::from_bytes(body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
         let mut parameters = HashMap::new();
         for (name, value) in pairs {
             if parameters.insert(name, value).is_some() {

@@ -92,8 +92,13 @@ impl Edge {
         })
     }
 
-    /// The instance that a request is for, by its host.
+    /// The instance that a request is for, by its host. Errors name the request.
     pub async fn tenant(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
+        let found = self.tenant_of(parts, sequence).await;
+        found.map_err(|error| error.request_id(text(&parts.headers, REQUEST_ID).unwrap_or_default()))
+    }
+
+    async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
         let host = host(parts)?;
         let tenant = self.directory.tenant(&host, sequence).await.map_err(read_model)?;
         tenant.ok_or_else(|| {

@@ -158,7 +158,15 @@ async fn an_error_is_told_like_this() {
     let platform = Platform::start().await;
     let client = platform.client().await;
     let invalid = post(&client, r#"{"timeout":"0s"}"#).await;
-    insta::assert_json_snapshot!(invalid.body, { ".details[2].requestId" => "[id]" }, @r#"
+    assert_invalid(&invalid.body);
+    let missing = send(client.request(Method::GET, &format!("{TARGETS}/1"))).await;
+    assert_missing(&missing.body);
+    let malformed = post(&client, r#"{"name":"x"},"id":"evil"}"#).await;
+    assert_malformed(&malformed.body);
+}
+
+fn assert_invalid(body: &Value) {
+    insta::assert_json_snapshot!(body, { ".details[2].requestId" => "[id]" }, @r#"
     {
       "code": 3,
       "details": [
@@ -193,8 +201,10 @@ async fn an_error_is_told_like_this() {
       "message": "target.name must have 1 to 200 characters; target.timeout must be longer than 0s and at most 270s; target.target_type is required: one of rest_webhook, rest_request_response"
     }
     "#);
-    let missing = send(client.request(Method::GET, &format!("{TARGETS}/1"))).await;
-    insta::assert_json_snapshot!(missing.body, { ".details[1].requestId" => "[id]" }, @r#"
+}
+
+fn assert_missing(body: &Value) {
+    insta::assert_json_snapshot!(body, { ".details[1].requestId" => "[id]" }, @r#"
     {
       "code": 5,
       "details": [
@@ -214,8 +224,10 @@ async fn an_error_is_told_like_this() {
       "message": "target not found"
     }
     "#);
-    let malformed = post(&client, r#"{"name":"x"},"id":"evil"}"#).await;
-    insta::assert_json_snapshot!(malformed.body, { ".details[1].requestId" => "[id]" }, @r#"
+}
+
+fn assert_malformed(body: &Value) {
+    insta::assert_json_snapshot!(body, { ".details[1].requestId" => "[id]" }, @r#"
     {
       "code": 3,
       "details": [

@@ -16,8 +16,9 @@ const DISCARDED: usize = 16 << 20;
 /// How long a body may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(30);
 
-/// Reads a body of at most this many bytes.
-pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+/// Reads a body of at most this many bytes. More is read and thrown away, within bounds too, so that a client that
+/// sends on gets its answer.
+pub async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     let collected = timeout(ARRIVAL, collect(body, limit)).await;
     collected.unwrap_or_else(|_| Err(Error::new(Reason::InvalidRequest, "the body did not arrive in time")))
 }
