@@ -1,8 +1,13 @@
 //! Idempotency keys: one key, one command, one answer.
 
+use std::fs;
+
+use proto::{action::CreateTargetRequest, operation::CREATE_TARGET};
 use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
+    grpc::{Grpc, value},
     platform::Platform,
 };
 
@@ -40,6 +45,7 @@ async fn the_first_answer_comes_again_also_after_a_restart_and_a_kill() {
 async fn many_requests_with_one_key_create_one_target() {
     let platform = Platform::start().await;
     let client = platform.client().await;
+    let before = platform.log_end().await.0;
     let all = (0..20).map(|_| create(&client, "one", "key"));
     let mut ids = vec![];
     for answer in futures::future::join_all(all).await {
@@ -50,4 +56,69 @@ async fn many_requests_with_one_key_create_one_target() {
     }
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
+    assert_eq!(platform.log_end().await.0, before + 1, "there is one event");
+}
+
+/// Starts a platform where two more users may do everything.
+async fn of_several_owners() -> Platform {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let setup = folder.path().join("setup.toml");
+    let user = |name: &str| format!("[[service_user]]\nname = \"{name}\"\nroles = [\"IAM_OWNER\"]\n");
+    fs::write(&setup, user("one") + &user("two")).expect("the folder can be written");
+    let platform = Platform::start_with(&["--setup".into(), setup.display().to_string()], &[]).await;
+    platform.ready().await;
+    platform
+}
+
+#[tokio::test]
+async fn a_key_is_its_users_and_its_operations() {
+    let platform = of_several_owners().await;
+    let (one, two) = (platform.client_named("one").await, platform.client_named("two").await);
+    let (first, second) = (create(&one, "same", "key").await, create(&two, "same", "key").await);
+    assert!(!is_replayed(&first) && !is_replayed(&second));
+    assert_ne!(first.id(), second.id(), "the same key of another user is another command");
+    create(&two, "other", "key").await.assert_refused("of the other user", 400, "IDEMPOTENCY_KEY_REUSED");
+
+    let request = CreateTargetRequest { target: serde_json::from_value(target("same")).ok() };
+    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&one.token)).await;
+    let over_grpc =
+        grpc.call_with(&CREATE_TARGET, request, &[("idempotency-key", "key")]).await.expect("it is answered");
+    assert_eq!(value(over_grpc.metadata(), "idempotency-replayed"), "true", "the transport makes no difference");
+    assert_eq!(over_grpc.into_inner().signing_key, first.body["signingKey"].as_str().unwrap_or_default());
+
+    let path = format!("{TARGETS}/{}", first.id());
+    let write = |method: Method, body: Option<Value>, if_match: Option<&str>| {
+        let request = one.request(method, &path).header("idempotency-key", "later");
+        let request = if_match.into_iter().fold(request, |request, sequence| request.header("if-match", sequence));
+        send(body.into_iter().fold(request, |request, body| request.json(&body)))
+    };
+    let rename = || Some(json!({ "name": "renamed" }));
+    let patched = write(Method::PATCH, rename(), None).await;
+    assert_eq!((patched.status, is_replayed(&patched)), (StatusCode::OK, false));
+    let again = write(Method::PATCH, rename(), None).await;
+    assert_eq!((&again.body, is_replayed(&again)), (&patched.body, true));
+    for (case, other) in [
+        ("another operation", write(Method::DELETE, None, None).await),
+        ("another body", write(Method::PATCH, Some(json!({ "name": "x" })), None).await),
+        ("another condition", write(Method::PATCH, rename(), Some("1")).await),
+    ] {
+        other.assert_refused(case, 400, "IDEMPOTENCY_KEY_REUSED");
+    }
+    let delete = || one.request(Method::DELETE, &path).header("idempotency-key", "last");
+    let (deleted, again) = (send(delete()).await, send(delete()).await);
+    assert_eq!((again.status, &again.body, is_replayed(&again)), (StatusCode::OK, &deleted.body, true));
+    send(one.request(Method::DELETE, &path)).await.assert_refused("without a key", 404, "RESOURCE_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn what_was_refused_may_be_tried_again_with_its_key() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let invalid = client.request(Method::POST, TARGETS).header("idempotency-key", "key").json(&json!({ "name": "x" }));
+    send(invalid).await.assert_refused("no type", 400, "INVALID_REQUEST");
+    let created = create(&client, "first", "key").await;
+    assert_eq!((created.status, is_replayed(&created)), (StatusCode::CREATED, false));
+    create(&client, "x", &"k".repeat(201)).await.assert_refused("a long key", 400, "INVALID_REQUEST");
+    let longest = create(&client, "x", &"k".repeat(200)).await;
+    assert_eq!(longest.status, StatusCode::CREATED);
 }

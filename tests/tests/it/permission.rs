@@ -1,11 +1,21 @@
 //! Who may do what: a user with all rights, one that may read, one that may nothing.
 
+use proto::{
+    action::{
+        CreateTargetRequest, DeleteTargetRequest, GetTargetRequest, PatchTargetRequest, SearchTargetsRequest,
+        SearchTargetsResponse,
+    },
+    operation::{CREATE_TARGET, DELETE_TARGET, GET_TARGET, PATCH_TARGET, SEARCH_TARGETS},
+};
 use reqwest::Method;
 use serde_json::json;
 use tests::{
     client::{TARGETS, send, target},
+    grpc::Grpc,
     platform::Platform,
 };
+use tonic::{Code, Response, Status};
+use tonic_types::StatusExt;
 
 #[tokio::test]
 async fn roles_give_what_they_say_and_nothing_else() {
@@ -40,4 +50,69 @@ async fn roles_give_what_they_say_and_nothing_else() {
         }
     }
     assert_eq!(owner.get_target(&id, None).await.body["target"]["target"]["name"], "first", "nothing was changed");
+}
+
+/// Fails unless the permission was missing.
+fn assert_denied<O: std::fmt::Debug>(case: &str, outcome: Result<Response<O>, Status>, permission: &str) {
+    let status = outcome.expect_err(case);
+    assert_eq!(status.code(), Code::PermissionDenied, "{case}: {status:?}");
+    let details = status.get_error_details();
+    let info = details.error_info().expect(case);
+    assert_eq!(
+        (info.reason.as_str(), info.metadata["permission"].as_str()),
+        ("PERMISSION_DENIED", permission),
+        "{case}"
+    );
+}
+
+#[tokio::test]
+async fn roles_give_the_same_over_grpc() {
+    let platform = Platform::start().await;
+    let owner = platform.client().await;
+    let id = owner.create_target("first").await.expect("the owner may");
+    let anonymous = Grpc::connect(&platform.bootstrap.issuer, None).await;
+    for name in ["viewer", "nobody"] {
+        let client = platform.client_named(name).await;
+        let grpc = anonymous.with_token(Some(&client.token));
+        // The permission comes first: neither what is asked nor whether it is there tells anything.
+        let created = grpc.call(&CREATE_TARGET, CreateTargetRequest::default()).await;
+        assert_denied(name, created, "action.target.write");
+        for id in [&id, "1"] {
+            let patched = grpc.call(&PATCH_TARGET, PatchTargetRequest { id: id.into(), target: None }).await;
+            assert_denied(name, patched, "action.target.write");
+            let deleted = grpc.call(&DELETE_TARGET, DeleteTargetRequest { id: id.into() }).await;
+            assert_denied(name, deleted, "action.target.delete");
+        }
+        let read = grpc.call(&GET_TARGET, GetTargetRequest { id: id.clone() }).await;
+        let found: Result<Response<SearchTargetsResponse>, _> =
+            grpc.call(&SEARCH_TARGETS, SearchTargetsRequest::default()).await;
+        if name == "viewer" {
+            assert!(read.is_ok() && found.is_ok(), "{read:?} {found:?}");
+        } else {
+            assert_denied(name, read, "action.target.read");
+            assert_denied(name, found, "action.target.read");
+        }
+    }
+    let status = anonymous.call(&GET_TARGET, GetTargetRequest { id }).await.expect_err("nobody is there");
+    assert_eq!(status.code(), Code::Unauthenticated);
+}
+
+#[tokio::test]
+async fn who_may_not_learns_nothing_of_what_is_there() {
+    let platform = Platform::start().await;
+    let owner = platform.client().await;
+    let id = owner.create_target("first").await.expect("the owner may");
+    let (nobody, end) = (platform.client_named("nobody").await, platform.log_end().await);
+    for id in [id.as_str(), "1"] {
+        for method in [Method::GET, Method::PATCH, Method::DELETE] {
+            let path = format!("{TARGETS}/{id}?unknown=1");
+            let (known, unknown) = (nobody.request(method.clone(), &path), nobody.anonymous(method.clone(), &path));
+            let case = format!("{method} {path}");
+            send(known.body("{")).await.assert_refused(&case, 403, "PERMISSION_DENIED");
+            send(unknown.body("{")).await.assert_refused(&case, 401, "TOKEN_MISSING");
+        }
+    }
+    let forged = nobody.request(Method::GET, &format!("{TARGETS}/{id}")).header("x-platform-orgid", "1");
+    send(forged).await.assert_refused("another context", 403, "PERMISSION_DENIED");
+    assert_eq!(platform.log_end().await, end, "nothing was changed");
 }

@@ -23,6 +23,8 @@ fn ask(client: &Client) -> RequestBuilder {
 fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
     assert_eq!((answer.status.as_u16(), answer.body["error"].as_str()), (status, Some(error)), "{case}: {answer:?}");
     assert!(answer.body["error_description"].is_string(), "{case}");
+    assert_eq!(answer.headers["cache-control"], "no-store", "{case}");
+    assert!(answer.headers.contains_key("x-request-id"), "{case}");
 }
 
 #[tokio::test]
@@ -44,8 +46,13 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
         assert_eq!(discovery.body[member], format!("{}{path}", bootstrap.issuer));
     }
     let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
-    let key = &keys.body["keys"][0];
-    assert!(key.get("d").is_none() && key["alg"] == "ES256", "{key}");
+    let all = keys.body["keys"].as_array().unwrap();
+    for key in all {
+        let members: Vec<_> = key.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["alg", "crv", "kid", "kty", "use", "x", "y"], "nothing private is published");
+    }
+    let key = &all[0];
+    assert_eq!((key["alg"].as_str(), key["use"].as_str()), (Some("ES256"), Some("sig")));
 
     let user = &bootstrap.service_user;
     let form = |how: &[(&str, &str)]| {
@@ -56,6 +63,7 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
     let basic = send(ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(&form(&[]))).await;
     let post = form(&[("client_id", &user.client_id), ("client_secret", &user.client_secret)]);
     let post = send(ask(&client).form(&post)).await;
+    let mut seen = vec![];
     for answer in [basic, post] {
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
         assert_eq!(
@@ -70,6 +78,9 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
         assert_eq!(header, json!({ "typ": "at+jwt", "alg": "ES256", "kid": key["kid"] }));
         assert_eq!((&claims["iss"], &claims["sub"]), (&json!(bootstrap.issuer), &json!(user.user_id)));
         assert_eq!((&claims["aud"], &claims["client_id"]), (&json!([bootstrap.project_id]), &json!(user.client_id)));
+        assert!(!seen.contains(&claims["jti"]), "every token has an id of its own");
+        seen.push(claims["jti"].clone());
+        assert_eq!(claims["scope"], SCOPE);
         assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 43_200);
         let decoding = jsonwebtoken::DecodingKey::from_jwk(&serde_json::from_value(key.clone()).unwrap()).unwrap();
         let mut validation = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::ES256);
@@ -99,6 +110,28 @@ async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
         ("JSON", ask(&client).json(&json!({ "grant_type": "client_credentials" })), 400, "invalid_request"),
         ("nobody", ask(&client).form(&[credentials, scope]), 401, "invalid_client"),
         ("a bearer", ask(&client).bearer_auth("x").form(&[credentials, scope]), 401, "invalid_client"),
+        (
+            "no base64",
+            ask(&client).header("authorization", "Basic !").form(&[credentials, scope]),
+            401,
+            "invalid_client",
+        ),
+        (
+            "no colon",
+            ask(&client).header("authorization", "Basic YQ==").form(&[credentials, scope]),
+            401,
+            "invalid_client",
+        ),
+        ("two headers", with(&[credentials, scope]).bearer_auth("x"), 400, "invalid_request"),
+        ("no secret", ask(&client).form(&[credentials, scope, ("client_id", &user.client_id)]), 401, "invalid_client"),
+        ("an empty secret", ask(&client).basic_auth(&user.client_id, Some("")).form(&[credentials, scope]), 401, {
+            "invalid_client"
+        }),
+        ("a control character", with(&[credentials, ("scope", "openid\u{0}")]), 400, "invalid_scope"),
+        ("a grant type that is nearly one", with(&[("grant_type", "Client_Credentials"), scope]), 400, {
+            "unsupported_grant_type"
+        }),
+        ("nothing", ask(&client).header("content-type", "application/x-www-form-urlencoded"), 400, "invalid_request"),
     ] {
         assert_error(case, &send(request).await, status, error);
     }
@@ -109,5 +142,8 @@ async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
     assert_eq!((unknown.status, &unknown.body), (wrong.status, &wrong.body), "an unknown client is not told apart");
     assert!(wrong.headers["www-authenticate"].to_str().unwrap().starts_with("Basic"));
     let get = send(client.anonymous(Method::GET, TOKEN)).await;
-    assert_eq!(get.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!((get.status, &get.headers["allow"]), (StatusCode::METHOD_NOT_ALLOWED, &"POST".parse().unwrap()));
+    let query = format!("{TOKEN}?client_id={}&client_secret={}", user.client_id, user.client_secret);
+    let query = send(client.anonymous(Method::POST, &query).form(&form)).await;
+    assert_error("a secret in the address", &query, 401, "invalid_client");
 }

@@ -2,12 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jsonwebtoken::{Algorithm, Header};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send},
-    platform::Platform,
+    platform::{Platform, ServiceUser},
     secrets::Secrets,
 };
 
@@ -48,11 +49,87 @@ async fn a_token_that_is_not_whole_or_not_for_here_is_refused() {
         answer.assert_refused(case, 401, "TOKEN_INVALID");
         assert!(answer.headers["www-authenticate"].to_str().is_ok_and(|value| value.contains("invalid_token")));
     }
+    let theirs = other.client().await.create_target("theirs").await.expect("it is created");
+    let consistency = other.client().await.get_target(&theirs, None).await.consistency();
+    let foreign = client.get_target("1", Some(&consistency)).await;
+    foreign.assert_refused("a consistency token of another platform", 400, "CONSISTENCY_TOKEN_INVALID");
     let twice = client.request(Method::GET, &format!("{TARGETS}/1")).header("authorization", "Bearer x");
     assert_eq!(send(twice).await.status, StatusCode::UNAUTHORIZED, "two tokens are none");
     let lower =
         client.anonymous(Method::GET, &format!("{TARGETS}/1")).header("authorization", format!("bearer {token}"));
     assert_eq!(send(lower).await.status, StatusCode::NOT_FOUND, "the scheme has no case");
+}
+
+#[tokio::test]
+async fn a_token_that_somebody_else_signed_is_refused() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.body["keys"].clone();
+    let (head, rest) = client.token.split_once('.').expect("a token has parts");
+    let (claims, _) = rest.split_once('.').expect("a token has parts");
+    let mut decoded: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).expect("base64url")).expect("JSON");
+    decoded["exp"] = json!(now() + 1_000_000);
+    let kid = keys[0]["kid"].as_str().map(str::to_owned);
+    let header = |algorithm| Header { typ: Some("at+jwt".into()), kid: kid.clone(), ..Header::new(algorithm) };
+
+    let mine = store::signing::es256(kid.as_deref().unwrap_or_default());
+    let private = EncodingKey::from_ec_der(&mine.private);
+    let jwk = serde_json::from_value(mine.public).ok();
+    let es256 = header(Algorithm::ES256);
+    let path = Some("../../../../dev/null".to_owned());
+    let url = Some("https://evil.example/keys".to_owned());
+    let mut forged = vec![
+        ("another key under the right name", es256.clone()),
+        ("its own key", Header { jwk, ..es256.clone() }),
+        ("keys from elsewhere", Header { jku: url.clone(), ..es256.clone() }),
+        ("a certificate from elsewhere", Header { x5u: url, ..es256.clone() }),
+        ("no key named", Header { kid: None, ..es256.clone() }),
+        ("a path as the key", Header { kid: path, ..es256.clone() }),
+        ("SQL as the key", Header { kid: Some("' or 1=1 --".into()), ..es256 }),
+    ]
+    .into_iter()
+    .map(|(case, header)| (case, encode(&header, &decoded, &private).expect("it is signed")))
+    .collect::<Vec<_>>();
+    for secret in [keys[0].to_string(), keys[0]["x"].to_string(), String::new()] {
+        let secret = EncodingKey::from_secret(secret.as_bytes());
+        forged.push((
+            "HMAC with what is public",
+            encode(&header(Algorithm::HS256), &decoded, &secret).expect("it is signed"),
+        ));
+    }
+    for (case, signature) in [("r and s of 0", [0; 64]), ("the largest r and s", [255; 64])] {
+        forged.push((case, format!("{head}.{claims}.{}", URL_SAFE_NO_PAD.encode(signature))));
+    }
+    forged.push(("longer claims", format!("{head}.{}.AAAA", URL_SAFE_NO_PAD.encode(decoded.to_string()))));
+    forged.push(("a fourth part", format!("{}.AAAA", client.token)));
+    forged.push(("padding", format!("{}==", client.token)));
+    for (case, token) in forged {
+        with(&client, &token).await.assert_refused(case, 401, "TOKEN_INVALID");
+    }
+}
+
+#[tokio::test]
+async fn a_token_without_the_platforms_audience_is_for_others() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let ServiceUser { client_id, client_secret, .. } = &platform.bootstrap.service_user;
+    let ask = |scope: &str| {
+        let form = [("grant_type", "client_credentials"), ("scope", scope)];
+        send(client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(client_id, Some(client_secret)).form(&form))
+    };
+    for scope in
+        ["openid", "openid urn:platform:iam:org:project:id:1:aud", "openid urn:platform:iam:org:project:id::aud"]
+    {
+        let granted = ask(scope).await;
+        assert_eq!(granted.body["scope"], "openid", "{scope}: {}", granted.body);
+        let token = granted.body["access_token"].as_str().unwrap_or_default();
+        with(&client, token).await.assert_refused(scope, 401, "TOKEN_INVALID");
+    }
+    for project in ["platform", &platform.bootstrap.project_id] {
+        let granted = ask(&format!("urn:platform:iam:org:project:id:{project}:aud")).await;
+        let token = granted.body["access_token"].as_str().unwrap_or_default();
+        assert_eq!(with(&client, token).await.status, StatusCode::NOT_FOUND, "{project}");
+    }
 }
 
 #[tokio::test]
