@@ -7,6 +7,7 @@ use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 use store::{
     directory::{Name, Standing, Tenant},
+    explain::explain,
     keyring::{Purpose, client_secret_hash},
     secret,
 };
@@ -33,7 +34,7 @@ pub(crate) async fn authenticate(
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let name = Name::Username(credentials.client_id);
     let user = oidc.edge.directory.standing(&tenant.id, name, 0).await.map_err(|failure| {
-        tracing::warn!(error = %failure, "the read model cannot be read");
+        tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
         Error::Unavailable
     })?;
     let id = user.as_ref().map_or("", |user| &user.id);

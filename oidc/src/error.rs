@@ -6,6 +6,7 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use store::explain::explain;
 
 /// An error of the token endpoint (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl IntoResponse for Error {
 
 impl From<store::keyring::Failure> for Error {
     fn from(failure: store::keyring::Failure) -> Self {
-        tracing::warn!(error = %failure, "a data key cannot be had");
+        tracing::warn!(error = %explain(&failure), "a data key cannot be had");
         match failure {
             store::keyring::Failure::WrongMasterKey => Self::Server,
             store::keyring::Failure::Absent { .. } | store::keyring::Failure::Database(_) => Self::Unavailable,

@@ -8,6 +8,7 @@ use moka::future::Cache;
 use store::{
     clock,
     directory::{Standing, Tenant},
+    explain::explain,
     keyring::{Keyring, Purpose},
     secret, signing,
 };
@@ -56,7 +57,7 @@ impl Issuer {
         };
         let header = Header { typ: Some(TOKEN_TYPE.into()), kid: Some(kid.to_owned()), ..Header::new(ALGORITHM) };
         encode(&header, &claims, &encoding).map_err(|error| {
-            tracing::error!(%error, kid, "a token cannot be signed");
+            tracing::error!(error = %explain(&error), kid, "a token cannot be signed");
             Error::Server
         })
     }
@@ -68,7 +69,7 @@ impl Issuer {
         }
         let data_key = self.keyring.key(instance_id, Purpose::SigningKey).await?;
         let private = data_key.open(signing::SEALED, &key.sealed).map_err(|error| {
-            tracing::error!(%error, kid, "a signing key cannot be opened");
+            tracing::error!(error = %explain(&error), kid, "a signing key cannot be opened");
             Error::Server
         })?;
         let opened = Arc::new(EncodingKey::from_ec_der(&private));

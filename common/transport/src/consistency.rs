@@ -6,6 +6,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderMap;
 use moka::sync::Cache;
 use store::{
+    explain::explain,
     keyring::{self, Keyring, Purpose, SYSTEM},
     secret,
 };
@@ -147,7 +148,7 @@ pub fn unavailable(failure: keyring::Failure) -> Error {
     match failure {
         keyring::Failure::WrongMasterKey => Error::internal(&failure),
         keyring::Failure::Absent { .. } | keyring::Failure::Database(_) => {
-            tracing::warn!(error = %failure, "a data key cannot be had");
+            tracing::warn!(error = %explain(&failure), "a data key cannot be had");
             let message = "the keys of the platform cannot be read at the moment";
             Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
         }

@@ -7,6 +7,7 @@ use http::{HeaderMap, header, request::Parts};
 use proto::operation::Facts;
 use store::{
     directory::{Directory, Name, Standing, Tenant},
+    explain::explain,
     secret,
 };
 
@@ -180,7 +181,7 @@ pub fn permission_denied(permission: &str) -> Error {
 /// A read model that cannot be read at the moment.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn read_model(failure: Arc<store::database::Failure>) -> Error {
-    tracing::warn!(error = %failure, "the read model cannot be read");
+    tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
     let message = "the read model cannot be read at the moment";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }

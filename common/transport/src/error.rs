@@ -8,7 +8,7 @@ mod wire;
 use std::{fmt, time::Duration};
 
 use proto::Violation;
-use store::secret;
+use store::{explain::explain, secret};
 
 pub use reason::Reason;
 
@@ -42,9 +42,9 @@ impl Error {
 
     /// A failure that is none of the client's business: it is logged here, once, and the client gets the number under
     /// which it stands in the log.
-    pub fn internal(failure: &dyn std::error::Error) -> Self {
+    pub fn internal(failure: &(dyn std::error::Error + 'static)) -> Self {
         let error_id = secret::random_text(12);
-        tracing::error!(error_id, error = %chain(failure), "a request failed");
+        tracing::error!(error_id, error = %explain(failure), "a request failed");
         Self::new(Reason::Internal, format!("internal error {error_id}")).with("errorId", error_id)
     }
 
@@ -97,10 +97,3 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-fn chain(failure: &dyn std::error::Error) -> String {
-    std::iter::successors(Some(failure), |failure| failure.source())
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
-}

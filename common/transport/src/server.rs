@@ -8,6 +8,7 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
+use store::explain::explain;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -84,7 +85,7 @@ impl Server {
     async fn connection(self: Arc<Self>, stream: TcpStream, _seat: OwnedSemaphorePermit) {
         // Small answers must not wait for the acknowledgement of what was sent before.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
+            tracing::debug!(error = %explain(&error), "a connection keeps its delay");
         }
         let begun = timeout(self.limits.head, has_protocol(&stream));
         if !matches!(self.stopping.run_until_cancelled(begun).await, Some(Ok(Ok(true)))) {
@@ -100,7 +101,7 @@ impl Server {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended badly");
+            tracing::debug!(error = %explain(&*error), "a connection ended badly");
         }
     }
 }
@@ -135,7 +136,7 @@ async fn has_protocol(stream: &TcpStream) -> io::Result<bool> {
 async fn pause(failure: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(failure.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-        tracing::warn!(error = %failure, "no connection can be accepted");
+        tracing::warn!(error = %explain(failure), "no connection can be accepted");
         sleep(Duration::from_millis(100)).await;
     }
 }

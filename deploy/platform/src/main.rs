@@ -5,7 +5,6 @@ mod bootstrap;
 mod child;
 mod cli;
 mod data_dir;
-mod explain;
 mod nats;
 mod node;
 mod postgres;
@@ -18,6 +17,7 @@ mod stop;
 use std::process::ExitCode;
 
 use clap::Parser;
+use store::explain::explain;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Cli, Mode};
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("platform: {}", explain::explain(&*error));
+            eprintln!("platform: {}", explain(&*error));
             ExitCode::FAILURE
         }
     }

@@ -12,8 +12,8 @@ use oidc::Oidc;
 use projector::{Projector, Published};
 use query::Queries;
 use store::{
-    database::Database, directory::Directory, durability::Durability, id::Ids, keyring::Keyring, lease::Leases,
-    log::Log, progress::Progress, secret::Key,
+    database::Database, directory::Directory, durability::Durability, explain::explain, id::Ids, keyring::Keyring,
+    lease::Leases, log::Log, progress::Progress, secret::Key,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -90,7 +90,7 @@ impl Adapters {
         let log = Log::open(client, SHARD, replicas).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
         let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
-        database.prepare().await.map_err(|error| ConnectError::Postgres(crate::explain::explain(&error)))?;
+        database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         Ok(Self { log, database, leases, durability, postgres_url: place.postgres_url })
     }
 
@@ -183,9 +183,11 @@ async fn connect(place: &Place) -> Result<async_nats::Client, Failure> {
     connected.map_err(|error| ConnectError::Nats { url: url.clone(), error }.into())
 }
 
-async fn within<T, E: std::fmt::Display>(connecting: impl Future<Output = Result<T, E>>) -> Result<T, String> {
+async fn within<T, E: std::error::Error + 'static>(
+    connecting: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-        Ok(connected) => connected.map_err(|error| error.to_string()),
+        Ok(connected) => connected.map_err(|error| explain(&error)),
         Err(_) => Err("no answer".to_owned()),
     }
 }

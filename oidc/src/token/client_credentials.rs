@@ -2,7 +2,7 @@
 
 use domain::resource::project::Project;
 use http::HeaderMap;
-use store::{directory::Tenant, projection::ACCESS, rows};
+use store::{directory::Tenant, explain::explain, projection::ACCESS, rows};
 
 use super::{Form, Tokens};
 use crate::{
@@ -45,7 +45,7 @@ async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String
         return Ok(Some(tenant.instance.platform_project_id.clone()));
     }
     let found = rows::get::<Project>(&oidc.database, &ACCESS, &tenant.id, id).await.map_err(|error| {
-        tracing::warn!(%error, "the read model cannot be read");
+        tracing::warn!(error = %explain(&error), "the read model cannot be read");
         Error::Unavailable
     })?;
     Ok(found.answer.map(|project| project.id))
