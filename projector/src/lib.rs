@@ -9,19 +9,18 @@ mod index;
 mod project;
 mod unit;
 
-use std::path::Path;
-
-pub use index::Published;
+pub use index::Indexing;
 use store::{
     database::Database,
+    index::{Failure, Indexes},
     lease::Leases,
     log::Log,
-    projection::{Kind, PROJECTIONS, TARGETS},
+    projection::{Kind, PROJECTIONS},
 };
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// What the projector of a shard needs.
+/// What the units of a process share.
 #[derive(Debug, Clone)]
 pub struct Projector {
     /// The log.
@@ -30,24 +29,30 @@ pub struct Projector {
     pub leases: Leases,
     /// Where the read models are. Its commits need not wait for the disk: rows and checkpoint are lost together.
     pub database: Database,
+    /// How search indexes are kept.
+    pub indexing: Indexing,
     /// The shard.
     pub shard: u16,
 }
 
 impl Projector {
-    /// Starts working on every projection; the tasks end in order when `shutdown` is cancelled.
-    pub fn start(&self, shutdown: &CancellationToken) -> JoinSet<()> {
-        let work = |projection| unit::work(self.clone(), projection, shutdown.clone());
-        PROJECTIONS.iter().map(work).collect()
-    }
-
-    /// Keeps the search index of the targets in a folder. Only this process reads it.
-    pub fn start_index(&self, folder: &Path, units: &mut JoinSet<()>, shutdown: &CancellationToken) -> Published {
-        let (published, newest) = watch::channel(None);
-        if let Kind::Rows([table]) = TARGETS.kind {
-            let folder = folder.join(TARGETS.schema_name()).into();
-            units.spawn(index::work(self.log.clone(), table, folder, published, shutdown.clone()));
+    /// Starts working on every projection; the tasks end in order when `shutdown` is cancelled. Whoever searches in this
+    /// process finds the indexes here.
+    ///
+    /// # Errors
+    /// When the folder of an index cannot be used.
+    pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), Failure> {
+        let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
+        for projection in PROJECTIONS {
+            if let Kind::Index(table) = projection.kind {
+                let (shown, newest) = watch::channel(None);
+                let unit = index::Unit::new(self, (projection, table), shown)?;
+                units.spawn(unit.work(shutdown.clone()));
+                indexes.add(projection, newest);
+            } else {
+                units.spawn(unit::work(self.clone(), projection, shutdown.clone()));
+            }
         }
-        newest
+        Ok((units, indexes))
     }
 }

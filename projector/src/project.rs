@@ -56,6 +56,8 @@ pub(crate) async fn project(
                 apply(&transaction, &projection.schema_name(), table, table.fold(&batch.events)?).await?;
             }
         }
+        // Indexes have units of their own, and their checkpoint is in their files.
+        Kind::Index(_) => {}
     }
     fault::point("project.applied");
     let committed_at = batch.records.last().map_or(checkpoint.committed_at, store::record::Record::committed_at);

@@ -1,13 +1,11 @@
 //! The query node: reads from the read models, as fresh as the caller asks for. It never writes.
 
 pub mod api;
+pub mod follow;
 mod get;
 mod search;
 
-use std::sync::Arc;
-
-use store::{database::Database, index::Snapshot, progress::Progress};
-use tokio::sync::watch;
+use store::{database::Database, index::Indexes, progress::Progress};
 use transport::consistency::Tokens;
 
 /// What the queries of a node need.
@@ -17,8 +15,8 @@ pub struct Queries {
     pub database: Database,
     /// How far they are.
     pub progress: Progress,
-    /// The newest snapshot of the targets' search index.
-    pub targets: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// The newest snapshots of the search indexes.
+    pub indexes: Indexes,
     /// Consistency tokens.
     pub tokens: Tokens,
 }

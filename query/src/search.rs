@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use domain::standard::Resource;
 use proto::object::{ListDetails, ListQuery, TextFilterMethod};
-use store::index::{Filter, Hits, Key, Method, Page, Search, Snapshot};
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout_at},
+use store::{
+    index::{Filter, Hits, Key, Method, Newest, Page, Search, Snapshot},
+    projection::Projection,
 };
+use tokio::time::{Instant, timeout_at};
 use transport::{
     consistency::{Consistency, HEADER, unavailable},
     edge::Call,
@@ -38,7 +38,7 @@ impl Queries {
     pub(crate) async fn search<R: Resource, O>(
         &self,
         call: &Call,
-        index: &watch::Receiver<Option<Arc<Snapshot>>>,
+        projection: &'static Projection,
         list: List,
         answer: impl FnOnce(ListDetails, Hits<R>) -> O,
     ) -> Result<Answer<O>, Error> {
@@ -54,7 +54,8 @@ impl Queries {
             offset: usize::try_from(offset).unwrap_or(usize::MAX / 2),
             limit: limit as usize,
         };
-        let snapshot = fresh(call.consistency, index.clone()).await?;
+        let index = self.indexes.of(projection).ok_or_else(not_here)?;
+        let snapshot = fresh(call.consistency, index).await?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let search = Search { instance_id: call.tenant.id.clone(), filters: list.filters, page };
         let hits = tokio::task::spawn_blocking(move || snapshot.search::<R>(&search)).await;
@@ -72,10 +73,7 @@ impl Queries {
 }
 
 /// The newest snapshot that is fresh enough, waited for without polling.
-async fn fresh(
-    consistency: Consistency,
-    mut index: watch::Receiver<Option<Arc<Snapshot>>>,
-) -> Result<Arc<Snapshot>, Error> {
+async fn fresh(consistency: Consistency, mut index: Newest) -> Result<Arc<Snapshot>, Error> {
     let Consistency { required, own, wait } = consistency;
     let start = Instant::now();
     loop {
@@ -91,11 +89,15 @@ async fn fresh(
             return match newest {
                 Some(snapshot) if processed >= required => Ok(snapshot),
                 Some(_) => Err(not_reached(required, processed)),
-                None => Err(Error::new(Reason::ReadModelUnavailable, "the search index is not here yet")
-                    .retry_after(Duration::from_secs(1))),
+                None => Err(not_here()),
             };
         }
     }
+}
+
+fn not_here() -> Error {
+    let message = "the search index is not here yet";
+    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
 fn limit_exceeded(limit: u32) -> Error {

@@ -127,7 +127,7 @@ create table if not exists platform.checkpoints (
 
 /// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
 pub fn schema() -> String {
-    let projections = PROJECTIONS.iter().map(Projection::schema);
+    let projections = PROJECTIONS.iter().filter_map(Projection::schema);
     std::iter::once(CHECKPOINTS.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
 }
 

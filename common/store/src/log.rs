@@ -108,6 +108,14 @@ impl Log {
         }
     }
 
+    /// Whether the log has the record that a reader stands at. Who stands elsewhere follows another log.
+    pub async fn has(&self, position: Position) -> Result<bool, Failure> {
+        if position.stream_sequence == 0 {
+            return Ok(true);
+        }
+        Ok(self.read(position.stream_sequence).await?.is_some_and(|record| record.digest == position.digest))
+    }
+
     /// All records behind a position, without holes; it waits for further ones and never ends by itself.
     pub async fn follow(
         &self,

@@ -8,7 +8,10 @@ use std::{collections::HashMap, sync::Arc};
 use futures::StreamExt;
 use tokio::sync::watch;
 
-use crate::projection::{PROJECTIONS, Projection};
+use crate::{
+    projection::{PROJECTIONS, Projection},
+    record::Position,
+};
 
 /// How far a projection said it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +65,12 @@ impl Progress {
     /// How far the projection said last it is; it can go back when Postgres lost commits.
     pub fn of(&self, projection: &Projection) -> watch::Receiver<Reached> {
         self.heard[projection.name].subscribe()
+    }
+}
+
+impl From<Position> for Reached {
+    fn from(Position { sequence, stream_sequence, .. }: Position) -> Self {
+        Self { sequence, stream_sequence }
     }
 }
 

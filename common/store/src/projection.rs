@@ -31,6 +31,8 @@ pub enum Kind {
     History,
     /// Rows of resources.
     Rows(&'static [Table]),
+    /// A search index of one table, in files.
+    Index(&'static Table),
 }
 
 /// What the write node reads.
@@ -56,22 +58,27 @@ pub const ACCESS: Projection = Projection {
 /// The targets of executions.
 pub const TARGETS: Projection = Projection { name: "targets", version: 1, kind: Kind::Rows(&[standard::<Target>()]) };
 
+/// What searches of targets read.
+pub const TARGETS_INDEX: Projection =
+    Projection { name: "targets_index", version: 1, kind: Kind::Index(&standard::<Target>()) };
+
 /// Every projection there is.
-pub const PROJECTIONS: &[Projection] = &[HISTORY, ACCESS, TARGETS];
+pub const PROJECTIONS: &[Projection] = &[HISTORY, ACCESS, TARGETS, TARGETS_INDEX];
 
 impl Projection {
-    /// The Postgres schema of this version.
+    /// The name of this version: of its schema in Postgres, or of its index.
     pub fn schema_name(&self) -> String {
         format!("{}_{}", self.name, self.version)
     }
 
-    /// The SQL that creates what is missing.
-    pub fn schema(&self) -> String {
+    /// The SQL that creates what is missing; `None` for what is not in Postgres.
+    pub fn schema(&self) -> Option<String> {
         let schema = self.schema_name();
         let tables = match &self.kind {
             Kind::History => history::create(&schema),
             Kind::Rows(tables) => tables.iter().map(|table| table.create(&schema)).collect::<Vec<_>>().join("\n"),
+            Kind::Index(_) => return None,
         };
-        format!("create schema if not exists {schema};\n\n{tables}")
+        Some(format!("create schema if not exists {schema};\n\n{tables}"))
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Standalone {
         value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
     )]
     pub(crate) postgres_url: Option<String>,
+    #[command(flatten)]
+    pub(crate) index: Index,
     /// What the first start creates beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
@@ -87,6 +89,21 @@ pub(crate) struct Worker {
     /// The name of this node in leases; no two running nodes may have the same. A random one if not given
     #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME")]
     pub(crate) node_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) index: Index,
+    /// Where a query node or a projector keeps search indexes, a cache of what is published; a temporary folder if not
+    /// given
+    #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
+    pub(crate) index_dir: Option<PathBuf>,
+}
+
+/// The search indexes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Index {
+    /// For how many seconds published files of a search index stay after the last manifest that names them: longer than a
+    /// query node takes to fetch an index
+    #[arg(long, env = "PLATFORM_INDEX_GRACE", default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) index_grace: u64,
 }
 
 /// How a node is reached.

@@ -1,6 +1,6 @@
 //! A node: the adapters that its roles share, and its roles.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use async_nats::ConnectOptions;
 use axum::Router;
@@ -9,11 +9,20 @@ use command::{
     writer::{Handle, Writer},
 };
 use oidc::Oidc;
-use projector::{Projector, Published};
+use projector::{Indexing, Projector};
 use query::Queries;
 use store::{
-    database::Database, directory::Directory, durability::Durability, explain::explain, id::Ids, keyring::Keyring,
-    lease::Leases, log::Log, progress::Progress, secret::Key,
+    database::Database,
+    directory::Directory,
+    durability::Durability,
+    explain::explain,
+    id::Ids,
+    index::{Indexes, Remote},
+    keyring::Keyring,
+    lease::Leases,
+    log::Log,
+    progress::Progress,
+    secret::Key,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +58,7 @@ pub(crate) struct Face {
 pub(crate) struct Adapters {
     pub(crate) log: Log,
     pub(crate) database: Database,
+    pub(crate) remote: Remote,
     leases: Leases,
     durability: Durability,
     postgres_url: String,
@@ -91,13 +101,16 @@ impl Adapters {
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
         let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
-        Ok(Self { log, database, leases, durability, postgres_url: place.postgres_url })
+        let remote = Remote::open(log.context(), replicas).await?;
+        Ok(Self { log, database, remote, leases, durability, postgres_url: place.postgres_url })
     }
 
-    /// The projector.
-    pub(crate) fn projector(&self) -> Result<Projector, Failure> {
+    /// The projector, with its search indexes in a folder.
+    pub(crate) fn projector(&self, index: &cli::Index, folder: PathBuf) -> Result<Projector, Failure> {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
-        Ok(Projector { log: self.log.clone(), leases: self.leases.clone(), database, shard: SHARD })
+        let grace = Duration::from_secs(index.index_grace);
+        let indexing = Indexing { folder, remote: self.remote.clone(), grace };
+        Ok(Projector { log: self.log.clone(), leases: self.leases.clone(), database, indexing, shard: SHARD })
     }
 }
 
@@ -160,9 +173,9 @@ impl Node {
     }
 
     /// The operations of a query node.
-    pub(crate) fn queries(&self, edge: &Arc<Edge>, targets: Published) -> Router {
+    pub(crate) fn queries(&self, edge: &Arc<Edge>, indexes: Indexes) -> Router {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
-        query::api::routes(Router::new(), edge, &Queries { database, progress, targets, tokens })
+        query::api::routes(Router::new(), edge, &Queries { database, progress, indexes, tokens })
     }
 
     /// The endpoints of an OpenID Connect node.

@@ -1,17 +1,23 @@
 //! One role of the platform in a process of its own.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use store::secret::{self, Key};
-use tokio::{net::TcpListener, sync::watch, time::timeout};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, time::timeout};
 use tokio_util::sync::CancellationToken;
 use transport::{edge::Edge, server};
 
 use crate::{
     Failure, cli,
     data_dir::read_master_key,
-    node::{Adapters, Face, Node, Place},
+    node::{Adapters, Face, Node, Place, SHARD},
     serving::{external_url, finished, limits, listen},
 };
 
@@ -29,6 +35,7 @@ pub(crate) enum Role {
 /// Runs the role until `shutdown`.
 pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
     let listener = listen(options.serving.listen).await?;
+    let indexes = IndexFolder::of(&options.worker)?;
     let node = connect(*options, listener.local_addr()?).await?;
     match role {
         Role::Command => {
@@ -41,9 +48,9 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
             served
         }
         Role::Query => {
-            // Indexes do not travel yet: only the process that keeps one can search it.
-            let (_never, nothing) = watch::channel(None);
-            serve(&node, listener, &shutdown, |edge| node.queries(edge, nothing)).await
+            let Adapters { log, remote, .. } = &node.adapters;
+            let (_following, indexes) = query::follow::follow(log, remote, indexes.path(), SHARD)?;
+            serve(&node, listener, &shutdown, |edge| node.queries(edge, indexes)).await
         }
         Role::Oidc => serve(&node, listener, &shutdown, |edge| node.oidc(edge)).await,
     }
@@ -51,10 +58,34 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
 
 /// Runs a projector until `shutdown`. It serves nobody and needs no key.
 pub(crate) async fn project(options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
+    let (folder, index) = (IndexFolder::of(&options)?, options.index.clone());
     let adapters = Adapters::connect(place(*options)?).await?;
-    let mut units = adapters.projector()?.start(&shutdown);
+    let (mut units, _) = adapters.projector(&index, folder.path().to_owned())?.start(&shutdown)?;
     while units.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Where a node keeps search indexes.
+enum IndexFolder {
+    Kept(PathBuf),
+    /// Removed at the end.
+    Temporary(TempDir),
+}
+
+impl IndexFolder {
+    fn of(worker: &cli::Worker) -> Result<Self, Failure> {
+        Ok(match &worker.index_dir {
+            Some(folder) => Self::Kept(folder.clone()),
+            None => Self::Temporary(tempfile::Builder::new().prefix("platform-index-").tempdir()?),
+        })
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(folder) => folder,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
 }
 
 async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Failure> {

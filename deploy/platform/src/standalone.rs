@@ -2,14 +2,13 @@
 
 mod prepare;
 
-use std::{path::Path, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use command::{
     setup::Wanted,
     writer::{self, Handle},
 };
-use projector::Published;
-use store::secret;
+use store::{index::Indexes, secret};
 use tokio::{
     net::TcpListener,
     task::{JoinHandle, JoinSet},
@@ -105,7 +104,7 @@ struct Roles {
     writer: Handle,
     writing: JoinHandle<Result<(), writer::Failure>>,
     projector: JoinSet<()>,
-    targets: Published,
+    indexes: Indexes,
 }
 
 async fn serve(
@@ -120,7 +119,7 @@ async fn serve(
     let face = Face { external: external.clone(), number: serving.node_number, tail_limit: serving.tail_limit };
     let adapters = Adapters::connect(place).await?;
     let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
-    let roles = Roles::start(&node, &data.path().join("index"), shutdown)?;
+    let roles = Roles::start(&node, options, data.path().join("index"), shutdown)?;
     let prepared = tokio::select! {
         prepared = prepare::prepare(options, wanted, data, &node, &roles.writer, &external) => prepared.map(Some),
         () = shutdown.cancelled() => Ok(None),
@@ -145,19 +144,22 @@ async fn answer(
 ) -> Result<(), Failure> {
     let edge = node.edge().await?;
     let commands = node.commands(&edge, roles.writer.clone());
-    let router = commands.merge(node.queries(&edge, roles.targets.clone())).merge(node.oidc(&edge));
+    let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
     ready()?;
     server::serve(listener, finished(router), shutdown.cancelled(), limits()).await;
     Ok(())
 }
 
 impl Roles {
-    fn start(node: &Node, index: &Path, shutdown: &CancellationToken) -> Result<Self, Failure> {
-        let starting = node.adapters.projector()?;
-        let mut projector = starting.start(shutdown);
-        let targets = starting.start_index(index, &mut projector, shutdown);
+    fn start(
+        node: &Node,
+        options: &cli::Standalone,
+        index: PathBuf,
+        shutdown: &CancellationToken,
+    ) -> Result<Self, Failure> {
+        let (projector, indexes) = node.adapters.projector(&options.index, index)?.start(shutdown)?;
         let (writer, writing) = node.start_writer(shutdown);
-        Ok(Self { writer, writing, projector, targets })
+        Ok(Self { writer, writing, projector, indexes })
     }
 
     /// Waits for the end of the roles, which have been told to end, and says why the writer did.

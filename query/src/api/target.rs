@@ -14,7 +14,7 @@ use proto::action::{
 };
 use store::{
     index::{Filter, Hits, Key},
-    projection::TARGETS,
+    projection::{TARGETS, TARGETS_INDEX},
     rows::Found,
 };
 use transport::{details, edge::Call, error::Error, mount::Answer};
@@ -49,7 +49,7 @@ pub(super) async fn search(
         sorting_column: column.into(),
         result: hits.page.iter().map(response).collect(),
     };
-    queries.search(&call, &queries.targets, list, answer).await
+    queries.search(&call, &TARGETS_INDEX, list, answer).await
 }
 
 fn key(column: TargetFieldName) -> Key {

@@ -1,6 +1,6 @@
 //! Searching one snapshot of an index.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use domain::{
     context::{Owner, OwnerType},
@@ -9,12 +9,17 @@ use domain::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tantivy::{Index, Searcher, TantivyDocument, schema::Value};
+use tantivy::{
+    Index, IndexMeta, IndexReader, Searcher, TantivyDocument,
+    directory::{Directory, META_LOCK},
+    schema::Value,
+};
 
 use super::{
     Failure, Filter, Layout, Page,
     filter::query,
     grams::{TOKENIZER, Trigrams},
+    manifest::Payload,
     page::PageCollector,
 };
 use crate::{record::Position, rows::Found, table::Row};
@@ -42,8 +47,10 @@ pub struct Hits<R> {
 /// An index at one moment: its documents and how far it is, which belong together.
 #[derive(Clone)]
 pub struct Snapshot {
-    pub(super) searcher: Searcher,
-    pub(super) layout: Layout,
+    searcher: Searcher,
+    layout: Layout,
+    /// Its segments; while they are known, tantivy keeps their files.
+    pub(super) metas: Arc<IndexMeta>,
     /// The record behind which it stands.
     pub position: Position,
     /// When that record was committed.
@@ -82,13 +89,26 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// Opens or creates the index in a folder.
-pub(super) fn open(folder: &Path, layout: &Layout) -> Result<Index, Failure> {
-    std::fs::create_dir_all(folder)?;
-    let directory = tantivy::directory::MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
-    let index = Index::open_or_create(directory, layout.schema.clone())?;
+/// What is committed in an index, which the reader reads.
+pub(super) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> Result<Snapshot, Failure> {
+    // A merge may replace the segments meanwhile and remove their files.
+    let lock = index.directory().acquire_lock(&META_LOCK).map_err(tantivy::TantivyError::from)?;
+    let metas = index.load_metas()?;
+    drop(lock);
+    reader.reload()?;
+    let payload = Payload::of(metas.payload.as_deref());
+    Ok(Snapshot {
+        searcher: reader.searcher(),
+        layout,
+        position: payload.position(),
+        committed_at: payload.committed_at(),
+        metas: Arc::new(metas),
+    })
+}
+
+/// Lets an index know how its texts were cut.
+pub(super) fn tokenizers(index: &Index) {
     index.tokenizers().register(TOKENIZER, Trigrams);
-    Ok(index)
 }
 
 pub(super) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, Failure> {

@@ -1,15 +1,14 @@
 //! Writing an index: documents and checkpoint become visible and durable together.
 
-use std::{fs, path::Path};
-
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Term, indexer::LogMergePolicy};
 
 use super::{
-    Failure, Layout,
+    Failure, Folder, Layout, Snapshot,
+    directory::Unsynced,
     layout::key,
-    search::{Snapshot, open, stored},
+    manifest::Payload,
+    search::{self, stored, tokenizers},
 };
 use crate::{record::Position, table::Change};
 
@@ -26,29 +25,26 @@ pub struct Writer {
     reader: IndexReader,
 }
 
-/// What a commit says of itself.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Payload {
-    sequence: u64,
-    stream_sequence: u64,
-    digest: String,
-    committed_at: i64,
-}
-
 impl Writer {
     /// Opens the index in a folder. What cannot be opened, or was written with another layout, is deleted and begins
     /// anew: the log has it all.
-    pub fn open(folder: &Path, layout: Layout) -> Result<Self, Failure> {
+    pub fn open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
         Self::try_open(folder, layout.clone()).or_else(|error| {
             tracing::warn!(%error, "the search index cannot be opened and is built again");
-            fs::remove_dir_all(folder)?;
-            Self::try_open(folder, layout)
+            Self::create(folder, layout)
         })
     }
 
-    fn try_open(folder: &Path, layout: Layout) -> Result<Self, Failure> {
-        let index = open(folder, &layout)?;
-        index.validate_checksum()?.into_iter().next().map_or(Ok(()), |_| Err(Failure::Inconsistent))?;
+    /// Begins anew in a folder.
+    pub fn create(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+        folder.keep_only(|_| false)?;
+        Self::try_open(folder, layout)
+    }
+
+    fn try_open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+        folder.hand_over()?;
+        let index = Index::open_or_create(Unsynced::open(folder.path())?, layout.schema.clone())?;
+        tokenizers(&index);
         let writer = index.writer_with_num_threads(1, MEMORY)?;
         let mut merging = LogMergePolicy::default();
         merging.set_del_docs_ratio_before_merge(DELETED_SHARE);
@@ -59,16 +55,7 @@ impl Writer {
 
     /// The index as it was committed last.
     pub fn snapshot(&self) -> Result<Snapshot, Failure> {
-        self.reader.reload()?;
-        let payload = self.index.load_metas()?.payload.unwrap_or_default();
-        let payload: Payload = serde_json::from_str(&payload).unwrap_or_default();
-        let digest = hex::decode(&payload.digest).ok().and_then(|digest| digest.try_into().ok()).unwrap_or_default();
-        Ok(Snapshot {
-            searcher: self.reader.searcher(),
-            layout: self.layout.clone(),
-            position: Position { sequence: payload.sequence, stream_sequence: payload.stream_sequence, digest },
-            committed_at: Timestamp::from_microsecond(payload.committed_at).unwrap_or(Timestamp::UNIX_EPOCH),
-        })
+        search::snapshot(&self.index, &self.reader, self.layout.clone())
     }
 
     /// Replaces the documents of the changed resources.
@@ -85,12 +72,7 @@ impl Writer {
 
     /// Commits the documents and the position behind which they stand, and gives the index as it is then.
     pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, Failure> {
-        let payload = Payload {
-            sequence: position.sequence,
-            stream_sequence: position.stream_sequence,
-            digest: hex::encode(position.digest),
-            committed_at: committed_at.as_microsecond(),
-        };
+        let payload = Payload::new(position, committed_at);
         let mut commit = self.writer.prepare_commit()?;
         commit.set_payload(&serde_json::to_string(&payload).map_err(|_| Failure::Inconsistent)?);
         commit.commit()?;

@@ -11,7 +11,7 @@ use domain::{
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use store::{
-    index::{Filter, Key, Layout, Method, Page, Search, Snapshot, Writer},
+    index::{Filter, Folder, Key, Layout, Method, Page, Search, Snapshot, Writer},
     record::Position,
     table::{Change, Row, standard},
 };
@@ -25,7 +25,8 @@ const TIMES: usize = 30;
 /// Builds an index of so many documents and asks it.
 pub(crate) fn measure(documents: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let mut writer = Writer::open(folder.path(), Layout::of(&standard::<Target>())).expect("an index can be made");
+    let place = Folder::open(folder.path()).expect("nobody uses it");
+    let mut writer = Writer::open(&place, Layout::of(&standard::<Target>())).expect("an index can be made");
     let before = process_cpu();
     let mut snapshot = writer.snapshot().expect("it is there");
     for first in (0..documents).step_by(BATCH) {

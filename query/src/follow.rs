@@ -1,0 +1,28 @@
+//! The search indexes of a query node: kept by a projector elsewhere, fetched as they are published.
+
+use std::path::Path;
+
+use store::{
+    index::{self, Failure, Folder, Follower, Indexes, Layout, Remote},
+    log::Log,
+    projection::{Kind, PROJECTIONS},
+};
+use tokio::{sync::watch, task::JoinSet};
+
+/// Starts following every index, in folders of their own. The tasks end with the set.
+///
+/// # Errors
+/// When a folder cannot be used.
+pub fn follow(log: &Log, remote: &Remote, folder: &Path, shard: u16) -> Result<(JoinSet<()>, Indexes), Failure> {
+    let (mut tasks, mut indexes) = (JoinSet::new(), Indexes::default());
+    for projection in PROJECTIONS {
+        let Kind::Index(table) = projection.kind else { continue };
+        let name = index::name(projection, shard);
+        let folder = Folder::open(&folder.join(&name))?;
+        let follower = Follower { log: log.clone(), remote: remote.clone(), name, folder, layout: Layout::of(table) };
+        let (shown, newest) = watch::channel(None);
+        tasks.spawn(async move { match follower.follow(&shown).await {} });
+        indexes.add(projection, newest);
+    }
+    Ok((tasks, indexes))
+}

@@ -1,0 +1,116 @@
+//! A log of more and larger records than NATS keeps for a slow reader (64 MiB): everything is made of it again.
+
+use std::{fs, time::Duration};
+
+use reqwest::{Method, StatusCode};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use store::projection::PROJECTIONS;
+use tests::{
+    auditor::{Audit, connect},
+    client::{Client, TARGETS, send},
+    cluster::Cluster,
+    eventually, forge,
+    platform::Platform,
+    servers::Servers,
+};
+use tokio::time::Instant;
+
+const LARGE: usize = 68 * 1024 * 1024;
+/// How long a node may take to read the large log.
+const READ: Duration = Duration::from_secs(5);
+const SLACK: u32 = 5;
+
+async fn total(client: &Client) -> Option<Value> {
+    let answer = send(client.request(Method::POST, &format!("{TARGETS}/_search?query.limit=1"))).await;
+    Some(answer.body["details"]["totalResult"].clone())
+}
+
+async fn patch(client: &Client, id: &str) -> StatusCode {
+    let request = client.request(Method::PATCH, &format!("{TARGETS}/{id}"));
+    send(request.json(&json!({ "timeout": "3s" }))).await.status
+}
+
+/// Lets Postgres forget everything.
+async fn drop_read_models(url: &str) {
+    let schemas = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
+    let schemas = schemas.map(store::projection::Projection::schema_name);
+    let all: Vec<String> = schemas.chain(["platform".to_owned()]).collect();
+    let text = format!("drop schema {} cascade", all.join(", "));
+    connect(url).await.batch_execute(&text).await.expect("they are there");
+}
+
+#[tokio::test]
+async fn a_large_log_is_replayed_into_empty_read_models_and_an_empty_index() {
+    let servers = Servers::start().await;
+    let url = &servers.places.postgres_url;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let client = platform.client().await;
+    platform.stop().await;
+    let ids = forge::append(servers.nats().await, &platform.bootstrap.instance_id, LARGE).await;
+    drop_read_models(url).await;
+    fs::remove_dir_all(platform.data().join("index")).expect("it is there");
+
+    // All projections, the index and the writer read it at the same time.
+    let begin = Instant::now();
+    platform.restart(&[]).await;
+    println!("answers {:?} after the start", begin.elapsed());
+    let wanted = Some(json!(ids.len().to_string()));
+    eventually("all targets are found", || async { (total(&client).await == wanted).then_some(()) }).await;
+    let audit = Audit::of(servers.nats().await).await;
+    audit.wait_projected(url).await;
+    println!("everything is made again {:?} after the start", begin.elapsed());
+    assert!(begin.elapsed() < READ * 2 * SLACK);
+    audit.assert_projected(url).await;
+    for id in [&ids[0], &ids[ids.len() - 1]] {
+        assert_eq!(patch(&client, id).await, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_writer_takes_over_and_goes_on_with_a_large_tail() {
+    let cluster = Cluster::start().await;
+    let url = &cluster.servers.places.postgres_url;
+    let early = cluster.audit().await;
+    let ids = forge::append(cluster.servers.nats().await, &cluster.bootstrap.instance_id, LARGE).await;
+
+    // History has none of it, so the tail is all of it.
+    let limit = (4 * LARGE).to_string();
+    let flags = [("--tail-limit", limit.as_str())];
+    let mut command = cluster.node("command", "command", &flags, &[]);
+    let gap = cluster.writes(&command).await;
+    println!("it writes {gap:?} after its start, with all records in the tail");
+    assert!(gap < READ * SLACK);
+    let client = cluster.client(&command);
+    assert_eq!(patch(&client, &ids[ids.len() / 2]).await, StatusCode::OK);
+
+    // A writer that may keep less waits until history has enough.
+    command.process.kill().await;
+    let waiting = cluster.node("command", "command", &[("--tail-limit", "8000000")], &[]);
+    eventually("it waits", || async { waiting.log().contains("waiting for history").then_some(()) }).await;
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    let begin = Instant::now();
+    cluster.writes(&waiting).await;
+    println!("it writes {:?} after there is a projector", begin.elapsed());
+    assert!(begin.elapsed() < READ * SLACK);
+    assert_eq!(patch(&cluster.client(&waiting), &ids[0]).await, StatusCode::OK);
+    drop(waiting);
+
+    // Postgres loses all of it under a writer whose tail begins behind it: the tail is read again.
+    let command = cluster.node("command", "command", &flags, &[]);
+    cluster.writes(&command).await;
+    let audit = cluster.audit().await;
+    audit.wait_projected(url).await;
+    cluster.tail_is_forgotten().await;
+    projector.process.signal(Signal::TERM);
+    projector.process.ended().await;
+    audit.set_back(&connect(url).await, early.end().stream_sequence).await;
+    let begin = Instant::now();
+    assert_eq!(patch(&cluster.client(&command), &ids[2]).await, StatusCode::OK);
+    println!("a command that needs history is answered after {:?}, with the tail read again", begin.elapsed());
+    assert!(begin.elapsed() < READ * SLACK);
+
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    cluster.audit().await.assert_projected(url).await;
+}
