@@ -131,8 +131,8 @@ impl Platform {
 
     /// The address of its own Postgres, with password.
     pub fn postgres_url(&self) -> String {
-        let read = |file: &str| fs::read_to_string(self.data().join("postgres").join(file));
-        let (port, password) = (read("port"), read("password"));
+        let read = |file: &str| fs::read_to_string(self.data().join(file));
+        let (port, password) = (read("postgres.port"), read("postgres.password"));
         let [port, password] = [port, password].map(|text| text.expect("it has an own server").trim().to_owned());
         format!("postgres://platform:{password}@127.0.0.1:{port}/postgres")
     }

@@ -1,14 +1,15 @@
 //! A server that runs beside the platform, as its child: started, watched, stopped, and recognised when a platform that was
 //! killed left it behind.
 //!
-//! The pid file is also a lock, and the child holds it: it is its standard input. So a free lock proves that no child is
-//! left, whatever became of the platform, and a held one is never started over. A signal to end with the platform
+//! The pid file is also a lock, and the child holds it: it is its standard input, which it can only read, so that it cannot
+//! name another process to be ended. So a free lock proves that no child is left, whatever became of the platform, and a
+//! held one is never started over. A signal to end with the platform
 //! (`PR_SET_PDEATHSIG`) is not used: it needs unsafe code, and fires when the *thread* that started the child ends.
 
 pub(crate) mod identity;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,9 +107,8 @@ impl Server {
 
     /// Starts the server, after what a killed platform may have left of it has been ended.
     pub(crate) async fn spawn(&self, mut command: Command, progress: Progress<'_>) -> Result<Child, ChildError> {
-        let pid_file = self.claim(progress).await?;
+        let input = self.claim(progress).await?;
         let (log, log_start) = self.open_log()?;
-        let input = pid_file.try_clone().map_err(io_error("share", &self.pid_file))?;
         let output = log.try_clone().map_err(io_error("share", &self.log))?;
         command.stdin(input).stdout(output).stderr(log);
         // A group of its own: a terminal's Ctrl-C reaches the platform only, which then stops its servers in order.
@@ -118,7 +118,7 @@ impl Server {
         let process = started.map_err(|source| ChildError::Spawn { program: program(), source })?;
         let child = Child { server: self.clone(), process, log_start };
         if let Some(identity) = child.pid().and_then(Identity::of) {
-            write(pid_file, &identity).map_err(io_error("write", &self.pid_file))?;
+            fs::write(&self.pid_file, identity.to_line()).map_err(io_error("write", &self.pid_file))?;
         }
         Ok(child)
     }
@@ -126,8 +126,9 @@ impl Server {
     /// Takes the pid file's lock, which a leftover holds until the last of its processes has ended.
     async fn claim(&self, progress: Progress<'_>) -> Result<File, ChildError> {
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&self.pid_file).map_err(io_error("open", &self.pid_file))?;
+        let made = options.write(true).create(true).truncate(false).mode(0o600).open(&self.pid_file);
+        let opened = made.and_then(|_| File::open(&self.pid_file));
+        let mut file = opened.map_err(io_error("open", &self.pid_file))?;
         if self.try_lock(&file)? {
             return Ok(file);
         }
@@ -262,12 +263,6 @@ impl Drop for Child {
             None => rustix::process::kill_process_group(pid, Signal::KILL),
         };
     }
-}
-
-fn write(mut pid_file: File, identity: &Identity) -> io::Result<()> {
-    pid_file.set_len(0)?;
-    pid_file.rewind()?;
-    pid_file.write_all(identity.to_line().as_bytes())
 }
 
 /// Ends a process that is not this one's child.

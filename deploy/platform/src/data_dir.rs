@@ -164,6 +164,16 @@ impl DataDir {
         self.path.join("postgres")
     }
 
+    /// The password of the Postgres server. It is beside the folder, which may belong to another user.
+    pub(crate) fn postgres_password(&self) -> PathBuf {
+        self.path.join("postgres.password")
+    }
+
+    /// The port of the Postgres server.
+    pub(crate) fn postgres_port(&self) -> PathBuf {
+        self.path.join("postgres.port")
+    }
+
     /// Where the first start leaves what its user needs.
     pub(crate) fn bootstrap(&self) -> PathBuf {
         self.path.join("bootstrap.json")
@@ -213,7 +223,12 @@ pub(crate) fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), DataD
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
     let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        // One that is there is of a write that was cut short, or a link; what it leads to must not be written.
+        fs::remove_file(&temporary).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(contents)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;

@@ -3,12 +3,14 @@
 
 mod account;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::Signal;
-use tokio::process::Command;
 use tokio_postgres::NoTls;
 
 use self::account::{Account, AccountError};
@@ -56,6 +58,12 @@ pub(crate) enum PostgresError {
     /// There is no user to run it as.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// Its folder was made by an earlier preview, which kept more than the database files in it.
+    #[error("{} is of an earlier preview: remove it and start again, it is filled from the log", folder.display())]
+    Earlier {
+        /// The folder that may be removed.
+        folder: PathBuf,
+    },
     /// The database files cannot be made.
     #[error("cannot make the database files: {0}")]
     Init(#[source] ChildError),
@@ -84,27 +92,24 @@ impl Postgres {
         progress: Progress<'_>,
     ) -> Result<Self, PostgresError> {
         let programs = binaries.postgres()?;
-        let folder = data.postgres();
-        create_private(&folder)?;
-        let account = Account::for_folder(&folder, binaries)?;
-        let password_file = folder.join("password");
-        let password = data.secret(&password_file)?;
-        account.own(&password_file)?;
+        let folder = own_folder(data)?;
+        let files = folder.join("data");
+        let account = Account::for_files(&files, binaries)?;
+        let password = data.secret(&data.postgres_password())?;
 
         let server =
             Server { name: "postgres", log: data.log("postgres"), pid_file: data.pid_file("postgres"), stop: STOP };
         let failed = |source| PostgresError::Child { folder: folder.clone(), source };
         server.clear_leftover(progress).await.map_err(failed)?;
-        let files = folder.join("data");
         if files.exists() {
             forget_process(&files)?;
         } else {
-            init(data, account.command(&programs.initdb), &files, progress).await?;
+            init(data, &account, &programs.initdb, progress).await?;
         }
         progress("starting postgres");
         let mut attempt = 1;
         loop {
-            let [port] = free_ports(&folder.join("port"))?;
+            let [port] = free_ports(&data.postgres_port())?;
             let mut command = account.command(&programs.postgres);
             command.current_dir(&folder).arg("-D").arg(&files).arg("-c").arg(format!("port={port}"));
             command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
@@ -136,23 +141,40 @@ impl Postgres {
     }
 }
 
+/// The folder of Postgres, which is this process's own as the data folder is: only what lies in it is given away.
+fn own_folder(data: &DataDir) -> Result<PathBuf, PostgresError> {
+    let folder = data.postgres();
+    create_private(&folder)?;
+    let owner = |path: &Path| path.symlink_metadata().map(|metadata| metadata.uid()).map_err(io_error("read", path));
+    let is_given_away = owner(&folder)? != owner(data.path())?;
+    if is_given_away || folder.join("password").symlink_metadata().is_ok() {
+        return Err(PostgresError::Earlier { folder });
+    }
+    Ok(folder)
+}
+
 /// Makes the database files beside their place and moves them there when they are whole.
-async fn init(data: &DataDir, mut command: Command, files: &Path, progress: Progress<'_>) -> Result<(), PostgresError> {
+async fn init(data: &DataDir, account: &Account, initdb: &Path, progress: Progress<'_>) -> Result<(), PostgresError> {
     let server =
         Server { name: "initdb", log: data.log("initdb"), pid_file: data.pid_file("initdb"), stop: STOP_INITDB };
     server.clear_leftover(progress).await.map_err(PostgresError::Init)?;
     progress("making the database files");
-    let unfinished = files.with_extension("new");
+    let folder = data.postgres();
+    let (unfinished, files) = (folder.join("data.new"), folder.join("data"));
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished).map_err(io_error("remove", &unfinished))?;
     }
-    // Relative paths: initdb hands its own to a shell.
-    command.current_dir(data.postgres());
-    command.args(["-D", "data.new", "--pwfile", "password", "--username", USER, "--auth", "scram-sha-256"]);
+    create_private(&unfinished)?;
+    account.own(&unfinished)?;
+    let mut command = account.command(initdb);
+    // Relative paths: initdb hands its own to a shell. The file stays this process's: what lets the user enter the folder
+    // lets it read too.
+    command.current_dir(&folder).args(["-D", "data.new", "--pwfile", "../postgres.password"]);
+    command.args(["--username", USER, "--auth", "scram-sha-256"]);
     command.args(["--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"]);
     let child = server.spawn(command, progress).await.map_err(PostgresError::Init)?;
     child.finish(INITDB_LIMIT).await.map_err(PostgresError::Init)?;
-    fs::rename(&unfinished, files).and_then(|()| sync_folder(files)).map_err(io_error("rename", &unfinished))?;
+    fs::rename(&unfinished, &files).and_then(|()| sync_folder(&files)).map_err(io_error("rename", &unfinished))?;
     Ok(())
 }
 
@@ -160,14 +182,25 @@ async fn init(data: &DataDir, mut command: Command, files: &Path, progress: Prog
 /// Postgres would take that for itself and not start.
 fn forget_process(files: &Path) -> Result<(), DataDirError> {
     let path = files.join("postmaster.pid");
-    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
-    let pid = text.lines().next().and_then(parse_pid);
-    let folder = pid.and_then(Identity::of).and_then(|identity| identity.folder());
+    let folder = named_process(&path).and_then(|identity| identity.folder());
     // Somebody may have started a Postgres on these files by hand; it works in their folder.
     if folder.is_some_and(|folder| folder == files) {
         return Ok(());
     }
-    fs::remove_file(&path).map_err(io_error("remove", &path))
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("remove", &path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The process whose id is in a file of Postgres's own folder, where Postgres may have put anything: a link is not
+/// followed, a pipe not waited for, and no more is read than an id needs.
+fn named_process(path: &Path) -> Option<Identity> {
+    let careful = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(careful).open(path).ok()?;
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.lines().next().and_then(parse_pid).and_then(Identity::of)
 }
 
 async fn answers(url: &str) -> bool {

@@ -27,10 +27,13 @@ async fn says(log: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_stopped_child_is_gone() {
+async fn a_stopped_child_is_gone_and_cannot_have_named_another() {
     let folder = tempfile::tempdir().unwrap();
     let child = server(folder.path()).spawn(shell("exec sleep 60"), &silent).await.unwrap();
     let identity = identity(&child);
+    let input = fs::read_to_string(format!("/proc/{}/fdinfo/0", identity.pid())).unwrap();
+    let flags = input.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+    assert!(flags.ends_with('0'), "the pid file is open for writing: {flags}");
     child.stop().await;
     assert!(!identity.is_alive());
 }

@@ -85,6 +85,17 @@ fn a_master_key_file_takes_the_place_of_the_own_key() {
 }
 
 #[test]
+fn a_planted_link_is_not_written_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, victim) = (folder.path().join("file"), folder.path().join("victim"));
+    fs::write(&victim, "kept").unwrap();
+    std::os::unix::fs::symlink(&victim, folder.path().join("file.new")).unwrap();
+    write_atomically(&path, b"written").unwrap();
+    assert_eq!((fs::read(&path).unwrap(), fs::read(&victim).unwrap()), (b"written".to_vec(), b"kept".to_vec()));
+    assert!(path.symlink_metadata().unwrap().is_file());
+}
+
+#[test]
 fn ports_are_kept_while_they_are_free() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ports");

@@ -1,11 +1,12 @@
 //! The user that Postgres runs as: this one, or an unprivileged one where this one is root, which Postgres refuses.
 //!
 //! The data folder, and often the cache folder with the programs, may not be entered by that user. So Postgres gets one
-//! capability that lets it through, and no other.
+//! capability that lets it through, and no other. Only the database files are its own: what this process reads and
+//! writes by name lies in folders of this process, where that user cannot plant links.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use rustix::process::getuid;
@@ -25,9 +26,6 @@ pub(crate) enum AccountError {
     /// The program that changes the user is not there.
     #[error("postgres does not run as root, and setpriv is missing: install util-linux, or run as an ordinary user")]
     NoSetpriv,
-    /// Its folder cannot be given to it.
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
 }
 
 /// A user to run Postgres as.
@@ -46,23 +44,23 @@ struct Other {
 }
 
 impl Account {
-    /// Chooses the user, and gives it the folder. A folder that has been given away before stays with its owner.
-    pub(crate) fn for_folder(folder: &Path, binaries: &Binaries) -> Result<Self, AccountError> {
+    /// Chooses the user: the one that the database files belong to, where there are any.
+    pub(crate) fn for_files(files: &Path, binaries: &Binaries) -> Result<Self, AccountError> {
         if !getuid().is_root() {
             return Ok(Self { other: None });
         }
-        let metadata = folder.metadata().map_err(io_error("read", folder))?;
-        let (uid, gid) = if metadata.uid() == 0 { nobody() } else { (metadata.uid(), metadata.gid()) };
+        let (uid, gid) = match files.symlink_metadata() {
+            Ok(metadata) if metadata.uid() != 0 => (metadata.uid(), metadata.gid()),
+            _ => nobody(),
+        };
         let setpriv = binaries.on_path("setpriv").ok_or(AccountError::NoSetpriv)?;
-        let account = Self { other: Some(Other { uid, gid, setpriv, capability: enter_capability() }) };
-        account.own(folder)?;
-        Ok(account)
+        Ok(Self { other: Some(Other { uid, gid, setpriv, capability: enter_capability() }) })
     }
 
-    /// Gives a file to the user.
-    pub(crate) fn own(&self, path: &Path) -> Result<(), DataDirError> {
+    /// Gives a folder to the user.
+    pub(crate) fn own(&self, folder: &Path) -> Result<(), DataDirError> {
         let Some(other) = &self.other else { return Ok(()) };
-        std::os::unix::fs::chown(path, Some(other.uid), Some(other.gid)).map_err(io_error("give away", path))
+        lchown(folder, Some(other.uid), Some(other.gid)).map_err(io_error("give away", folder))
     }
 
     /// Begins a command that runs as the user, without this process's environment, which may hold keys.

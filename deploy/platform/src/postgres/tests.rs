@@ -51,8 +51,44 @@ async fn rows_and_port_are_kept_and_removed_files_are_made_anew() {
 
     fs::remove_dir_all(data.postgres()).unwrap();
     let postgres = start(&data).await;
+    assert_eq!(postgres.url, url);
     assert!(run(&postgres, "select value from kept").await.is_err());
     postgres.stop().await;
+}
+
+/// A Postgres that somebody broke into must not lead this process, which may be root, to other files.
+#[tokio::test]
+async fn only_the_database_files_are_the_servers_and_no_link_in_them_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = open(folder.path());
+    start(&data).await.stop().await;
+    let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+    let files = data.postgres().join("data");
+    assert_eq!(owner(&files) == getuid().as_raw(), !getuid().is_root());
+    for own in [data.path().to_owned(), data.postgres(), data.postgres_password(), data.postgres_port()] {
+        assert_eq!(owner(&own), getuid().as_raw(), "{}", own.display());
+    }
+
+    let (victim, planted) = (folder.path().join("victim"), files.join("postmaster.pid"));
+    fs::write(&victim, format!("{}\n", getpid())).unwrap();
+    std::os::unix::fs::symlink(&victim, &planted).unwrap();
+    assert_eq!(named_process(&planted), None);
+    forget_process(&files).unwrap();
+    assert!(victim.exists() && planted.symlink_metadata().is_err());
+    rustix::fs::mknodat(rustix::fs::CWD, &planted, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    forget_process(&files).unwrap();
+    assert!(!planted.exists(), "a pipe is not waited for");
+    start(&data).await.stop().await;
+}
+
+#[tokio::test]
+async fn the_folder_of_an_earlier_preview_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = open(folder.path());
+    fs::create_dir(data.postgres()).unwrap();
+    fs::write(data.postgres().join("password"), "05").unwrap();
+    let error = Postgres::start(&data, &Binaries::new(), &|_| ()).await.err().unwrap().to_string();
+    assert!(error.contains("remove it"), "{error}");
 }
 
 #[tokio::test]
