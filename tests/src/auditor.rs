@@ -184,6 +184,11 @@ impl Audit {
         client.batch_execute(&text).await.expect("Postgres is there");
     }
 
+    /// How many targets there are at the end.
+    pub fn living_targets(&self) -> usize {
+        self.fold(&store::table::standard::<domain::resource::target::Target>()).len()
+    }
+
     fn fold(&self, table: &Table) -> Vec<String> {
         let changes = table.fold(&self.events).expect("events can be read");
         let rows = changes.iter().filter_map(|change| Some((change, change.row.as_ref()?)));

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tempfile::TempDir;
@@ -92,12 +93,30 @@ impl Cluster {
         Audit::of(self.servers.nats().await).await
     }
 
+    /// Waits until the writer has forgotten what history has: history says every second how far it is, and the writer
+    /// forgets what it had said the time before.
+    pub async fn tail_is_forgotten(&self) {
+        let mut said = self.servers.nats().await.subscribe("progress.0.history.1").await.expect("NATS is there");
+        for _ in 0..4 {
+            said.next().await.expect("the projector goes on");
+        }
+    }
+
     /// Waits until the node is the one that writes, and tells how long that took.
     pub async fn writes(&self, node: &Node) -> Duration {
         let begin = Instant::now();
         let client = self.client(node);
         eventually("a node that writes", || async { is_writer(&client).await.then_some(()) }).await;
         begin.elapsed()
+    }
+}
+
+impl Cluster {
+    /// Waits until a query node can search.
+    pub async fn searches(&self, client: &Client) {
+        let request = || client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
+        let probe = || async { (request().send().await.ok()?.status() == StatusCode::OK).then_some(()) };
+        eventually("a node that searches", probe).await;
     }
 }
 

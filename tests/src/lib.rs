@@ -3,6 +3,7 @@
 pub mod auditor;
 pub mod client;
 pub mod cluster;
+pub mod forge;
 pub mod grpc;
 pub mod load;
 pub mod platform;

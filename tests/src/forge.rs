@@ -1,0 +1,94 @@
+//! Writes to a log what its writer could have written: large records, quickly.
+
+use domain::{
+    aggregate::Aggregate,
+    context::OwnerType,
+    resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
+    standard::{self, Standard},
+};
+use prost::Message;
+use store::{
+    clock,
+    log::Log,
+    record::{CommitRecord, Event, Key, Record, encode, owner_type},
+    secret,
+};
+
+/// How many events a record has.
+const EVENTS: u64 = 16;
+/// How many bytes a record has, about: near the most that a record may have.
+const BYTES: usize = 500_000;
+
+/// Appends records that create targets, until these are this many bytes, and tells the ids of the targets.
+///
+/// No other node may write meanwhile. As every writer does, it begins with a barrier of an epoch of its own.
+pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize) -> Vec<String> {
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let mut last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let epoch = last.commit.epoch + 1;
+    last = publish(&log, &last, next(&last, epoch, vec![])).await;
+    let (mut appended, mut ids) = (0, vec![]);
+    while appended < bytes {
+        let events: Vec<Event> = (0..EVENTS).map(|number| created(instance_id, ids.len() as u64 + number)).collect();
+        ids.extend(events.iter().map(|event| event.aggregate_id.clone()));
+        let record = next(&last, epoch, events);
+        appended += record.encoded_len();
+        last = publish(&log, &last, record).await;
+    }
+    println!("{appended} bytes in {} targets were appended", ids.len());
+    ids
+}
+
+fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
+    CommitRecord {
+        log_id: last.commit.log_id.clone(),
+        incarnation: last.commit.incarnation,
+        epoch,
+        record_id: secret::random::<16>().to_vec().into(),
+        first_sequence: last.position().sequence + 1,
+        committed_at: clock::now().as_microsecond().max(last.commit.committed_at),
+        previous_digest: last.digest.to_vec().into(),
+        events,
+        answers: vec![],
+    }
+}
+
+async fn publish(log: &Log, behind: &Record, record: CommitRecord) -> Record {
+    let bytes = record.encode_to_vec();
+    let digest = secret::sha256(&bytes);
+    let place = log.publish(bytes.into(), behind.stream_sequence).await.expect("nobody else writes");
+    Record::new(place, digest, record)
+}
+
+fn created(instance_id: &str, number: u64) -> Event {
+    let id = format!("9{number:017}");
+    // Nothing is made of a sealed key but a copy, so that the size of the record is all that costs.
+    let sealed = secret::random_text(BYTES / usize::try_from(EVENTS).expect("there are few") - 600);
+    let target = Target {
+        name: format!("large {number}"),
+        kind: TargetKind::RestWebhook,
+        url: "https://example.com/hook".into(),
+        timeout_ms: DEFAULT_TIMEOUT_MS,
+        mode: Mode::Continue,
+        signing_keys: vec![SignatureKey { sealed, valid_until: None }],
+    };
+    let key = Key::of::<Standard<Target>>(instance_id, &id);
+    let (r#type, payload) = encode::<Standard<Target>>(&standard::Event::Added(target));
+    Event {
+        id: secret::random_text(22),
+        instance_id: key.instance_id,
+        owner_type: owner_type(OwnerType::Instance),
+        owner_id: instance_id.to_owned(),
+        aggregate_type: key.aggregate_type,
+        aggregate_id: key.id,
+        version: 1,
+        r#type,
+        revision: Standard::<Target>::REVISION,
+        payload,
+        restores: true,
+        actor: "a test".into(),
+        command_id: secret::random::<16>().to_vec().into(),
+        created_at: clock::now().as_microsecond(),
+        ..Event::default()
+    }
+}

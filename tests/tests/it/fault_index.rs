@@ -1,0 +1,273 @@
+//! The search index under failure: whatever is killed, stopped, damaged or lost, the answers are the same afterwards.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use reqwest::Method;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use store::{index::Remote, projection::TARGETS_INDEX};
+use tests::{
+    client::{Answer, Client, TARGETS, send},
+    cluster::Cluster,
+    eventually,
+    load::Load,
+    platform::Platform,
+};
+use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+
+/// How long an index may stand still where its keeper was killed.
+const RECOVERY: Duration = Duration::from_secs(6);
+const SLACK: u32 = 5;
+
+const STEPS: &[(&str, &[u32])] = &[
+    ("index.fetched", &[1, 5]),
+    ("index.applied", &[1, 5]),
+    ("index.committed", &[1, 5]),
+    ("index.packed", &[1, 5]),
+    ("index.published", &[1, 5]),
+];
+
+/// How files are damaged.
+const DAMAGES: &[(&str, fn(&Path))] = &[
+    ("deleted", |file| fs::remove_file(file).expect("it is there")),
+    ("truncated", |file| {
+        let length = file.metadata().expect("it is there").len();
+        fs::File::options().write(true).open(file).and_then(|file| file.set_len(length / 2)).expect("it is there");
+    }),
+    ("bit-flipped", |file| {
+        let mut bytes = fs::read(file).expect("it is there");
+        let middle = bytes.len() / 2;
+        if let Some(byte) = bytes.get_mut(middle) {
+            *byte ^= 1;
+        }
+        fs::write(file, bytes).expect("it is there");
+    }),
+];
+
+async fn search(client: &Client, path: &str) -> Answer {
+    send(client.request(Method::POST, &format!("{TARGETS}/_search?{path}")).json(&json!([]))).await
+}
+
+/// What all targets are, however many, as of the last event of the log.
+async fn everything(client: &Client, sequence: u64) -> Value {
+    let current = eventually("an index that is current", || async {
+        let answer = search(client, "query.limit=1000&query.asc=true&sortingColumn=TARGET_FIELD_NAME_ID").await;
+        (processed(&answer) >= sequence).then_some(answer)
+    });
+    let answer = current.await;
+    json!([answer.body["details"]["totalResult"], answer.body["result"]])
+}
+
+fn processed(answer: &Answer) -> u64 {
+    let sequence = answer.body["details"]["processedSequence"].as_str();
+    sequence.and_then(|sequence| sequence.parse().ok()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let query = cluster.node("query", "query", &[], &[]);
+    cluster.writes(&command).await;
+    let reader = cluster.client(&query);
+    let watch = Forward::watch(reader.clone());
+    let load = Load::start(&[cluster.client(&command)], 4, "load");
+    let mut slowest = Duration::ZERO;
+    for (point, hits) in STEPS {
+        for hit in *hits {
+            let fault = format!("{point}:{hit}:kill");
+            let mut keeper = cluster.node("projector", "projector", &[], &[("PLATFORM_FAULT", &fault)]);
+            assert_eq!(keeper.process.ended().await.code(), None, "{fault}: it died where it should");
+            let mut keeper = cluster.node("projector", "projector", &[], &[]);
+            let begin = Instant::now();
+            let end = cluster.audit().await.end().sequence;
+            everything(&reader, end).await;
+            println!("{fault}: current again after {:?}", begin.elapsed());
+            slowest = slowest.max(begin.elapsed());
+            keeper.process.kill().await;
+        }
+    }
+    let told = load.finish().await;
+    let _keeper = cluster.node("projector", "projector", &[], &[]);
+    let audit = cluster.audit().await;
+    audit.assert_told(&told);
+    let (old, end) = (query, audit.end().sequence);
+    let new = cluster.node("query", "another query", &[], &[]);
+    cluster.searches(&cluster.client(&new)).await;
+    let (by_old, by_new) = (everything(&reader, end).await, everything(&cluster.client(&new), end).await);
+    assert_eq!(by_old, by_new, "a node that was there all the time and a new one say the same");
+    assert_eq!(by_old[0], json!(audit.living_targets().to_string()));
+    drop(old);
+    watch.end().await;
+    assert!(slowest < RECOVERY * SLACK, "{slowest:?}");
+}
+
+#[tokio::test]
+async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let query = cluster.node("query", "query", &[], &[]);
+    cluster.writes(&command).await;
+    let reader = cluster.client(&query);
+    let watch = Forward::watch(reader.clone());
+    let load = Load::start(&[cluster.client(&command)], 4, "load");
+    for fault in ["index.committed:5:stop", "index.packed:5:stop", "index.published:5:stop"] {
+        let stopped = cluster.node("projector", fault, &[], &[("PLATFORM_FAULT", fault)]);
+        eventually("the keeper stands still", || async { stopped.process.is_stopped().then_some(()) }).await;
+        let next = cluster.node("projector", &format!("after {fault}"), &[], &[]);
+        everything(&reader, cluster.audit().await.end().sequence).await;
+        stopped.process.signal(Signal::CONT);
+        load.creates(50).await;
+        everything(&reader, cluster.audit().await.end().sequence).await;
+        for mut keeper in [stopped, next] {
+            keeper.process.signal(Signal::TERM);
+            keeper.process.ended().await;
+        }
+    }
+    let _keeper = cluster.node("projector", "last", &[], &[]);
+    let told = load.finish().await;
+    let audit = cluster.audit().await;
+    audit.assert_told(&told);
+    let all = everything(&reader, audit.end().sequence).await;
+    assert_eq!(all[0], json!(audit.living_targets().to_string()));
+    watch.end().await;
+}
+
+#[tokio::test]
+async fn a_damaged_folder_is_mended_from_what_is_published() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    cluster.writes(&command).await;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let place = |role: &str| folder.path().join(role).display().to_string();
+    let start = |role: &str| cluster.node(role, role, &[("--index-dir", &place(role))], &[]);
+    let (mut projector, mut query) = (start("projector"), start("query"));
+    let mut reader = cluster.client(&query);
+    cluster.searches(&reader).await;
+    let writer = cluster.client(&command);
+    for number in 0..20 {
+        writer.create_target(&format!("target {number}")).await.expect("it is created");
+    }
+    let end = cluster.audit().await.end().sequence;
+    let before = everything(&reader, end).await;
+    for (damage, harm) in DAMAGES {
+        for node in [&mut projector, &mut query] {
+            node.process.signal(Signal::TERM);
+            node.process.ended().await;
+        }
+        for role in ["projector", "query"] {
+            let files = fs::read_dir(folder.path().join(role).join("targets_index_1.0")).expect("it is there");
+            let files: Vec<_> = files.flatten().map(|entry| entry.path()).collect();
+            let files = files.iter().filter(|file| !file.file_name().is_some_and(|name| name == ".folder.lock"));
+            files.for_each(|file| harm(file));
+        }
+        (projector, query) = (start("projector"), start("query"));
+        reader = cluster.client(&query);
+        cluster.searches(&reader).await;
+        assert_eq!(everything(&reader, end).await, before, "{damage}");
+        // It is not only read from what was published: the keeper writes on.
+        writer.create_target(damage).await.expect("it is created");
+        everything(&reader, cluster.audit().await.end().sequence).await;
+        let id = search(&reader, "query.limit=1").await.body["result"][0]["details"]["id"].clone();
+        let deleted = writer.request(Method::DELETE, &format!("{TARGETS}/{}", id.as_str().unwrap_or_default()));
+        let deleted = send(deleted).await;
+        assert_eq!(deleted.status, 200, "{damage}: {}", deleted.body);
+        let end = cluster.audit().await.end().sequence;
+        assert_eq!(everything(&reader, end).await, before, "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn a_standalone_platform_mends_its_index_too() {
+    let mut platform = Platform::start().await;
+    let client = platform.client().await;
+    for number in 0..10 {
+        client.create_target(&format!("target {number}")).await.expect("it is created");
+    }
+    let end = platform.log_end().await.0;
+    let before = everything(&client, end).await;
+    for (damage, harm) in DAMAGES {
+        platform.stop().await;
+        let folder = platform.data().join("index/targets_index_1.0");
+        let files: Vec<_> = fs::read_dir(folder).expect("it is there").flatten().map(|entry| entry.path()).collect();
+        files.iter().for_each(|file| harm(file));
+        platform.restart(&[]).await;
+        assert_eq!(everything(&client, end).await, before, "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[("--index-grace", "1")], &[]);
+    cluster.writes(&command).await;
+    let writer = cluster.client(&command);
+    for number in 0..20 {
+        writer.create_target(&format!("target {number}")).await.expect("it is created");
+    }
+    let context = Arc::new(async_nats::jetstream::new(cluster.servers.nats().await));
+    let remote = Remote::open(&context, 1).await.expect("NATS is there");
+    let named = || async {
+        let manifest = remote.newest(&store::index::name(&TARGETS_INDEX, 0)).await.ok()?.manifest?;
+        let mut packs: Vec<String> = manifest.packs.into_iter().map(|pack| pack.id).collect();
+        packs.sort();
+        Some(packs)
+    };
+    let stored = || async {
+        let store = context.get_object_store("INDEX_FILES").await.ok()?;
+        let mut list: Vec<String> =
+            futures::TryStreamExt::try_collect(futures::TryStreamExt::map_ok(store.list().await.ok()?, |info| {
+                info.name
+            }))
+            .await
+            .ok()?;
+        list.sort();
+        Some(list)
+    };
+    eventually("only what is named is stored", || async { (named().await? == stored().await?).then_some(()) }).await;
+
+    let files = context.get_stream("OBJ_INDEX_FILES").await.expect("it is there");
+    files.purge().await.expect("it can be emptied");
+    eventually("it is published again", || async {
+        let stored = stored().await?;
+        (!stored.is_empty() && named().await? == stored).then_some(())
+    })
+    .await;
+    let query = cluster.node("query", "query", &[], &[]);
+    let reader = cluster.client(&query);
+    cluster.searches(&reader).await;
+    let all = everything(&reader, cluster.audit().await.end().sequence).await;
+    assert_eq!(all[0], json!("20"));
+}
+
+/// Searches all the time: what is processed never goes back.
+struct Forward {
+    end: oneshot::Sender<()>,
+    watching: JoinHandle<()>,
+}
+
+impl Forward {
+    fn watch(client: Client) -> Self {
+        let (end, mut ended) = oneshot::channel();
+        let watching = tokio::spawn(async move {
+            let mut last = 0;
+            while ended.try_recv().is_err() {
+                let answer = search(&client, "query.limit=1").await;
+                if answer.status == 200 {
+                    let next = processed(&answer);
+                    assert!(next >= last, "the index went back from {last} to {next}");
+                    last = next;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        Self { end, watching }
+    }
+
+    async fn end(self) {
+        // Where the node is gone already, what it said counts all the same.
+        let _ = self.end.send(());
+        self.watching.await.expect("the index never went back");
+    }
+}

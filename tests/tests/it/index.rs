@@ -1,0 +1,108 @@
+//! The search index on other nodes: what was written is found there, and pages stay pages.
+
+use std::collections::HashSet;
+
+use futures::future::join_all;
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tests::{
+    client::{Client, TARGETS, send, target},
+    cluster::Cluster,
+};
+
+/// Rounds of a write and a read, and how many at a time.
+const ROUNDS: usize = 10_000;
+const WRITERS: usize = 100;
+
+#[tokio::test]
+async fn who_brings_the_token_of_a_write_finds_it_on_every_query_node() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let queries = [1, 2].map(|number| cluster.node("query", &format!("query {number}"), &[], &[]));
+    cluster.writes(&command).await;
+    let writer = cluster.client(&command);
+    let readers = queries.each_ref().map(|node| cluster.client(node));
+    for reader in &readers {
+        cluster.searches(reader).await;
+    }
+    let rounds = (0..WRITERS).map(|lane| {
+        let (writer, readers) = (writer.clone(), readers.clone());
+        async move {
+            let created = send(writer.request(Method::POST, TARGETS).json(&target(&format!("lane {lane}")))).await;
+            let (id, path) = (created.id(), format!("{TARGETS}/{}", created.id()));
+            for round in 0..ROUNDS / WRITERS {
+                let name = format!("lane {lane} round {round}");
+                let written = send(writer.request(Method::PATCH, &path).json(&json!({ "name": name }))).await;
+                assert_eq!(written.status, StatusCode::OK, "{}", written.body);
+                let reader = &readers[round % readers.len()];
+                let filter = json!([{ "name": { "name": name } }]);
+                let search = reader.request(Method::POST, &format!("{TARGETS}/_search")).json(&filter);
+                let search = search.header("consistency-token", written.consistency());
+                let found = send(search.header("consistency-wait", "10s")).await;
+                assert_eq!(found.body["result"][0]["details"], written.body["details"], "{id}: {}", found.body);
+            }
+        }
+    });
+    join_all(rounds).await;
+}
+
+#[tokio::test]
+async fn pages_neither_repeat_nor_skip_while_others_write() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let query = cluster.node("query", "query", &[], &[]);
+    cluster.writes(&command).await;
+    let (writer, reader) = (cluster.client(&command), cluster.client(&query));
+    cluster.searches(&reader).await;
+    // All of them tie in what the pages are sorted by.
+    let create = |number: usize| {
+        let mut target = target(&format!("page {number}"));
+        target["timeout"] = json!("1s");
+        send(writer.request(Method::POST, TARGETS).json(&target))
+    };
+    let created = join_all((0..150).map(create)).await;
+    let expected: HashSet<String> = created.iter().map(tests::client::Answer::id).collect();
+    let newest = created.iter().max_by_key(|answer| sequence(answer)).expect("some were created").consistency();
+
+    let others = tokio::spawn(write_others(writer));
+    for walk in 0..20 {
+        let (mut seen, mut offset) = (vec![], 0);
+        while seen.len() < expected.len() {
+            let path = format!(
+                "{TARGETS}/_search?query.limit=7&query.asc=true&query.offset={offset}&sortingColumn=TARGET_FIELD_NAME_TIMEOUT"
+            );
+            let page = reader.request(Method::POST, &path).json(&json!([])).header("consistency-token", &newest);
+            let page = send(page).await;
+            let result = page.body["result"].as_array().unwrap_or_else(|| panic!("no result: {page:?}"));
+            let ids = result.iter().filter_map(|found| found["details"]["id"].as_str().map(str::to_owned));
+            seen.extend(ids.filter(|id| expected.contains(id)));
+            offset += 7;
+            assert!(offset < 200, "walk {walk}: {} of {}", seen.len(), expected.len());
+        }
+        let distinct: HashSet<String> = seen.iter().cloned().collect();
+        assert_eq!((distinct.len(), seen.len()), (expected.len(), expected.len()), "walk {walk}");
+        let mut in_order = seen.clone();
+        in_order.sort_by_key(|id| id.parse::<u64>().unwrap_or_default());
+        assert_eq!(seen, in_order, "walk {walk}: the id breaks ties");
+    }
+    assert!(!others.is_finished(), "the others wrote all the while");
+    others.abort();
+}
+
+/// Creates, changes and deletes targets that come behind all pages.
+async fn write_others(writer: Client) {
+    for number in 0.. {
+        let created = send(writer.request(Method::POST, TARGETS).json(&target(&format!("other {number}")))).await;
+        let path = format!("{TARGETS}/{}", created.id());
+        send(writer.request(Method::PATCH, &path).json(&json!({ "timeout": "20s" }))).await;
+        if number % 2 == 0 {
+            send(writer.request(Method::DELETE, &path)).await;
+        }
+    }
+}
+
+fn sequence(answer: &tests::client::Answer) -> u64 {
+    answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok()).unwrap_or_default()
+}
