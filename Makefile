@@ -1,6 +1,6 @@
 # The only entry point for commands. `make` lists them.
 #
-#   ARGS      arguments of `platform standalone`, for example ARGS="--listen 127.0.0.1:9000"
+#   ARGS      arguments of `platform standalone`, for example ARGS="--listen 127.0.0.1:9000", or of the benchmark
 #   DATA_DIR  the data folder of `up` and `down`; --data-dir in ARGS comes first
 
 SHELL := /bin/bash
@@ -63,9 +63,10 @@ lint: ## run clippy on everything
 doc: ## build the code's documentation, private items too
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features platform/fault --no-deps --document-private-items
 
-bench: ## measure; prints a table
+bench: ## measure; prints tables; ARGS="search 1000000" or ARGS=index measures a part
 	@deploy/setup
-	cargo run --release -p tests --bin bench
+	cargo build --release -p platform -p tests --bins
+	$(dir $(PLATFORM))bench $(ARGS)
 
 tools:
 	@PLATFORM_SETUP_TOOLS=1 deploy/setup

@@ -8,14 +8,18 @@ use prost::Message;
 use store::{
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
+    progress::Progress,
+    projection::PROJECTIONS,
     record::Key,
     secret,
 };
+use tokio::time::timeout;
 use transport::{
     consistency::{self, Tokens, unavailable},
     edge::Call,
     error::{Error, Reason},
     mount::Answer,
+    prefer,
 };
 
 use crate::{
@@ -38,6 +42,8 @@ pub struct Commands {
     pub ids: Arc<Ids>,
     /// Consistency tokens.
     pub tokens: Tokens,
+    /// How far the read models are.
+    pub progress: Progress,
 }
 
 /// A command to one aggregate.
@@ -95,7 +101,20 @@ impl Commands {
         if is_replayed {
             metadata.push(("idempotency-replayed", "true".to_owned()));
         }
+        if let Some(limit) = call.wait
+            && timeout(limit, self.read_models_have(sequence)).await.is_ok()
+        {
+            metadata.push((prefer::APPLIED, prefer::WAITED.to_owned()));
+        }
         Ok(Answer { message, status: None, metadata })
+    }
+
+    /// Waits until every read model has processed a sequence.
+    async fn read_models_have(&self, sequence: u64) {
+        for projection in PROJECTIONS {
+            // Its sender lives as long as the node.
+            let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
+        }
     }
 
     async fn once<O: Message>(

@@ -15,6 +15,7 @@ use crate::{
     caller::{External, Verifier},
     consistency::{Consistency, Tokens},
     error::{Error, Reason},
+    prefer,
 };
 
 const REQUEST_ID: &str = "x-request-id";
@@ -49,6 +50,8 @@ pub struct Call {
     pub idempotency_key: Option<String>,
     /// The sequence that the object must have.
     pub if_match: Option<u64>,
+    /// How long a write shall wait until the read models have it.
+    pub wait: Option<Duration>,
     /// The W3C `traceparent` of the request.
     pub trace_context: String,
 }
@@ -89,6 +92,7 @@ impl Edge {
             consistency,
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: if_match(&parts.headers)?,
+            wait: prefer::wait(&parts.headers),
             trace_context: text(&parts.headers, "traceparent").unwrap_or_default().to_owned(),
         })
     }

@@ -12,6 +12,7 @@ pub mod error;
 pub mod handler;
 pub mod json;
 pub mod mount;
+pub mod prefer;
 pub mod reflection;
 mod rejection;
 pub mod server;

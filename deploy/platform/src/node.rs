@@ -168,8 +168,14 @@ impl Node {
 
     /// The operations of a command node.
     pub(crate) fn commands(&self, edge: &Arc<Edge>, writer: Handle) -> Router {
-        let (keyring, ids, tokens) = (self.keyring.clone(), self.ids.clone(), edge.tokens.clone());
-        command::api::routes(Router::new(), edge, &Commands { writer, keyring, ids, tokens })
+        let commands = Commands {
+            writer,
+            keyring: self.keyring.clone(),
+            ids: self.ids.clone(),
+            tokens: edge.tokens.clone(),
+            progress: self.progress.clone(),
+        };
+        command::api::routes(Router::new(), edge, &commands)
     }
 
     /// The operations of a query node.

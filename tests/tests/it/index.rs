@@ -48,6 +48,33 @@ async fn who_brings_the_token_of_a_write_finds_it_on_every_query_node() {
 }
 
 #[tokio::test]
+async fn a_write_that_prefers_to_wait_is_in_the_read_models_when_it_is_answered() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    let query = cluster.node("query", "query", &[], &[]);
+    cluster.writes(&command).await;
+    let (writer, reader) = (cluster.client(&command), cluster.client(&query));
+    cluster.searches(&reader).await;
+    let create = |name: &str, prefer: &str| {
+        send(writer.request(Method::POST, TARGETS).json(&target(name)).header("prefer", prefer))
+    };
+    for round in 0..20 {
+        let created = create(&format!("round {round}"), "wait").await;
+        assert_eq!(
+            (created.status, created.headers["preference-applied"].as_bytes()),
+            (StatusCode::CREATED, &b"wait"[..])
+        );
+        let read = reader.get_target(&created.id(), None).await;
+        assert_eq!(read.status, StatusCode::OK, "it is read without a token: {}", read.body);
+    }
+    projector.process.kill().await;
+    let created = create("nobody projects it", "wait=1").await;
+    assert_eq!(created.status, StatusCode::CREATED, "it is committed all the same");
+    assert!(!created.headers.contains_key("preference-applied"), "{created:?}");
+}
+
+#[tokio::test]
 async fn pages_neither_repeat_nor_skip_while_others_write() {
     let cluster = Cluster::start().await;
     let command = cluster.node("command", "command", &[], &[]);

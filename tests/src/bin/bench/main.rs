@@ -6,6 +6,7 @@
 mod bare;
 mod commands;
 mod cpu;
+mod index;
 mod load;
 mod machine;
 mod naive;
@@ -26,7 +27,8 @@ const DOCUMENTS: usize = 100_000;
 async fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("bare") => return bare::serve().await,
-        Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)),
+        Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
+        Some("index") => return index::measure().await,
         _ => {}
     }
     machine::print(&std::env::temp_dir());
@@ -38,8 +40,8 @@ async fn main() {
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
     platform.stop().await;
-    println!();
-    search::measure(DOCUMENTS);
+    index::measure().await;
+    search::measure(DOCUMENTS).await;
 }
 
 fn argument(number: usize) -> Option<usize> {

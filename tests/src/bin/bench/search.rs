@@ -1,6 +1,7 @@
-//! The search index alone: what a query costs in CPU time of its thread, and how fast documents get in.
+//! The search index alone: what a query costs in CPU time of its thread, how fast documents get in, and how fast a node
+//! that has nothing gets them all.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::{
     context::Owner,
@@ -11,10 +12,11 @@ use domain::{
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use store::{
-    index::{Filter, Folder, Key, Layout, Method, Page, Search, Snapshot, Writer},
+    index::{Filter, Folder, Key, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, Writer},
     record::Position,
     table::{Change, Row, standard},
 };
+use tests::servers::Servers;
 
 const BATCH: usize = 1000;
 /// How many organizations the documents belong to.
@@ -23,7 +25,7 @@ const OWNERS: usize = 1000;
 const TIMES: usize = 30;
 
 /// Builds an index of so many documents and asks it.
-pub(crate) fn measure(documents: usize) {
+pub(crate) async fn measure(documents: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let place = Folder::open(folder.path()).expect("nobody uses it");
     let mut writer = Writer::open(&place, Layout::of(&standard::<Target>())).expect("an index can be made");
@@ -40,11 +42,43 @@ pub(crate) fn measure(documents: usize) {
     let used = process_cpu().saturating_sub(before);
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = documents as f64 / used.as_secs_f64();
-    println!("search: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
+    println!("\nsearch: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
     println!("{:<44} {:>9} {:>9} {:>9}", "query, limit 100 unless said", "matches", "ms p50", "ms p99");
     for (name, search) in queries() {
         ask(&snapshot, name, &search);
     }
+    ship(place, &snapshot).await;
+}
+
+/// Publishes the index and lets a node that has nothing fetch it.
+async fn ship(folder: Folder, snapshot: &Snapshot) {
+    let servers = Servers::start().await;
+    let context = async_nats::jetstream::new(servers.nats().await);
+    let remote = Remote::open(&context, 1).await.expect("NATS is there");
+    let publisher = Publisher::take_over(remote.clone(), "bench", folder, Duration::from_mins(10)).await;
+    let mut publisher = publisher.expect("nobody else publishes it");
+    let (start, before) = (Instant::now(), process_cpu());
+    publisher.publish(snapshot).await.expect("it is published");
+    let bytes: u64 = publisher.manifest().files().map(|file| file.size).sum();
+    println!(
+        "published {} MB in {:.2?}, {:.2?} CPU of this process",
+        bytes / 1_000_000,
+        start.elapsed(),
+        process_cpu().saturating_sub(before)
+    );
+    let empty = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut replica =
+        Replica::new(Folder::open(empty.path()).expect("nobody uses it"), Layout::of(&standard::<Target>()));
+    let (start, before) = (Instant::now(), process_cpu());
+    let fetched = replica.install(publisher.manifest(), &remote).await.expect("it is fetched");
+    let (_, all) = queries().swap_remove(9);
+    fetched.search::<Target>(&all).expect("it answers");
+    println!(
+        "cold start, to the first answer of a list: {:.2?}, {:.2?} CPU of this process",
+        start.elapsed(),
+        process_cpu().saturating_sub(before)
+    );
+    servers.stop().await;
 }
 
 fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
