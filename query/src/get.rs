@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use domain::standard::Resource;
+use domain::{rejection::Rejection, standard::Resource};
 use store::{
     projection::Projection,
     rows::{self, Found, Fresh},
@@ -30,8 +30,11 @@ impl Queries {
         answer: impl FnOnce(Found<R>) -> O,
     ) -> Result<Answer<O>, Error> {
         let Fresh { processed, answer: found, .. } = self.fresh(call, projection, id).await?;
-        let found = found.ok_or(domain::rejection::Rejection::NotFound(R::NAME))?;
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        let Some(found) = found else {
+            // That there is none was read too, and may be held against a later read.
+            return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
+        };
         Ok(Answer { message: answer(found), status: None, metadata: vec![(HEADER, token)] })
     }
 

@@ -22,6 +22,7 @@ struct Told {
     reason: Reason,
     message: String,
     metadata: Vec<(&'static str, String)>,
+    headers: Vec<(&'static str, String)>,
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
@@ -34,6 +35,7 @@ impl Error {
             reason,
             message: message.into(),
             metadata: Vec::new(),
+            headers: Vec::new(),
             violations: Vec::new(),
             retry_after: None,
             request_id: None,
@@ -58,6 +60,12 @@ impl Error {
     /// Adds what programs may want to know.
     pub fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.0.metadata.push((key, value.into()));
+        self
+    }
+
+    /// Adds an HTTP header, which is gRPC metadata too, as an answer would have it.
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.0.headers.push((name, value.into()));
         self
     }
 

@@ -1,14 +1,17 @@
 //! Consistency tokens: a read is not older than its caller asks for.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use proto::{action::GetTargetRequest, operation::GET_TARGET};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
     client::{TARGETS, send, target},
+    grpc::{Grpc, value},
     platform::Platform,
     secrets::Secrets,
 };
 use tokio::time::{Duration, Instant};
+use tonic::Code;
 
 #[tokio::test]
 async fn every_write_is_read_back_at_once() {
@@ -28,6 +31,29 @@ async fn every_write_is_read_back_at_once() {
         assert_eq!(read.body["target"]["details"], patched.body["details"]);
         read.consistency();
     }
+}
+
+#[tokio::test]
+async fn that_there_is_none_was_read_at_a_sequence_too() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let created = send(client.request(Method::POST, TARGETS).json(&target("short-lived"))).await;
+    let (id, path) = (created.id(), format!("{TARGETS}/{}", created.id()));
+    let deleted = send(client.request(Method::DELETE, &path)).await;
+    let missing = client.get_target(&id, Some(&deleted.consistency())).await;
+    missing.assert_refused("a deleted target", 404, "RESOURCE_NOT_FOUND");
+    let end = platform.log_end().await.0;
+    let secrets = Secrets::of(&platform).await;
+    assert_eq!(missing.consistency(), secrets.consistency(&created.consistency(), end).await);
+    let again = client.get_target(&id, Some(&missing.consistency())).await;
+    again.assert_refused("the token of a missing target", 404, "RESOURCE_NOT_FOUND");
+
+    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
+    let refused = grpc.call(&GET_TARGET, GetTargetRequest { id }).await.expect_err("it is deleted");
+    assert_eq!(
+        (refused.code(), value(refused.metadata(), "consistency-token")),
+        (Code::NotFound, missing.consistency())
+    );
 }
 
 #[tokio::test]

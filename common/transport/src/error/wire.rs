@@ -4,9 +4,9 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Value, json};
-use tonic::Status;
+use tonic::{Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 use super::{Error, Reason};
@@ -31,7 +31,8 @@ impl From<Error> for Status {
         if let Some(id) = told.request_id {
             details.set_request_info(id, "");
         }
-        Self::with_error_details(told.reason.code(), told.message, details)
+        let headers = MetadataMap::from_headers(header_map(told.headers));
+        Self::with_error_details_and_metadata(told.reason.code(), told.message, details, headers)
     }
 }
 
@@ -49,8 +50,16 @@ impl IntoResponse for Error {
             let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        headers.extend(header_map(self.0.headers));
         response
     }
+}
+
+/// Headers as they travel; what cannot be a header is left out.
+fn header_map(headers: Vec<(&str, String)>) -> HeaderMap {
+    let travels =
+        |(name, value): (&str, String)| Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?));
+    headers.into_iter().filter_map(travels).collect()
 }
 
 impl Error {

@@ -37,7 +37,8 @@ async fn create(call: String, request: CreateTargetRequest) -> Result<Answer<Cre
 }
 
 async fn delete(_: String, request: DeleteTargetRequest) -> Result<Answer<DeleteTargetResponse>, Error> {
-    Err(Error::new(Reason::ResourceNotFound, "target not found").with("id", request.id))
+    let missing = Error::new(Reason::ResourceNotFound, "target not found").with("id", request.id);
+    Err(missing.header("consistency-token", "abc").header("no header", "x").header("x-broken", "\n"))
 }
 
 /// As standalone has it: two nodes with different verbs of the same path on one port.
@@ -102,11 +103,18 @@ async fn all_violations_are_told_before_the_handler_is_asked() {
 }
 
 #[tokio::test]
-async fn the_error_of_a_handler_is_told() {
+async fn the_error_of_a_handler_is_told_with_its_headers() {
     let request = Request::delete("/resources/v3alpha/targets/7").header("authorization", "me").body(Body::empty());
-    let (status, _, body) = send(request.unwrap()).await;
-    assert_eq!((status.as_u16(), &body["code"], &body["message"]), (404, &json!(5), &json!("target not found")));
+    let (code, headers, body) = send(request.unwrap()).await;
+    assert_eq!((code.as_u16(), &body["code"], &body["message"]), (404, &json!(5), &json!("target not found")));
     assert_eq!(body["details"][0]["metadata"], json!({ "id": "7" }));
+    assert_eq!((&headers["consistency-token"], headers.contains_key("x-broken")), (&"abc".parse().unwrap(), false));
+    let request = DeleteTargetRequest { id: "7".to_owned() }.encode_to_vec();
+    for kind in ["application/grpc", "application/grpc-web"] {
+        let response = call(DELETE_TARGET.facts.grpc, kind, request.clone()).await;
+        assert_eq!(status(&response).code(), tonic::Code::NotFound);
+        assert_eq!(response.headers()["consistency-token"], "abc", "{kind}");
+    }
 }
 
 #[tokio::test]
