@@ -30,7 +30,7 @@ use store::{
     secret::random_secret,
     signing,
 };
-use transport::error::Error;
+use transport::error::{Error, Reason};
 
 use crate::{
     turn::{Cause, ClaimKeys, Decided, Stop, Turn},
@@ -103,9 +103,19 @@ pub enum Failure {
     /// A name is used twice or malformed.
     #[error("service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', and no two are the same")]
     Name(String),
-    /// The writer refused.
+    /// The writer refused, or cannot tell what became of it.
     #[error("the setup was refused: {0}")]
-    Refused(String),
+    Refused(Error),
+}
+
+impl Failure {
+    /// Whether the plan is certain not to be in the log, now and later.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::UnknownRole { .. } | Self::Name(_) => true,
+            Self::Refused(error) => !matches!(error.reason(), Reason::WriterUnavailable | Reason::Internal),
+        }
+    }
 }
 
 /// Checks what a configuration asks for.
@@ -170,10 +180,10 @@ pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Pla
     let founding = Arc::new(Founding::new(keyring, &ids, plan.clone()));
     let decide = move |turn: &mut Turn<'_>| founding.decide(turn);
     let verdict = writer.submit(Box::new(|_: &mut Turn<'_>| Ok(())), Box::new(decide), None).await;
-    match verdict.map_err(|error: Error| Failure::Refused(error.to_string()))? {
+    match verdict.map_err(Failure::Refused)? {
         Verdict::Decided(decided) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
         Verdict::Decided(decided) => Ok(Outcome::Other(decided.owner.id)),
-        Verdict::Replayed(_) => Err(Failure::Refused("a setup has no idempotency key".into())),
+        Verdict::Replayed(_) => Err(Failure::Refused(Error::new(Reason::Internal, "a setup has no idempotency key"))),
     }
 }
 

@@ -39,10 +39,18 @@ struct SetupFile {
     service_user: Vec<Wanted>,
 }
 
-/// The plan of an earlier start that was cut short, else a new one, which is kept until it is carried out.
-pub(crate) fn plan(data: &DataDir, ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Plan, Failure> {
+/// The plan of an earlier start that was cut short, if it may be what the log was set up with; else a new one, which is
+/// kept until it is carried out. An empty log was not set up, so what is wanted now counts.
+pub(crate) fn plan(
+    data: &DataDir,
+    ids: &Ids,
+    hosts: Vec<String>,
+    wanted: &[Wanted],
+    log_is_empty: bool,
+) -> Result<Plan, Failure> {
     let path = plan_file(data);
-    if let Ok(kept) = fs::read(&path) {
+    if !log_is_empty && path.exists() {
+        let kept = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         return Ok(serde_json::from_slice(&kept)?);
     }
     let plan = Plan::new(ids, hosts, wanted)?;
@@ -122,7 +130,27 @@ fn shell_quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shell_quoted;
+    use super::*;
+
+    #[test]
+    fn a_kept_plan_counts_only_where_it_may_have_been_carried_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path(), None, || [7; 32]).unwrap();
+        let ids = Ids::new(0);
+        let plan = |names: &[&str], log_is_empty| {
+            let wanted: Vec<_> = names.iter().map(|name| Wanted { name: (*name).to_owned(), roles: vec![] }).collect();
+            let plan = plan(&data, &ids, vec!["localhost".into()], &wanted, log_is_empty).unwrap();
+            let names: Vec<_> = plan.service_users.into_iter().skip(1).map(|user| user.client_id).collect();
+            (plan.instance_id, names)
+        };
+        let first = plan(&["wrong"], true);
+        assert_eq!(plan(&["right"], false), first, "it may be in the log");
+        let second = plan(&["right"], true);
+        assert_eq!(second.1, ["right"], "it cannot be in an empty log");
+        assert_eq!(plan(&[], false), second);
+        forget_plan(&data).unwrap();
+        assert_ne!(plan(&["right"], false), second);
+    }
 
     #[test]
     fn quotes_survive() {

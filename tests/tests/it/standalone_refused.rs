@@ -2,10 +2,17 @@
 
 use std::{
     fs,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
-use tests::{platform::Platform, process::binary, servers::Servers};
+use rustix::process::Signal;
+use serde_json::Value;
+use tests::{
+    eventually,
+    platform::Platform,
+    process::{Process, binary},
+    servers::Servers,
+};
 
 fn start(arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new("timeout");
@@ -63,6 +70,32 @@ async fn what_is_in_use_or_of_another_kind_is_refused() {
     assert_told("a wrong master key", told, &["master key"]);
     platform.restart(&[]).await;
     assert!(platform.client().await.create_target("still").await.is_some(), "nothing was lost");
+}
+
+#[tokio::test]
+async fn a_setup_that_is_refused_for_good_leaves_no_plan_behind() {
+    let fresh = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| fresh.path().join(name);
+    let (setup, data) = (path("setup.toml").display().to_string(), path("data").display().to_string());
+    let arguments = ["--listen", "127.0.0.1:0", "--data-dir", &data, "--setup", &setup];
+    let write = |count: usize| {
+        let users: String = (0..count).map(|number| format!("[[service_user]]\nname = \"{number}\"\n")).collect();
+        fs::write(&setup, users).expect("a file");
+    };
+    write(2000);
+    assert_told("a setup that is too large", start(&arguments, &[]), &["committed at once", "setup file"]);
+    assert!(!path("data/bootstrap.plan.json").exists(), "what was refused is not kept");
+
+    write(2);
+    let arguments: Vec<String> = ["standalone"].iter().chain(&arguments).map(|word| (*word).to_owned()).collect();
+    let mut mended = Process::spawn(&arguments, &[], Stdio::null());
+    let users = eventually("bootstrap.json", || async {
+        let bootstrap: Value = serde_json::from_slice(&fs::read(path("data/bootstrap.json")).ok()?).ok()?;
+        bootstrap["serviceUsers"].as_array().map(Vec::len)
+    });
+    assert_eq!(users.await, 2, "the mended file counts");
+    mended.signal(Signal::TERM);
+    assert!(mended.ended().await.success());
 }
 
 #[tokio::test]

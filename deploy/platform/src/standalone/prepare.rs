@@ -48,7 +48,9 @@ pub(super) async fn prepare(
         Prepared::Before
     } else {
         let hosts = hosts(host, options.serving.listen.ip());
-        set_up(node, writer, data, bootstrap::plan(data, &node.ids, hosts, wanted)?).await?
+        // This node writes, so nothing of an earlier one is still on its way into the log.
+        let log_is_empty = node.adapters.log.last().await?.is_none_or(|record| record.position().sequence == 0);
+        set_up(node, writer, data, bootstrap::plan(data, &node.ids, hosts, wanted, log_is_empty)?).await?
     };
     caught_up(node).await?;
     master_key_fits(node, data).await?;
@@ -99,9 +101,14 @@ fn hosts(external: &str, listening: IpAddr) -> Vec<String> {
 }
 
 async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Result<Prepared, Failure> {
-    match setup(writer, &node.keyring, node.ids.clone(), &plan).await? {
-        Outcome::Done(_) => Ok(Prepared::Now(Box::new(plan))),
-        Outcome::Other(instance) => {
+    match setup(writer, &node.keyring, node.ids.clone(), &plan).await {
+        Ok(Outcome::Done(_)) => Ok(Prepared::Now(Box::new(plan))),
+        Err(refused) if refused.is_final() => {
+            bootstrap::forget_plan(data)?;
+            Err(format!("{refused}: ask for less in the setup file and start again").into())
+        }
+        Err(unknown) => Err(unknown.into()),
+        Ok(Outcome::Other(instance)) => {
             bootstrap::forget_plan(data)?;
             let missing = data.bootstrap();
             eprintln!("the log was set up before, for instance {instance}, but {} is missing", missing.display());
