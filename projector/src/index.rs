@@ -212,7 +212,7 @@ impl Unit {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let tidy_every = TIDY_EVERY.min(self.grace);
         let mut tidy_at = Instant::now();
-        let mut published = newest.borrow().clone();
+        let mut snapshot = newest.borrow().clone();
         if publisher.manifest().meta.is_empty() {
             newest.mark_changed();
         }
@@ -223,16 +223,16 @@ impl Unit {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    published = newest.borrow_and_update().clone();
-                    publisher.publish(&published).await?;
+                    snapshot = newest.borrow_and_update().clone();
+                    publisher.publish(&snapshot).await?;
                 }
                 _ = heartbeat.tick() => {}
                 () = sleep_until(tidy_at) => {
-                    publisher.tidy(&published).await?;
+                    publisher.tidy(&snapshot).await?;
                     tidy_at = Instant::now() + tidy_every;
                 }
             }
-            announcer.announce(Reached::from(published.position)).await;
+            announcer.announce(Reached::from(snapshot.position)).await;
         }
     }
 }

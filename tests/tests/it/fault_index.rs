@@ -27,8 +27,10 @@ const STEPS: &[(&str, &[u32])] = &[
     ("index.published", &[1, 5]),
 ];
 
-/// How files are damaged.
-const DAMAGES: &[(&str, fn(&Path))] = &[
+/// What happens to a file, and how.
+type Damage = (&'static str, fn(&Path));
+
+const DAMAGES: &[Damage] = &[
     ("deleted", |file| fs::remove_file(file).expect("it is there")),
     ("truncated", |file| {
         let length = file.metadata().expect("it is there").len();
@@ -43,6 +45,12 @@ const DAMAGES: &[(&str, fn(&Path))] = &[
         fs::write(file, bytes).expect("it is there");
     }),
 ];
+
+fn harm_all(folder: &Path, harm: fn(&Path)) {
+    for entry in fs::read_dir(folder).expect("it is there").flatten() {
+        harm(&entry.path());
+    }
+}
 
 async fn search(client: &Client, path: &str) -> Answer {
     send(client.request(Method::POST, &format!("{TARGETS}/_search?{path}")).json(&json!([]))).await
@@ -156,10 +164,7 @@ async fn a_damaged_folder_is_mended_from_what_is_published() {
             node.process.ended().await;
         }
         for role in ["projector", "query"] {
-            let files = fs::read_dir(folder.path().join(role).join("targets_index_1.0")).expect("it is there");
-            let files: Vec<_> = files.flatten().map(|entry| entry.path()).collect();
-            let files = files.iter().filter(|file| !file.file_name().is_some_and(|name| name == ".folder.lock"));
-            files.for_each(|file| harm(file));
+            harm_all(&folder.path().join(role).join("targets_index_1.0"), *harm);
         }
         (projector, query) = (start("projector"), start("query"));
         reader = cluster.client(&query);
@@ -188,9 +193,7 @@ async fn a_standalone_platform_mends_its_index_too() {
     let before = everything(&client, end).await;
     for (damage, harm) in DAMAGES {
         platform.stop().await;
-        let folder = platform.data().join("index/targets_index_1.0");
-        let files: Vec<_> = fs::read_dir(folder).expect("it is there").flatten().map(|entry| entry.path()).collect();
-        files.iter().for_each(|file| harm(file));
+        harm_all(&platform.data().join("index/targets_index_1.0"), *harm);
         platform.restart(&[]).await;
         assert_eq!(everything(&client, end).await, before, "{damage}");
     }

@@ -78,7 +78,7 @@ impl Follower {
                     tracing::error!(index = self.name, error = %failure, "the search index cannot be used");
                 }
                 _ => {
-                    tracing::warn!(index = self.name, error = %explain(&failure), "the search index is fetched again")
+                    tracing::warn!(index = self.name, error = %explain(&failure), "the search index is fetched again");
                 }
             }
             sleep(pause).await;

@@ -84,7 +84,7 @@ impl Remote {
     /// The newest manifest of an index, from the leader.
     pub async fn newest(&self, name: &str) -> Result<Told, Failure> {
         let entry = self.manifests.entry(name).await.map_err(nats)?;
-        Ok(entry.map_or(Told { manifest: None, revision: 0 }, Told::of))
+        Ok(entry.map_or(Told { manifest: None, revision: 0 }, |entry| Told::of(&entry)))
     }
 
     /// Every manifest of an index from the newest on, as they come.
@@ -93,7 +93,7 @@ impl Remote {
         name: &str,
     ) -> Result<impl Stream<Item = Result<Told, Failure>> + Unpin + use<>, Failure> {
         let entries = self.manifests.watch_with_history(name).await.map_err(nats)?;
-        Ok(entries.map(|entry| entry.map(Told::of).map_err(nats)))
+        Ok(entries.map(|entry| entry.map(|entry| Told::of(&entry)).map_err(nats)))
     }
 
     /// Replaces the manifest that has this revision, and gives the new revision; `None` when another one is there.
@@ -154,7 +154,7 @@ pub(super) fn pack_id(index: &str, digest: &str) -> String {
 }
 
 impl Told {
-    fn of(entry: kv::Entry) -> Self {
+    fn of(entry: &kv::Entry) -> Self {
         let manifest = match entry.operation {
             Operation::Put => serde_json::from_slice(&entry.value).ok().filter(Manifest::is_sound),
             Operation::Delete | Operation::Purge => None,
