@@ -31,7 +31,7 @@ use crate::{
     error::{Error, Reason},
 };
 
-pub use body::read as read_body;
+pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
 pub use wire::with_request_id;
 

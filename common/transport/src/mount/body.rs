@@ -4,6 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
@@ -21,6 +22,13 @@ const ARRIVAL: Duration = Duration::from_secs(30);
 pub async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     let collected = timeout(ARRIVAL, collect(body, limit)).await;
     collected.unwrap_or_else(|_| Err(Error::new(Reason::InvalidRequest, "the body did not arrive in time")))
+}
+
+/// Whether a body is as it was written: neither compressed nor coded in another way (RFC 9110, section 8.4).
+pub fn is_plain(headers: &HeaderMap) -> bool {
+    let plain = |coding: &str| coding.trim().is_empty() || coding.trim().eq_ignore_ascii_case("identity");
+    let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+    values.all(|value| value.to_str().is_ok_and(|codings| codings.split(',').all(plain)))
 }
 
 /// Reads a body for its client's sake only.

@@ -33,6 +33,10 @@ impl Wire for Http {
         body: Body,
     ) -> Result<I, Error> {
         let body = body::read(body, body::LIMIT).await?;
+        if !body::is_plain(&parts.headers) {
+            let message = "the body must not be compressed: leave Content-Encoding out";
+            return Err(Error::new(Reason::UnsupportedMediaType, message).header("accept-encoding", "identity"));
+        }
         if facts.body != operation::Body::None && !is_json(&parts.headers, body.is_empty()) {
             return Err(Error::new(Reason::UnsupportedMediaType, format!("the body must be {JSON}")));
         }

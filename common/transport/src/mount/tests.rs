@@ -144,6 +144,24 @@ async fn only_json_is_read() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_coded_is_refused() {
+    let codings = [("identity", 202), ("Identity, identity", 202), ("", 202), ("gzip", 415), ("identity, br", 415)];
+    for (coding, expected) in codings {
+        let mut request = post(CREATE_TARGET.facts.path, TARGET);
+        request.headers_mut().insert("content-encoding", coding.parse().unwrap());
+        let (status, headers, body) = send(request).await;
+        assert_eq!(status, expected, "{coding}");
+        if expected == 415 {
+            assert_eq!(
+                (reason(&body), headers["accept-encoding"].as_bytes()),
+                ("UNSUPPORTED_MEDIA_TYPE", &b"identity"[..])
+            );
+            assert!(body["message"].as_str().unwrap().contains("Content-Encoding"), "{body}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_body_may_have_a_mebibyte() {
     let padded = |size: usize| post(CREATE_TARGET.facts.path, TARGET.to_owned() + &" ".repeat(size - TARGET.len()));
     assert_eq!(send(padded(1 << 20)).await.0, 202);

@@ -150,5 +150,5 @@ async fn stopping_does_not_wait_for_idle_connections() {
     let idle = connect(running.address).await;
     let _ = call::<_, GetTargetResponse>(idle.clone(), &GET_TARGET.facts, GetTargetRequest::default()).await;
     running.stop.send(()).unwrap();
-    timeout(Duration::from_secs(5), running.ended).await.unwrap().unwrap();
+    timeout(Duration::from_secs(1), running.ended).await.unwrap().unwrap();
 }
