@@ -12,7 +12,7 @@ use axum::{
 };
 use http::{HeaderMap, Request, header};
 use serde::Serialize;
-use transport::mount::read_body;
+use transport::mount::{is_plain, read_body};
 
 use crate::{
     Oidc,
@@ -82,6 +82,9 @@ impl Form {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return Err(Error::InvalidRequest("the request must be application/x-www-form-urlencoded"));
+        }
+        if !is_plain(headers) {
+            return Err(Error::InvalidRequest("the request must not be compressed"));
         }
         let pairs: Vec<(String, String)> =
             serde_urlencoded::from_bytes(body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;

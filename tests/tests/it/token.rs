@@ -28,23 +28,36 @@ fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
 }
 
 #[tokio::test]
+async fn discovery_lists_what_works_and_nothing_else() {
+    let platform = Platform::start().await;
+    let (client, issuer) = (platform.client().await, &platform.bootstrap.issuer);
+    let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
+    assert_eq!(discovery.headers["content-type"], "application/json");
+    let document = json!({
+        "issuer": issuer,
+        "token_endpoint": format!("{issuer}{TOKEN}"),
+        "jwks_uri": format!("{issuer}/oauth/v2/keys"),
+        "scopes_supported": ["openid"],
+        "grant_types_supported": ["client_credentials"],
+        "subject_types_supported": ["public"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+    });
+    assert_eq!(discovery.body, document);
+    assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);
+    assert_error("the token endpoint", &send(ask(&client).form(&[("a", "b")])).await, 400, "invalid_request");
+    for path in
+        ["/oauth/v2/authorize", "/oauth/v2/introspect", "/oidc/v1/userinfo", "/oauth/v2/revoke", "/oidc/v1/end_session"]
+    {
+        let answer = send(client.anonymous(Method::POST, path).form(&[("a", "b")])).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["error"]), (501, &json!("server_error")), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_service_user_gets_a_token_that_the_keys_verify() {
     let platform = Platform::start().await;
     let client = platform.client().await;
     let bootstrap = &platform.bootstrap;
-    let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
-    assert_eq!(discovery.body["issuer"], bootstrap.issuer);
-    for (member, path) in [
-        ("authorization_endpoint", "/oauth/v2/authorize"),
-        ("token_endpoint", TOKEN),
-        ("introspection_endpoint", "/oauth/v2/introspect"),
-        ("userinfo_endpoint", "/oidc/v1/userinfo"),
-        ("revocation_endpoint", "/oauth/v2/revoke"),
-        ("end_session_endpoint", "/oidc/v1/end_session"),
-        ("jwks_uri", "/oauth/v2/keys"),
-    ] {
-        assert_eq!(discovery.body[member], format!("{}{path}", bootstrap.issuer));
-    }
     let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
     let all = keys.body["keys"].as_array().unwrap();
     for key in all {
@@ -131,6 +144,7 @@ async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
         ("a grant type that is nearly one", with(&[("grant_type", "Client_Credentials"), scope]), 400, {
             "unsupported_grant_type"
         }),
+        ("a coded form", with(&[credentials, scope]).header("content-encoding", "gzip"), 400, "invalid_request"),
         ("nothing", ask(&client).header("content-type", "application/x-www-form-urlencoded"), 400, "invalid_request"),
     ] {
         assert_error(case, &send(request).await, status, error);
