@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -27,27 +26,6 @@ async fn start() -> (Cluster, Node, Client) {
     cluster.writes(&command).await;
     let client = cluster.client(&command);
     (cluster, command, client)
-}
-
-/// Sets a projection back to where it was behind a message, as if Postgres had lost what it committed since.
-async fn set_back(postgres: &tokio_postgres::Client, audit: &Audit, stream_sequence: u64) {
-    let position = audit.position(stream_sequence);
-    let (sequence, stream_sequence) = (signed(position.sequence), signed(position.stream_sequence));
-    let digest = position.digest.to_vec();
-    // Targets are set back to the beginning: their rows are then none.
-    let text = format!(
-        "begin; \
-         delete from history_1.events where sequence > {sequence}; \
-         delete from history_1.answers where sequence > {sequence}; \
-         update platform.checkpoints set sequence = {sequence}, stream_sequence = {stream_sequence}, \
-           digest = decode('{}', 'hex') where projection = 'history'; \
-         delete from targets_1.targets; \
-         update platform.checkpoints set sequence = 0, stream_sequence = 0, digest = decode(repeat('00', 32), 'hex') \
-           where projection = 'targets'; \
-         commit;",
-        digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    );
-    postgres.batch_execute(&text).await.expect("Postgres is there");
 }
 
 async fn patch(client: &Client, id: &str, body: Value) -> (StatusCode, Value) {
@@ -80,14 +58,10 @@ async fn commands_decide_on_the_log_when_history_lost_its_last_commits() {
     let hot = client.create_target("hot").await.expect("it writes");
     let audit = cluster.audit().await;
     audit.assert_projected(url).await;
-    // History says every second how far it is, and the writer forgets what it had said the time before.
-    let mut said = cluster.servers.nats().await.subscribe("progress.0.history.1").await.expect("NATS is there");
-    for _ in 0..4 {
-        said.next().await.expect("the projector goes on");
-    }
+    cluster.tail_is_forgotten().await;
     projector.process.signal(Signal::TERM);
     projector.process.ended().await;
-    set_back(&connect(url).await, &audit, early).await;
+    audit.set_back(&connect(url).await, early).await;
 
     assert_eq!(patch(&client, &hot, json!({ "name": "hot 1" })).await.0, StatusCode::OK);
     let unchanged = patch(&client, &cold, json!({ "name": "cold 5" })).await;
@@ -117,7 +91,7 @@ async fn read_models_heal_without_a_further_event() {
     }
     let audit = cluster.audit().await;
     audit.assert_projected(url).await;
-    set_back(&connect(url).await, &audit, audit.end().stream_sequence - 5).await;
+    audit.set_back(&connect(url).await, audit.end().stream_sequence - 5).await;
     let begin = Instant::now();
     audit.assert_projected(url).await;
     println!("healed after {:?}", begin.elapsed());
@@ -235,8 +209,4 @@ async fn rows_of(platform: &Platform) -> std::collections::BTreeMap<String, Vec<
     let url = platform.postgres_url();
     Audit::of(nats).await.assert_projected(&url).await;
     dump(&url).await
-}
-
-fn signed(sequence: u64) -> i64 {
-    i64::try_from(sequence).expect("a short log")
 }
