@@ -6,13 +6,16 @@
 
 pub mod caller;
 pub mod consistency;
+pub mod cors;
 pub mod details;
 pub mod edge;
 pub mod error;
 pub mod handler;
+pub mod health;
 pub mod json;
 pub mod mount;
 pub mod prefer;
 pub mod reflection;
 mod rejection;
 pub mod server;
+pub mod tls;

@@ -10,7 +10,11 @@ use tonic_reflection::server::Builder;
 #[expect(clippy::missing_panics_doc, reason = "the tests build the services, and the input is fixed")]
 pub fn reflection(mounted: &[&Facts]) -> Router {
     let descriptors = restricted(mounted);
-    let configured = || Builder::configure().register_encoded_file_descriptor_set(&descriptors);
+    let configured = || {
+        Builder::configure()
+            .register_encoded_file_descriptor_set(&descriptors)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
     let valid = "the descriptors come from the build";
     let v1 = configured().build_v1().expect(valid);
     let v1alpha = configured().build_v1alpha().expect(valid);

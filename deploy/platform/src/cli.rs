@@ -115,6 +115,12 @@ pub(crate) struct Serving {
     /// How clients reach the platform: scheme, host and port of the issuer. The listen address if not given
     #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
     pub(crate) external_url: Option<Url>,
+    /// A file with the TLS certificate and its chain, in PEM; it is read again when it changes
+    #[arg(long, env = "PLATFORM_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// A file with the private key of the certificate, in PEM
+    #[arg(long, env = "PLATFORM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// A file with the master key: 32 bytes as 64 hex digits
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,

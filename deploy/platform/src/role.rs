@@ -10,9 +10,12 @@ use std::{
 use axum::Router;
 use store::secret::{self, Key};
 use tempfile::TempDir;
-use tokio::{net::TcpListener, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use transport::{edge::Edge, server};
+use transport::{
+    edge::Edge,
+    server::{self, Listening},
+};
 
 use crate::{
     Failure, cli,
@@ -34,13 +37,13 @@ pub(crate) enum Role {
 
 /// Runs the role until `shutdown`.
 pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
-    let listener = listen(options.serving.listen).await?;
+    let listening = listen(&options.serving).await?;
     let indexes = IndexFolder::of(&options.worker)?;
-    let node = connect(*options, listener.local_addr()?).await?;
+    let node = connect(*options, listening.listener.local_addr()?).await?;
     match role {
         Role::Command => {
             let (writer, writing) = node.start_writer(&shutdown);
-            let serving = serve(&node, listener, &shutdown, |edge| node.commands(edge, writer));
+            let serving = serve(&node, listening, &shutdown, |edge| node.commands(edge, writer));
             let served = serving.await;
             shutdown.cancel();
             // A record whose fate is not certain, because NATS is away, is not waited for any longer.
@@ -50,9 +53,9 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
         Role::Query => {
             let Adapters { log, remote, .. } = &node.adapters;
             let (_following, indexes) = query::follow::follow(log, remote, indexes.path(), SHARD)?;
-            serve(&node, listener, &shutdown, |edge| node.queries(edge, indexes)).await
+            serve(&node, listening, &shutdown, |edge| node.queries(edge, indexes)).await
         }
-        Role::Oidc => serve(&node, listener, &shutdown, |edge| node.oidc(edge)).await,
+        Role::Oidc => serve(&node, listening, &shutdown, |edge| node.oidc(edge)).await,
     }
 }
 
@@ -114,7 +117,7 @@ fn place(worker: cli::Worker) -> Result<Place, Failure> {
 
 async fn serve(
     node: &Node,
-    listener: TcpListener,
+    listening: Listening,
     shutdown: &CancellationToken,
     routes: impl FnOnce(&Arc<Edge>) -> Router,
 ) -> Result<(), Failure> {
@@ -122,7 +125,8 @@ async fn serve(
         edge = node.edge() => edge?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    tracing::info!(address = %listener.local_addr()?, "serving");
-    server::serve(listener, finished(routes(&edge)), shutdown.cancelled(), limits()).await;
+    tracing::info!(address = %listening.listener.local_addr()?, "serving");
+    let router = finished(routes(&edge), shutdown).await;
+    server::serve(listening, router, shutdown.cancelled(), limits()).await;
     Ok(())
 }

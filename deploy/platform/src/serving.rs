@@ -5,10 +5,24 @@ use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 use axum::Router;
 use proto::operation::{Facts, OPERATIONS};
 use tokio::net::TcpListener;
-use transport::{mount, reflection, server};
+use tokio_util::sync::CancellationToken;
+use tower_http::compression::{
+    CompressionLayer,
+    predicate::{DefaultPredicate, Predicate, SizeAbove},
+};
+use transport::{
+    cors::cors,
+    health::health,
+    mount, reflection,
+    server::{self, Listening},
+    tls::Certificate,
+};
 use url::Url;
 
 use crate::{Failure, cli};
+
+/// Below this many bytes an answer is sent as it is.
+const SMALLEST_COMPRESSED: u16 = 1024;
 
 /// The operations that no node answers yet. This list only shrinks.
 pub(crate) const NOT_BUILT: &[&str] = &[
@@ -34,23 +48,32 @@ pub(crate) const NOT_BUILT: &[&str] = &[
 ];
 
 /// Listens, or says what to do instead.
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
+pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure> {
+    let certificate = match (&serving.tls_cert, &serving.tls_key) {
+        (Some(certificate), Some(key)) => Some(Certificate::load(certificate, key)?),
+        _ => None,
+    };
+    let address = serving.listen;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AddrInUse => "another program listens there; choose another address with --listen",
             ErrorKind::PermissionDenied => "ports below 1024 need privileges; choose a higher one with --listen",
             _ => "choose an address of this machine with --listen",
         };
-        format!("cannot listen on {address}: {error}: {hint}").into()
-    })
+        format!("cannot listen on {address}: {error}: {hint}")
+    })?;
+    Ok(Listening { listener, certificate })
 }
 
 /// How clients reach the node, where nobody says otherwise: as it listens.
 pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
+    let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
     match &serving.external_url {
         Some(url) => Ok(url.clone()),
-        None if listening.ip().is_unspecified() => Ok(Url::parse(&format!("http://localhost:{}", listening.port()))?),
-        None => Ok(Url::parse(&format!("http://{listening}"))?),
+        None if listening.ip().is_unspecified() => {
+            Ok(Url::parse(&format!("{scheme}://localhost:{}", listening.port()))?)
+        }
+        None => Ok(Url::parse(&format!("{scheme}://{listening}"))?),
     }
 }
 
@@ -59,11 +82,13 @@ pub(crate) fn limits() -> server::Limits {
     server::Limits { drain: Duration::from_secs(3), ..server::Limits::default() }
 }
 
-/// The router of a node with what belongs to every node: operations that are not built, reflection, answers to
-/// unknown paths.
-pub(crate) fn finished(router: Router) -> Router {
+/// The router of a node with what belongs to every node: operations that are not built, reflection, health, answers to
+/// unknown paths, and what concerns all answers.
+pub(crate) async fn finished(router: Router, stopping: &CancellationToken) -> Router {
     let is_built = |facts: &&Facts| !NOT_BUILT.contains(&facts.method);
     let (built, not_built): (Vec<&'static Facts>, Vec<_>) = OPERATIONS.iter().copied().partition(is_built);
     let router = not_built.into_iter().fold(router, mount::mount_unbuilt);
-    mount::fallbacks(router.merge(reflection::reflection(&built)))
+    let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
+    let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));
+    mount::fallbacks(router).layer(cors()).layer(CompressionLayer::new().compress_when(worth_it))
 }

@@ -10,12 +10,11 @@ use command::{
 };
 use store::{index::Indexes, secret};
 use tokio::{
-    net::TcpListener,
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
-use transport::server;
+use transport::server::{self, Listening};
 use url::Url;
 
 use crate::{
@@ -44,8 +43,8 @@ struct Own {
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
-    let listener = listen(options.serving.listen).await?;
-    let external = external_url(&options.serving, listener.local_addr()?)?;
+    let listening = listen(&options.serving).await?;
+    let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let progress = |line: &str| eprintln!("{line}");
     let mut own = Own { nats: None, postgres: None };
     let place = tokio::select! {
@@ -55,7 +54,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     let ended = match place {
         Ok(place) => {
             tokio::select! {
-                ended = serve(&options, &wanted, &data, place, (listener, external), &shutdown) => ended,
+                ended = serve(&options, &wanted, &data, place, (listening, external), &shutdown) => ended,
                 death = own.died() => Err(death.into()),
             }
         }
@@ -112,7 +111,7 @@ async fn serve(
     wanted: &[Wanted],
     data: &DataDir,
     place: Place,
-    (listener, external): (TcpListener, Url),
+    (listening, external): (Listening, Url),
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     let serving = &options.serving;
@@ -125,7 +124,7 @@ async fn serve(
         () = shutdown.cancelled() => Ok(None),
     };
     let answered = match prepared {
-        Ok(Some(prepared)) => answer(&node, &roles, listener, shutdown, || prepared.tell(data, &external)).await,
+        Ok(Some(prepared)) => answer(&node, &roles, listening, shutdown, || prepared.tell(data, &external)).await,
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -138,15 +137,16 @@ async fn serve(
 async fn answer(
     node: &Node,
     roles: &Roles,
-    listener: TcpListener,
+    listening: Listening,
     shutdown: &CancellationToken,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let edge = node.edge().await?;
     let commands = node.commands(&edge, roles.writer.clone());
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
+    let router = finished(router, shutdown).await;
     ready()?;
-    server::serve(listener, finished(router), shutdown.cancelled(), limits()).await;
+    server::serve(listening, router, shutdown.cancelled(), limits()).await;
     Ok(())
 }
 

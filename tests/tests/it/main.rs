@@ -26,3 +26,4 @@ mod target_patch;
 mod tidy;
 mod token;
 mod token_access;
+mod transports;

@@ -33,7 +33,11 @@ async fn start(limits: Limits) -> Running {
     let (stop, stopped) = oneshot::channel::<()>();
     let router = mount::tests::router().merge(reflection(&[&CREATE_TARGET.facts]));
     let stopped = async { stopped.await.unwrap_or_default() };
-    Running { address, stop, ended: tokio::spawn(serve(listener, router, stopped, limits)) }
+    Running {
+        address,
+        stop,
+        ended: tokio::spawn(serve(Listening { listener, certificate: None }, router, stopped, limits)),
+    }
 }
 
 async fn connect(address: SocketAddr) -> Channel {

@@ -1,0 +1,60 @@
+//! What browsers may do from pages of other origins (Fetch standard, CORS protocol).
+//!
+//! No cookie means anything to the API: who asks without a token gets nothing, so a page of any origin may ask. Where a
+//! user or a client is at work with the authorization server itself, no page of another origin may take part.
+
+use std::time::Duration;
+
+use http::{HeaderName, Method};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
+
+/// How long a browser may keep what it was told.
+const MAX_AGE: Duration = Duration::from_hours(2);
+/// The public keys of an issuer.
+const KEYS: &str = "/oauth/v2/keys";
+/// What a page may read of an answer beyond its body.
+const EXPOSED: [&str; 12] = [
+    "consistency-token",
+    "etag",
+    "grpc-message",
+    "grpc-status",
+    "grpc-status-details-bin",
+    "idempotency-replayed",
+    "preference-applied",
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
+    "www-authenticate",
+    "x-request-id",
+];
+
+/// Lets pages of every origin use the API, discovery and keys, without credentials of the browser.
+pub fn cors() -> CorsLayer {
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::predicate(|_, request| is_open(request.uri.path())))
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        // `*` would not cover Authorization.
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(EXPOSED.map(HeaderName::from_static))
+        .max_age(MAX_AGE)
+}
+
+fn is_open(path: &str) -> bool {
+    let is_of_authorization = ["/oauth/", "/oidc/", "/login"].iter().any(|prefix| path.starts_with(prefix));
+    !is_of_authorization || path == KEYS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_authorization_server_itself_is_closed() {
+        for path in ["/resources/v3alpha/targets", "/.well-known/openid-configuration", KEYS, "/openapi.json"] {
+            assert!(is_open(path), "{path}");
+        }
+        for path in ["/oauth/v2/token", "/oauth/v2/authorize", "/oidc/v1/end_session", "/login/password"] {
+            assert!(!is_open(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The description of the HTTP API (OpenAPI 3.1), and a page to read and try it.
+//!
+//! Both are made at start-up, of the descriptors and of what the build says of each operation. What they share with all
+//! operations (security, headers, the form of errors) is in assets/openapi.json.
+
+mod comment;
+mod duration;
+mod example;
+mod name;
+mod operation;
+mod page;
+mod refusal;
+mod schema;
+mod serve;
+mod value;
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use prost_reflect::{DescriptorPool, MessageDescriptor, ServiceDescriptor};
+use proto::operation::Facts;
+use serde_json::{Value, json};
+
+use self::{comment::Comments, name::Names, schema::Schemas};
+
+const SHARED: &str = include_str!("../assets/openapi.json");
+const VALID: &str = "the descriptors come from the build, which has read them";
+
+/// Serves the description of what is mounted at `/openapi.json` and the page at `/docs`. `further` is a description of
+/// endpoints that are no operations, in the same form.
+pub fn routes(mounted: &[&Facts], further: &str) -> Router {
+    let document = document(mounted, further);
+    serve::routes(&document, &page::page(&document))
+}
+
+/// The description of these operations, and of what `further` describes.
+#[expect(clippy::missing_panics_doc, reason = "the tests build the document, and the input is fixed")]
+pub fn document(mounted: &[&Facts], further: &str) -> Value {
+    let source = Source::new();
+    let names = Names::of(&source.pool);
+    let mut schemas = Schemas::new(&source.comments, &names);
+    let mut document: Value = serde_json::from_str(SHARED).expect("the file is JSON");
+    let mut services: BTreeMap<String, Value> = BTreeMap::new();
+    for facts in mounted {
+        document["paths"][facts.path][operation::verb(facts)] = operation::operation(facts, &source, &mut schemas);
+        services.entry(source.tag(facts)).or_insert_with(|| source.about(facts));
+    }
+    let tags: Vec<Value> =
+        services.into_iter().map(|(name, about)| json!({ "name": name, "description": about })).collect();
+    let components = json!({ "schemas": schemas.into_map(), "examples": refusal::examples(mounted) });
+    merge(&mut document, json!({ "tags": tags, "components": components, "x-reasons": refusal::reasons() }));
+    merge(&mut document, serde_json::from_str(further).expect("it is embedded, and JSON"));
+    document
+}
+
+/// The descriptors and their comments.
+struct Source {
+    pool: DescriptorPool,
+    comments: Comments,
+}
+
+impl Source {
+    fn new() -> Self {
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect(VALID);
+        Self { comments: Comments::of(&pool), pool }
+    }
+
+    fn message(&self, full_name: &str) -> MessageDescriptor {
+        self.pool.get_message_by_name(full_name).expect(VALID)
+    }
+
+    fn service(&self, facts: &Facts) -> ServiceDescriptor {
+        self.pool.get_service_by_name(facts.service).expect(VALID)
+    }
+
+    /// The comment of an operation.
+    fn comment(&self, facts: &Facts) -> String {
+        let service = self.service(facts);
+        let method = service.methods().find(|method| method.name() == facts.method).expect(VALID);
+        self.comments.at(&service.parent_file(), method.path()).to_owned()
+    }
+
+    /// What operations of one service are gathered under.
+    fn tag(&self, facts: &Facts) -> String {
+        self.service(facts).name().to_owned()
+    }
+
+    /// What the proto file says of a service.
+    fn about(&self, facts: &Facts) -> Value {
+        let service = self.service(facts);
+        json!(self.comments.at(&service.parent_file(), service.path()))
+    }
+}
+
+/// Puts one document into another: objects member by member, lists one after the other.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => into.extend(from),
+        (into, from) => *into = from,
+    }
+}
+
+#[cfg(test)]
+mod tests;
