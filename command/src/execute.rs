@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use domain::{aggregate::Aggregate, context::Owner};
 use prost::Message;
+use proto::operation::Verb;
 use store::{
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
@@ -16,6 +17,7 @@ use store::{
 use tokio::time::timeout;
 use transport::{
     consistency::{self, Tokens, unavailable},
+    details::{ETAG, entity_tag},
     edge::Call,
     error::{Error, Reason},
     mount::Answer,
@@ -98,6 +100,9 @@ impl Commands {
     async fn answer<O>(&self, call: &Call, message: O, sequence: u64, is_replayed: bool) -> Result<Answer<O>, Error> {
         let token = self.tokens.mint_for(&call.tenant.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
+        if call.operation.verb != Verb::Delete {
+            metadata.push((ETAG, entity_tag(sequence)));
+        }
         if is_replayed {
             metadata.push(("idempotency-replayed", "true".to_owned()));
         }

@@ -10,6 +10,7 @@ use store::{
 use tokio::time::{Instant, timeout_at};
 use transport::{
     consistency::{Consistency, HEADER, unavailable},
+    details::{ETAG, entity_tag},
     edge::{Call, read_model},
     error::{Error, Reason},
     mount::Answer,
@@ -35,7 +36,8 @@ impl Queries {
             // That there is none was read too, and may be held against a later read.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
         };
-        Ok(Answer { message: answer(found), status: None, metadata: vec![(HEADER, token)] })
+        let metadata = vec![(HEADER, token), (ETAG, entity_tag(found.sequence))];
+        Ok(Answer { message: answer(found), status: None, metadata })
     }
 
     /// Reads, and where the read model is not there yet waits for it and reads again.

@@ -4,6 +4,14 @@ use domain::context::{Owner, OwnerType};
 use proto::object;
 use store::rows::Found;
 
+/// The header of entity tags (RFC 9110, section 8.8.3).
+pub const ETAG: &str = "etag";
+
+/// The entity tag of an object: its sequence, which `If-Match` takes.
+pub fn entity_tag(sequence: u64) -> String {
+    format!("\"{sequence}\"")
+}
+
 /// A context in the words of the API.
 pub fn owner(owner: &Owner) -> object::Owner {
     let r#type = match owner.kind {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::context::Owner;
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, Uri, header, request::Parts};
 use proto::operation::Facts;
 use store::{
     directory::{Directory, Name, Standing, Tenant},
@@ -104,7 +104,7 @@ impl Edge {
     }
 
     async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
-        let host = host(parts)?;
+        let host = host(&parts.uri, &parts.headers)?;
         let tenant = self.directory.tenant(&host, sequence).await.map_err(read_model)?;
         tenant.ok_or_else(|| {
             Error::new(Reason::InstanceNotFound, format!("no instance answers under the host {host}"))
@@ -114,10 +114,10 @@ impl Edge {
 }
 
 /// The host that a request names, without port, in lower case. Forwarding headers are not trusted.
-fn host(parts: &Parts) -> Result<String, Error> {
+pub(crate) fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
     let missing = || Error::new(Reason::InvalidRequest, "the request must name exactly one host");
-    let mut hosts = parts.headers.get_all(header::HOST).iter();
-    let authority = match (parts.uri.authority(), hosts.next(), hosts.next()) {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let authority = match (uri.authority(), hosts.next(), hosts.next()) {
         (Some(authority), _, None) => authority.clone(),
         (None, Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()).ok_or_else(missing)?,
         (_, _, Some(_)) | (None, None, None) => return Err(missing()),

@@ -33,7 +33,7 @@ use crate::{
 
 pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
-pub use wire::with_request_id;
+pub use wire::{refuse, with_request_id};
 
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {

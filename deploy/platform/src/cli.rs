@@ -115,6 +115,8 @@ pub(crate) struct Serving {
     /// How clients reach the platform: scheme, host and port of the issuer. The listen address if not given
     #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
     pub(crate) external_url: Option<Url>,
+    #[command(flatten)]
+    pub(crate) rates: Rates,
     /// A file with the TLS certificate and its chain, in PEM; it is read again when it changes
     #[arg(long, env = "PLATFORM_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -130,6 +132,23 @@ pub(crate) struct Serving {
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
     #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = 64 * 1024 * 1024, value_name = "BYTES")]
     pub(crate) tail_limit: usize,
+}
+
+/// How often a client may ask. A bucket holds what five seconds allow.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Rates {
+    /// How many requests a second an address may send; 0 for any number. Behind a proxy all requests have its address
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_ADDRESS", default_value_t = 200, value_name = "NUMBER")]
+    pub(crate) rate_limit_address: u32,
+    /// How many requests a second a client may send, known by its Authorization header; 0 for any number
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_CLIENT", default_value_t = 200, value_name = "NUMBER")]
+    pub(crate) rate_limit_client: u32,
+    /// How many requests a second an instance gets, known by its host name; 0 for any number
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_INSTANCE", default_value_t = 2000, value_name = "NUMBER")]
+    pub(crate) rate_limit_instance: u32,
+    /// Count the requests from this machine too
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) rate_limit_loopback: bool,
 }
 
 /// The NATS that holds the log.

@@ -38,12 +38,12 @@ pub(crate) enum Role {
 /// Runs the role until `shutdown`.
 pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
-    let indexes = IndexFolder::of(&options.worker)?;
+    let (indexes, rates) = (IndexFolder::of(&options.worker)?, options.serving.rates.clone());
     let node = connect(*options, listening.listener.local_addr()?).await?;
     match role {
         Role::Command => {
             let (writer, writing) = node.start_writer(&shutdown);
-            let serving = serve(&node, listening, &shutdown, |edge| node.commands(edge, writer));
+            let serving = serve(&node, (listening, &rates), &shutdown, |edge| node.commands(edge, writer));
             let served = serving.await;
             shutdown.cancel();
             // A record whose fate is not certain, because NATS is away, is not waited for any longer.
@@ -53,9 +53,9 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
         Role::Query => {
             let Adapters { log, remote, .. } = &node.adapters;
             let (_following, indexes) = query::follow::follow(log, remote, indexes.path(), SHARD)?;
-            serve(&node, listening, &shutdown, |edge| node.queries(edge, indexes)).await
+            serve(&node, (listening, &rates), &shutdown, |edge| node.queries(edge, indexes)).await
         }
-        Role::Oidc => serve(&node, listening, &shutdown, |edge| node.oidc(edge)).await,
+        Role::Oidc => serve(&node, (listening, &rates), &shutdown, |edge| node.oidc(edge)).await,
     }
 }
 
@@ -117,7 +117,7 @@ fn place(worker: cli::Worker) -> Result<Place, Failure> {
 
 async fn serve(
     node: &Node,
-    listening: Listening,
+    (listening, rates): (Listening, &cli::Rates),
     shutdown: &CancellationToken,
     routes: impl FnOnce(&Arc<Edge>) -> Router,
 ) -> Result<(), Failure> {
@@ -126,7 +126,7 @@ async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let router = finished(routes(&edge), shutdown).await;
+    let router = finished(routes(&edge), rates, shutdown).await;
     server::serve(listening, router, shutdown.cancelled(), limits()).await;
     Ok(())
 }

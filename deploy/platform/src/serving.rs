@@ -1,8 +1,8 @@
 //! What every node that serves has in common: its address, its bounds, and the answers that belong to no role.
 
-use std::{io::ErrorKind, net::SocketAddr, time::Duration};
+use std::{io::ErrorKind, net::SocketAddr, num::NonZeroU32, time::Duration};
 
-use axum::Router;
+use axum::{Router, middleware::from_fn_with_state};
 use proto::operation::{Facts, OPERATIONS};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,8 @@ use tower_http::compression::{
 use transport::{
     cors::cors,
     health::health,
-    mount, reflection,
+    limit::{Limiter, Rates, limit},
+    mount, openapi, reflection,
     server::{self, Listening},
     tls::Certificate,
 };
@@ -82,13 +83,28 @@ pub(crate) fn limits() -> server::Limits {
     server::Limits { drain: Duration::from_secs(3), ..server::Limits::default() }
 }
 
-/// The router of a node with what belongs to every node: operations that are not built, reflection, health, answers to
-/// unknown paths, and what concerns all answers.
-pub(crate) async fn finished(router: Router, stopping: &CancellationToken) -> Router {
+/// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's
+/// description, answers to unknown paths, and what concerns all answers.
+pub(crate) async fn finished(router: Router, rates: &cli::Rates, stopping: &CancellationToken) -> Router {
     let is_built = |facts: &&Facts| !NOT_BUILT.contains(&facts.method);
     let (built, not_built): (Vec<&'static Facts>, Vec<_>) = OPERATIONS.iter().copied().partition(is_built);
     let router = not_built.into_iter().fold(router, mount::mount_unbuilt);
     let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
+    let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION));
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));
-    mount::fallbacks(router).layer(cors()).layer(CompressionLayer::new().compress_when(worth_it))
+    mount::fallbacks(router)
+        .layer(from_fn_with_state(Limiter::new(rates.into()), limit))
+        .layer(cors())
+        .layer(CompressionLayer::new().compress_when(worth_it))
+}
+
+impl From<&cli::Rates> for Rates {
+    fn from(rates: &cli::Rates) -> Self {
+        Self {
+            address: NonZeroU32::new(rates.rate_limit_address),
+            client: NonZeroU32::new(rates.rate_limit_client),
+            instance: NonZeroU32::new(rates.rate_limit_instance),
+            includes_loopback: rates.rate_limit_loopback,
+        }
+    }
 }

@@ -104,6 +104,7 @@ struct Roles {
     writing: JoinHandle<Result<(), writer::Failure>>,
     projector: JoinSet<()>,
     indexes: Indexes,
+    rates: cli::Rates,
 }
 
 async fn serve(
@@ -144,7 +145,7 @@ async fn answer(
     let edge = node.edge().await?;
     let commands = node.commands(&edge, roles.writer.clone());
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
-    let router = finished(router, shutdown).await;
+    let router = finished(router, &roles.rates, shutdown).await;
     ready()?;
     server::serve(listening, router, shutdown.cancelled(), limits()).await;
     Ok(())
@@ -159,7 +160,7 @@ impl Roles {
     ) -> Result<Self, Failure> {
         let (projector, indexes) = node.adapters.projector(&options.index, index)?.start(shutdown)?;
         let (writer, writing) = node.start_writer(shutdown);
-        Ok(Self { writer, writing, projector, indexes })
+        Ok(Self { writer, writing, projector, indexes, rates: options.serving.rates.clone() })
     }
 
     /// Waits for the end of the roles, which have been told to end, and says why the writer did.

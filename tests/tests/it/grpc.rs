@@ -199,7 +199,7 @@ async fn reflection_lists_what_is_built_and_nothing_else() {
 
     let platform = Platform::start().await;
     let channel = Grpc::connect(&platform.bootstrap.issuer, None).await.channel;
-    let (actions, own) = (CREATE_TARGET.facts.service, "grpc.reflection.");
+    let (actions, own) = (CREATE_TARGET.facts.service, "grpc.");
 
     let Answer::ListServicesResponse(list) = ask!(v1, channel.clone(), Question::ListServices(String::new())) else {
         panic!("services are listed");

@@ -60,6 +60,8 @@ pub enum Reason {
     ReadModelUnavailable,
     /// The command's events do not fit in a record of the log.
     CommandTooLarge,
+    /// Too many requests of an address, a client or an instance.
+    RateLimited,
     /// Something else failed; the log of the node knows more.
     Internal,
 }
@@ -94,6 +96,7 @@ impl Reason {
         Self::WriterUnavailable,
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
+        Self::RateLimited,
         Self::Internal,
     ];
 
@@ -147,6 +150,7 @@ impl Reason {
             Self::WriterUnavailable => ("WRITER_UNAVAILABLE", Code::Unavailable),
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
+            Self::RateLimited => ("RATE_LIMITED", Code::ResourceExhausted),
             Self::Internal => ("INTERNAL", Code::Internal),
         }
     }
@@ -194,6 +198,7 @@ mod tests {
             (Reason::IdempotencyInProgress, 409),
             (Reason::NotImplemented, 501),
             (Reason::WriterUnavailable, 503),
+            (Reason::RateLimited, 429),
         ];
         for (reason, status) in statuses {
             assert_eq!(reason.http_status(), status, "{}", reason.name());

@@ -44,7 +44,7 @@ pub(super) fn identified(mut response: Response, id: &str) -> Response {
 }
 
 /// Refuses a request that belongs to no handler, in the form it came in.
-pub(super) async fn refuse(request: Request, error: Error) -> Response {
+pub async fn refuse(request: Request, error: Error) -> Response {
     let (mut parts, body) = request.into_parts();
     let id = identify(&mut parts.headers);
     body::discard(body).await;

@@ -85,7 +85,7 @@ async fn reflection_lists_what_is_mounted() {
     let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
     let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
     let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
-    assert_eq!(names, [CREATE_TARGET.facts.service, "grpc.reflection.v1.ServerReflection"]);
+    assert_eq!(names, [CREATE_TARGET.facts.service, "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"]);
 }
 
 #[tokio::test]
