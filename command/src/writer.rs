@@ -5,6 +5,7 @@
 //! in the log; answers without a record leave only while the lease is valid.
 
 mod activate;
+mod fill;
 mod queue;
 mod serve;
 
@@ -76,6 +77,15 @@ pub enum Failure {
         checkpoint: u64,
         /// Where the log ends.
         end: u64,
+    },
+    /// The read models follow another log.
+    #[error(
+        "history stands at message {checkpoint}, which is another record in this log: Postgres holds read models of \
+         another log"
+    )]
+    OtherLog {
+        /// Where history stands.
+        checkpoint: u64,
     },
     /// The broker could lose what it acknowledges.
     #[error(transparent)]

@@ -22,7 +22,6 @@ use transport::error::{Error, Reason};
 
 use super::{
     End, Verdict, Writer,
-    activate::read_tail,
     queue::{Queue, Submission, unavailable},
 };
 use crate::{
@@ -93,7 +92,7 @@ impl<'a> Active<'a> {
                 () = shutdown.cancelled() => return End::Shutdown,
                 () = lease.lost() => return End::SteppedDown,
                 Some(loaded) = self.loaded.1.recv() => {
-                    if let Err(end) = self.take_up(loaded).await {
+                    if let Err(end) = self.take_up(loaded, lease).await {
                         return end;
                     }
                 }
@@ -255,7 +254,7 @@ impl<'a> Active<'a> {
         });
     }
 
-    async fn take_up(&mut self, loaded: Loaded) -> Result<(), End> {
+    async fn take_up(&mut self, loaded: Loaded, lease: &Kept) -> Result<(), End> {
         self.loading -= loaded.submissions.len();
         match loaded.snapshot {
             Ok(Some(snapshot)) => {
@@ -263,13 +262,9 @@ impl<'a> Active<'a> {
                 if !self.memory.tail.reaches(begin) {
                     // Postgres lost its last commits, or the snapshot was slow: the log fills the gap.
                     tracing::warn!(history = begin.sequence, "reading again what history does not have");
-                    let end = self.memory.tail.end();
-                    let tail = read_tail(&self.writer.log, begin, end, self.writer.tail_limit).await;
-                    self.memory.tail = tail.map_err(End::Failed)?;
-                    if self.memory.tail.end() != end {
-                        // More than may be kept: the next take-over waits until history has caught up.
-                        return Err(End::SteppedDown);
-                    }
+                    let refilled = self.writer.refill(begin, self.memory.tail.end(), lease).await;
+                    // Where there is no tail, the next take-over waits for history.
+                    self.memory.tail = refilled.map_err(End::Failed)?.ok_or(End::SteppedDown)?;
                     self.trimmed = self.trimmed.min(begin.stream_sequence);
                 }
                 self.memory.learn(snapshot);

@@ -99,6 +99,36 @@ async fn read_models_heal_without_a_further_event() {
 }
 
 #[tokio::test]
+async fn a_history_of_another_log_ends_the_writer() {
+    let (cluster, mut command, client) = start().await;
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    client.create_target("target").await.expect("it writes");
+    let (audit, url) = (cluster.audit().await, &cluster.servers.places.postgres_url);
+    audit.wait_projected(url).await;
+    for process in [&mut command.process, &mut projector.process] {
+        process.signal(Signal::TERM);
+        process.ended().await;
+    }
+    let (postgres, end) = (connect(url).await, audit.end().stream_sequence);
+    let other = "digest = decode(repeat('ab', 32), 'hex')".to_owned();
+    for (change, complaint) in [
+        (other, format!("history stands at message {end}, which is another record in this log")),
+        // A take-over adds a record, twice by now.
+        (
+            format!("stream_sequence = {}", end + 9),
+            format!("history stands at message {}, but the log ends at", end + 9),
+        ),
+    ] {
+        let text = format!("update platform.checkpoints set {change} where projection = 'history'");
+        postgres.batch_execute(&text).await.expect("Postgres is there");
+        let mut command = cluster.node("command", "command", &[], &[]);
+        assert!(!command.process.ended().await.success(), "{complaint}");
+        let said = command.log();
+        assert!(said.lines().any(|line| line.starts_with(&format!("platform: {complaint}"))), "{complaint}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn a_postgres_that_crashes_and_loses_commits_is_brought_up_to_date() {
     let (cluster, _command, client) = start().await;
     let _projector = cluster.node("projector", "projector", &[], &[]);

@@ -47,6 +47,15 @@ fn assert_nothing_lost(servers: &Servers) {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
+/// How many bytes NATS has sent on the connections of this name.
+async fn read_by(servers: &Servers, name: &str) -> u64 {
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let url = format!("{}/connz", servers.places.nats_monitor_url);
+    let answer: Value = http.get(url).send().await.expect("NATS is there").json().await.expect("it answers in JSON");
+    let all = answer["connections"].as_array().expect("it has connections").iter();
+    all.filter(|one| one["name"] == name).filter_map(|one| one["out_bytes"].as_u64()).sum()
+}
+
 #[tokio::test]
 async fn a_large_log_is_replayed_into_empty_read_models_and_an_empty_index() {
     let servers = Servers::start().await;
@@ -97,6 +106,12 @@ async fn a_writer_takes_over_and_goes_on_with_a_large_tail() {
     command.process.kill().await;
     let waiting = cluster.node("command", "command", &[("--tail-limit", "8000000")], &[]);
     eventually("it waits", || async { waiting.log().contains("waiting for history").then_some(()) }).await;
+    let read = read_by(&cluster.servers, "command").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let again = read_by(&cluster.servers, "command").await - read;
+    println!("it has read {read} bytes, and {again} more while it waited");
+    assert!(again < 1_000_000, "what was read is kept");
+
     let mut projector = cluster.node("projector", "projector", &[], &[]);
     let begin = Instant::now();
     cluster.writes(&waiting).await;

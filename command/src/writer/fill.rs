@@ -1,0 +1,103 @@
+//! Filling the tail: what history does not have yet is read from the log.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use store::{checkpoint::Checkpoint, explain::explain, lease::Kept, log::Log, projection::HISTORY, record::Position};
+use tokio::time::{sleep, timeout};
+
+use super::{Failure, PAUSE, Writer};
+use crate::tail::Tail;
+
+/// How long an active writer may be kept from its turns by reading the log again.
+const REFILL_TIME: Duration = Duration::from_secs(10);
+
+impl Writer {
+    /// Reads what history does not have, and waits while that is more than may be kept. `None` when the lease went to
+    /// another node meanwhile.
+    pub(super) async fn fill(&self, end: Position, lease: &Kept) -> Result<Option<Tail>, Failure> {
+        tokio::select! {
+            filled = self.fill_all(end) => filled.map(Some),
+            () = lease.lost() => Ok(None),
+        }
+    }
+
+    async fn fill_all(&self, end: Position) -> Result<Tail, Failure> {
+        let mut tail = Tail::at(self.history(end).await?);
+        loop {
+            extend(&mut tail, &self.log, end, self.tail_limit).await?;
+            if tail.end() == end {
+                return Ok(tail);
+            }
+            tracing::info!(read = tail.end().sequence, end = end.sequence, "waiting for history to catch up");
+            // Half of it at once, so that the log is not asked again for every record.
+            while tail.bytes() > self.tail_limit / 2 {
+                sleep(PAUSE).await;
+                let history = self.history(end).await?;
+                if tail.reaches(history) && history.stream_sequence <= tail.end().stream_sequence {
+                    tail.trim(history.stream_sequence);
+                } else {
+                    tail = Tail::at(history);
+                }
+            }
+        }
+    }
+
+    /// Reads again what history, at this position, has lost. `None` when that is more than may be kept, or takes too
+    /// long: an active writer has callers that wait.
+    pub(super) async fn refill(&self, history: Position, end: Position, lease: &Kept) -> Result<Option<Tail>, Failure> {
+        let read = async {
+            self.recognise(history, end).await?;
+            let mut tail = Tail::at(history);
+            extend(&mut tail, &self.log, end, self.tail_limit).await?;
+            Ok((tail.end() == end).then_some(tail))
+        };
+        tokio::select! {
+            read = timeout(REFILL_TIME, read) => read.unwrap_or(Ok(None)),
+            () = lease.lost() => Ok(None),
+        }
+    }
+
+    /// Where history stands in this log. It waits for a history that is not there yet or cannot be read.
+    async fn history(&self, end: Position) -> Result<Position, Failure> {
+        loop {
+            let read = async {
+                let connection = self.database.connection().await?;
+                Checkpoint::read(&connection, &HISTORY, self.shard).await
+            };
+            match self.database.within(read).await {
+                Ok(Some(checkpoint)) => {
+                    self.recognise(checkpoint.position, end).await?;
+                    return Ok(checkpoint.position);
+                }
+                Ok(None) => tracing::debug!("waiting for history"),
+                Err(error) => tracing::warn!(error = explain(&error), "cannot read how far history is"),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Fails where history stands at a record that this log does not have.
+    async fn recognise(&self, history: Position, end: Position) -> Result<(), Failure> {
+        let (checkpoint, end) = (history.stream_sequence, end.stream_sequence);
+        if checkpoint > end {
+            return Err(Failure::Ahead { checkpoint, end });
+        }
+        if self.log.has(history).await? { Ok(()) } else { Err(Failure::OtherLog { checkpoint }) }
+    }
+}
+
+/// Reads on from where the tail ends, until it has the record at `end` or more bytes than `limit`.
+async fn extend(tail: &mut Tail, log: &Log, end: Position, limit: usize) -> Result<(), Failure> {
+    if tail.end().stream_sequence >= end.stream_sequence {
+        return Ok(());
+    }
+    let mut records = log.follow(tail.end()).await?;
+    while tail.end().stream_sequence < end.stream_sequence && tail.bytes() <= limit {
+        match records.next().await {
+            Some(record) => tail.push(record?),
+            None => break,
+        }
+    }
+    Ok(())
+}
