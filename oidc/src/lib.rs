@@ -19,6 +19,9 @@ use transport::edge::Edge;
 
 use crate::issue::Issuer;
 
+/// The endpoints that are built as an OpenAPI document has them.
+pub const DESCRIPTION: &str = include_str!("openapi.json");
+
 /// The endpoints of the contract that are not built yet. This list only shrinks; what leaves it is listed in [`discovery`].
 const NOT_BUILT: [&str; 5] =
     ["/oauth/v2/authorize", "/oauth/v2/introspect", "/oauth/v2/revoke", "/oidc/v1/userinfo", "/oidc/v1/end_session"];

@@ -1,7 +1,8 @@
 //! Turns the proto files into Rust: messages (prost), their JSON form (pbjson), their validation and the operations.
 
 mod operation;
-mod option;
+#[path = "../src/option.rs"]
+pub mod option;
 mod validation;
 
 use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
@@ -24,18 +25,9 @@ const WELL_KNOWN: [(&str, &str); 2] = [
     (".google.protobuf.Timestamp", "crate::wellknown::Timestamp"),
 ];
 
-/// Fields without presence that are printed at their default too, by the test that pbjson prints before each.
-const ALWAYS_PRINTED: [&str; 5] = [
-    "if !self.result.is_empty() {",
-    "if self.applied_limit != 0 {",
-    "if self.end_of_list {",
-    "if self.processed_sequence != 0 {",
-    "if self.total_result != 0 {",
-];
-
 fn main() -> Result<(), Box<dyn Error>> {
-    for folder in ["build", "google", "platform"] {
-        println!("cargo:rerun-if-changed={folder}");
+    for source in ["build", "google", "platform", "src/option.rs"] {
+        println!("cargo:rerun-if-changed={source}");
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
 
@@ -84,15 +76,25 @@ fn json(descriptors: &[u8]) -> Result<BTreeMap<String, String>, Box<dyn Error>> 
     for (package, code) in builder.generate(&[".platform"], |_| Ok(Vec::new()))? {
         packages.insert(package.to_string(), String::from_utf8(code)?);
     }
-    for test in ALWAYS_PRINTED {
-        if !packages.values().any(|code| code.contains(test)) {
-            return Err(format!("pbjson no longer prints {test:?}").into());
-        }
-        for code in packages.values_mut() {
+    for field in option::ALWAYS_PRINTED {
+        print_always(field, &mut packages)?;
+    }
+    Ok(packages)
+}
+
+/// Has a field printed at its default too, whatever its type.
+fn print_always(field: &str, packages: &mut BTreeMap<String, String>) -> Result<(), String> {
+    // What pbjson tests before it prints.
+    let tests = [format!("!self.{field}.is_empty()"), format!("self.{field} != 0"), format!("self.{field}")];
+    let tests = tests.map(|test| format!("if {test} {{"));
+    let mut found = false;
+    for code in packages.values_mut() {
+        for test in &tests {
+            found |= code.contains(test);
             *code = code.replace(test, "if true {");
         }
     }
-    Ok(packages)
+    if found { Ok(()) } else { Err(format!("pbjson no longer prints {field} as it did")) }
 }
 
 /// One module per package, nested as their names are, because prost's paths between packages go by `super`.

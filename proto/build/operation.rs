@@ -52,14 +52,16 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
     }
     Ok(format!(
         "Facts {{ grpc: \"/{service}/{method}\", service: {service:?}, method: {method:?}, verb: Verb::{verb}, \
-         path: {path:?}, body: {body}, parameters: &[{parameters}], success: {success}, permission: {permission}, \
-         feature: {feature}, request: {request:?}, response: {response:?} }}",
+         path: {path:?}, body: {body}, parameters: &[{parameters}], success: {success}, \
+         also: {also}, permission: {permission}, feature: {feature}, \
+         request: {request:?}, response: {response:?} }}",
         service = service.full_name(),
         method = method.name(),
         verb = heck::AsUpperCamelCase(verb),
         body = body_of(&method.input(), &body)?,
         parameters = parameters.join(", "),
         success = if operation.success == 0 { 200 } else { operation.success },
+        also = if operation.also == 0 { "None".to_owned() } else { format!("Some({})", operation.also) },
         permission = optional(&operation.permission),
         feature = optional(&option::feature(method)),
         request = method.input().full_name(),

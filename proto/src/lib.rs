@@ -4,6 +4,7 @@
 //! `build/` generates all but the well-known types and the helpers of validation.
 
 pub mod operation;
+pub mod option;
 pub mod validate;
 pub mod wellknown;
 

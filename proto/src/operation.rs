@@ -21,6 +21,8 @@ pub struct Facts {
     pub parameters: &'static [Parameter],
     /// The HTTP status of success.
     pub success: u16,
+    /// A further HTTP status of success.
+    pub also: Option<u16>,
     /// The permission that the caller needs; any authenticated caller may call when absent.
     pub permission: Option<&'static str>,
     /// The feature flag that the operation is behind.
@@ -29,6 +31,13 @@ pub struct Facts {
     pub request: &'static str,
     /// The full name of the response message.
     pub response: &'static str,
+}
+
+impl Facts {
+    /// Whether the operation only reads.
+    pub fn only_reads(&self) -> bool {
+        self.verb == Verb::Get || self.path.ends_with("/_search")
+    }
 }
 
 /// An HTTP verb that operations are mapped to.
@@ -152,7 +161,16 @@ mod tests {
     }
 
     #[test]
+    fn only_what_reads_needs_a_permission_to_read() {
+        for facts in OPERATIONS {
+            let reads = facts.permission.is_none_or(|permission| permission.ends_with(".read"));
+            assert_eq!(facts.only_reads(), reads, "{}", facts.grpc);
+        }
+    }
+
+    #[test]
     fn a_create_answers_201() {
         assert_eq!((CREATE_TARGET.facts.success, GET_TARGET.facts.success), (201, 200));
+        assert_eq!((PUT_EXECUTION.facts.also, CREATE_TARGET.facts.also), (Some(200), None));
     }
 }

@@ -1,41 +1,68 @@
-//! Reads the options of platform/option.proto and the HTTP mapping.
+//! Reads the options of platform/option.proto and the HTTP mapping. The build uses this file too.
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, MethodDescriptor, OneofDescriptor, ReflectMessage, Value};
 
 /// What `platform.option.Rules` says of a field; everything off when it says nothing.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub(crate) struct Rules {
-    pub(crate) required: bool,
-    pub(crate) min_len: u32,
-    pub(crate) max_len: u32,
-    pub(crate) uri: bool,
-    pub(crate) pattern: String,
-    pub(crate) no_control: bool,
-    pub(crate) defined: bool,
-    pub(crate) const_true: bool,
-    pub(crate) gt_zero: bool,
-    pub(crate) non_negative: bool,
-    pub(crate) max_seconds: u32,
-    pub(crate) max_items: u32,
-    pub(crate) empty_allowed: bool,
+pub struct Rules {
+    /// The message must be set.
+    pub required: bool,
+    /// The least length of a string, in characters.
+    pub min_len: u32,
+    /// The greatest length of a string, in characters; 0 for any.
+    pub max_len: u32,
+    /// The string must be an absolute URI.
+    pub uri: bool,
+    /// A regular expression that the string must match; empty for none.
+    pub pattern: String,
+    /// The string must not contain U+0000 to U+001F.
+    pub no_control: bool,
+    /// The enum must hold something else than its unspecified value.
+    pub defined: bool,
+    /// The bool must be true when it is set.
+    pub const_true: bool,
+    /// The duration must be longer than zero.
+    pub gt_zero: bool,
+    /// The duration must not be negative.
+    pub non_negative: bool,
+    /// The longest duration; 0 for any.
+    pub max_seconds: u32,
+    /// How many items a list may have; 0 for any number.
+    pub max_items: u32,
+    /// The rules inside the message do not apply to an empty one.
+    pub empty_allowed: bool,
 }
 
 /// The HTTP mapping of a method.
-pub(crate) struct Http {
-    pub(crate) verb: String,
-    pub(crate) path: String,
-    pub(crate) body: String,
+#[derive(Debug, Clone)]
+pub struct Http {
+    /// In lower case.
+    pub verb: String,
+    /// With parameters as `{id}`.
+    pub path: String,
+    /// The field that the body is, `*` for all that are not in the path, empty for no body.
+    pub body: String,
 }
 
 /// Who may call a method, and what it answers.
-pub(crate) struct Operation {
-    pub(crate) permission: String,
-    pub(crate) authenticated: bool,
-    pub(crate) success: u32,
+#[derive(Debug, Clone)]
+pub struct Operation {
+    /// What the caller needs; empty for nothing.
+    pub permission: String,
+    /// Any authenticated caller may call.
+    pub authenticated: bool,
+    /// The HTTP status of success; 0 where it says nothing.
+    pub success: u32,
+    /// A further HTTP status of success; 0 for none.
+    pub also: u32,
 }
 
-pub(crate) fn rules(field: &FieldDescriptor) -> Rules {
+/// The names of the fields without presence that JSON has at their default too.
+pub const ALWAYS_PRINTED: [&str; 5] = ["applied_limit", "end_of_list", "processed_sequence", "result", "total_result"];
+
+/// The rules of a field.
+pub fn rules(field: &FieldDescriptor) -> Rules {
     let Some(Value::Message(rules)) = extension(&field.options(), "platform.option.rules") else {
         return Rules::default();
     };
@@ -56,18 +83,29 @@ pub(crate) fn rules(field: &FieldDescriptor) -> Rules {
     }
 }
 
-pub(crate) fn is_required(oneof: &OneofDescriptor) -> bool {
+/// A value that shows what a field holds, as text; empty for none.
+pub fn example(field: &FieldDescriptor) -> String {
+    match extension(&field.options(), "platform.option.example") {
+        Some(Value::String(example)) => example,
+        _ => String::new(),
+    }
+}
+
+/// Whether one of the members must be set.
+pub fn is_required(oneof: &OneofDescriptor) -> bool {
     matches!(extension(&oneof.options(), "platform.option.required"), Some(Value::Bool(true)))
 }
 
-pub(crate) fn feature(method: &MethodDescriptor) -> String {
+/// The feature flag that a method is behind; empty for none.
+pub fn feature(method: &MethodDescriptor) -> String {
     match extension(&method.parent_service().options(), "platform.option.feature") {
         Some(Value::String(feature)) => feature,
         _ => String::new(),
     }
 }
 
-pub(crate) fn operation(method: &MethodDescriptor) -> Option<Operation> {
+/// What the options of a method say.
+pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
     let Some(Value::Message(operation)) = extension(&method.options(), "platform.option.operation") else {
         return None;
     };
@@ -75,10 +113,12 @@ pub(crate) fn operation(method: &MethodDescriptor) -> Option<Operation> {
         permission: text(&operation, "permission"),
         authenticated: flag(&operation, "authenticated"),
         success: number(&operation, "success"),
+        also: number(&operation, "also"),
     })
 }
 
-pub(crate) fn http(method: &MethodDescriptor) -> Option<Http> {
+/// The HTTP mapping of a method, where it has one.
+pub fn http(method: &MethodDescriptor) -> Option<Http> {
     let Some(Value::Message(rule)) = extension(&method.options(), "google.api.http") else {
         return None;
     };

@@ -1,0 +1,85 @@
+//! Examples of messages: what the proto files show of a field, else what its type and rules suggest.
+
+use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
+use proto::option;
+use serde_json::{Map, Value, json};
+
+const ID: &str = "117486514211913728";
+
+/// A message with every field, and of each oneof the first member.
+pub(super) fn message(message: &MessageDescriptor) -> Value {
+    let is_shown = |field: &FieldDescriptor| {
+        field.containing_oneof().and_then(|oneof| oneof.fields().next()).is_none_or(|first| first == *field)
+    };
+    let members = message.fields().filter(is_shown).map(|field| (field.json_name().to_owned(), self::field(&field)));
+    Value::Object(members.collect::<Map<_, _>>())
+}
+
+/// The value of a field, in a list where it is one.
+pub(super) fn field(field: &FieldDescriptor) -> Value {
+    let item = item(field);
+    if field.is_list() { json!([item]) } else { item }
+}
+
+/// The value of a field that is no list, or of one item.
+pub(super) fn item(field: &FieldDescriptor) -> Value {
+    let shown = option::example(field);
+    match field.kind() {
+        Kind::Message(kind) => match kind.full_name() {
+            "google.protobuf.Timestamp" => json!("2026-11-21T04:49:27.897215Z"),
+            "google.protobuf.Duration" => json!(or(shown, || duration(field))),
+            _ => message(&kind),
+        },
+        Kind::Bool => json!(shown != "false"),
+        Kind::Enum(kind) => json!(or(shown, || constant(&kind))),
+        Kind::String => json!(or(shown, || text(field))),
+        Kind::Bytes => json!(or(shown, || "aGVsbG8=".to_owned())),
+        Kind::Uint64 | Kind::Int64 | Kind::Fixed64 | Kind::Sfixed64 | Kind::Sint64 => {
+            json!(or(shown, || "18".to_owned()))
+        }
+        Kind::Double | Kind::Float => json!(shown.parse().unwrap_or(1.5)),
+        _ => json!(shown.parse().unwrap_or(1)),
+    }
+}
+
+fn or(shown: String, otherwise: impl FnOnce() -> String) -> String {
+    if shown.is_empty() { otherwise() } else { shown }
+}
+
+fn text(field: &FieldDescriptor) -> String {
+    let name = field.name();
+    let is_id = ["id", "ids"].iter().any(|id| name == *id || name.ends_with(&format!("_{id}")));
+    match () {
+        () if option::rules(field).uri => "https://example.com".to_owned(),
+        () if is_id || matches!(name, "targets" | "includes") => ID.to_owned(),
+        () => name.replace('_', " "),
+    }
+}
+
+fn duration(field: &FieldDescriptor) -> String {
+    match option::rules(field).max_seconds {
+        0 => "10s".to_owned(),
+        max => format!("{}s", max.min(10)),
+    }
+}
+
+/// The first value that says something.
+fn constant(kind: &EnumDescriptor) -> String {
+    kind.values().nth(1).unwrap_or_else(|| kind.default_value()).name().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::DescriptorPool;
+
+    use super::*;
+
+    #[test]
+    fn an_example_has_one_of_each_oneof() {
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).unwrap();
+        let target = pool.get_message_by_name("platform.resources.action.v3alpha.Target").unwrap();
+        let webhook = json!({ "url": "https://example.com/hook" });
+        let expected = json!({ "name": "order hook", "restWebhook": webhook, "timeout": "10s", "isAsync": true });
+        assert_eq!(message(&target), expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! What messages and enums are called in the document: as in the proto file, with the package in front where two
+//! packages share a name, and with `Input` behind in requests where answers have the message too.
+
+use std::collections::{HashMap, HashSet};
+
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use proto::operation::OPERATIONS;
+
+/// The way that a message travels. What may be sent is less strict in form and more in content than what is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Request,
+    Answer,
+}
+
+/// The names. They are of the whole surface, so that they stay when more of it is built.
+pub(super) struct Names {
+    shared: HashSet<String>,
+    in_answers: HashSet<String>,
+}
+
+impl Names {
+    pub(super) fn of(pool: &DescriptorPool) -> Self {
+        let reached = |messages: Vec<&str>| {
+            let messages = messages.into_iter().filter_map(|name| pool.get_message_by_name(name));
+            reach(messages.collect())
+        };
+        let in_requests = reached(OPERATIONS.iter().map(|facts| facts.request).collect());
+        let in_answers = reached(OPERATIONS.iter().map(|facts| facts.response).collect());
+        let mut counts: HashMap<&str, u32> = HashMap::new();
+        for name in in_requests.union(&in_answers) {
+            *counts.entry(short(name)).or_default() += 1;
+        }
+        let shared = counts.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name.to_owned()).collect();
+        Self { shared, in_answers }
+    }
+
+    /// The name of a message or enum by its full name.
+    pub(super) fn get(&self, full_name: &str, way: Way) -> String {
+        let name = self.plain(full_name);
+        if way == Way::Request && self.in_answers.contains(full_name) { format!("{name}Input") } else { name }
+    }
+
+    /// The name of what is the same in requests and answers.
+    pub(super) fn plain(&self, full_name: &str) -> String {
+        let name = short(full_name);
+        if !self.shared.contains(name) {
+            return name.to_owned();
+        }
+        let package = full_name.split('.').skip(1).take_while(|part| !part.starts_with(['v', 'V']));
+        match package.flat_map(|part| part.split('_')).map(capitalised).collect::<String>().as_str() {
+            // What all resources share needs nothing in front.
+            "Object" => name.to_owned(),
+            package => format!("{package}{name}"),
+        }
+    }
+}
+
+fn short(full_name: &str) -> &str {
+    full_name.rsplit('.').next().unwrap_or(full_name)
+}
+
+fn capitalised(word: &str) -> String {
+    let (first, rest) = word.split_at(word.len().min(1));
+    first.to_ascii_uppercase() + rest
+}
+
+/// The full names of all messages and enums within these messages, themselves included.
+fn reach(mut waiting: Vec<MessageDescriptor>) -> HashSet<String> {
+    let mut reached = HashSet::new();
+    while let Some(message) = waiting.pop() {
+        if message.package_name() == "google.protobuf" || !reached.insert(message.full_name().to_owned()) {
+            continue;
+        }
+        for field in message.fields() {
+            match field.kind() {
+                Kind::Message(nested) => waiting.push(nested),
+                Kind::Enum(kind) => {
+                    reached.insert(kind.full_name().to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_proto_files_where_they_are_told_apart() {
+        let names = Names::of(&DescriptorPool::decode(proto::DESCRIPTORS).unwrap());
+        let action = |name: &str| format!("platform.resources.action.v3alpha.{name}");
+        assert_eq!(names.get(&action("PatchTarget"), Way::Request), "PatchTarget");
+        assert_eq!(names.get(&action("Target"), Way::Answer), "Target");
+        assert_eq!(names.get(&action("Target"), Way::Request), "TargetInput");
+        assert_eq!(names.get("platform.object.v3alpha.Details", Way::Answer), "Details");
+        assert_eq!(names.get("platform.settings.object.v3alpha.Details", Way::Answer), "SettingsObjectDetails");
+    }
+
+    #[test]
+    fn no_two_messages_have_one_name() {
+        let pool = DescriptorPool::decode(proto::DESCRIPTORS).unwrap();
+        let names = Names::of(&pool);
+        let mut seen = HashMap::new();
+        for message in pool.all_messages().filter(|message| message.package_name().starts_with("platform.")) {
+            for way in [Way::Request, Way::Answer] {
+                let other = seen.insert(names.get(message.full_name(), way), message.full_name().to_owned());
+                assert!(other.is_none_or(|other| other == message.full_name()), "{}", message.full_name());
+            }
+        }
+    }
+}

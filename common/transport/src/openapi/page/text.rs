@@ -1,0 +1,50 @@
+//! Text as HTML.
+
+/// Text that means itself, also within quoted attributes.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            char => escaped.push(char),
+        }
+    }
+    escaped
+}
+
+/// One line of text, with code between backticks.
+pub(super) fn inline(text: &str) -> String {
+    let is_code = |place: usize| place % 2 == 1;
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(place, part)| match escape(part) {
+        code if is_code(place) => format!("<code>{code}</code>"),
+        plain => plain,
+    });
+    parts.collect()
+}
+
+/// Paragraphs.
+pub(super) fn prose(text: &str) -> String {
+    let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
+    paragraphs.map(|paragraph| format!("<p>{}</p>", inline(paragraph))).collect()
+}
+
+/// A name as it can stand in an address.
+pub(super) fn anchor(name: &str) -> String {
+    name.chars().map(|char| if char.is_ascii_alphanumeric() || char == '_' { char } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escape("<a b='c' d=\"e\">&"), "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;");
+        assert_eq!(prose("one `<b>` two\n\nthree"), "<p>one <code>&lt;b&gt;</code> two</p><p>three</p>");
+    }
+}
