@@ -31,6 +31,8 @@ pub(crate) type StopSteps = &'static [(Signal, Duration)];
 const TAIL: u64 = 2_000;
 /// A log that is longer when its server starts is put aside.
 const LOG_LIMIT: u64 = 10 << 20;
+/// How long a server that is dropped has to end before it is left to itself.
+const DROP_LIMIT: Duration = Duration::from_secs(2);
 /// How long the rest of a leftover, whose main process has ended, has to end too.
 const REST_LIMIT: Duration = Duration::from_secs(5);
 
@@ -167,7 +169,7 @@ impl Server {
     }
 }
 
-/// A running server. Dropped without [`Child::stop`], it is told to end but not waited for.
+/// A running server. Dropped without [`Child::stop`], it is told to end and waited for, but not for long.
 #[derive(Debug)]
 pub(crate) struct Child {
     server: Server,
@@ -262,6 +264,11 @@ impl Drop for Child {
             Some((signal, _)) => rustix::process::kill_process(pid, *signal),
             None => rustix::process::kill_process_group(pid, Signal::KILL),
         };
+        // Whoever drops it is at its own end and has nothing better to do.
+        let until = Instant::now() + DROP_LIMIT;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

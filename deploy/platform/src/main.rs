@@ -9,6 +9,7 @@ mod nats;
 mod node;
 mod postgres;
 mod role;
+mod say;
 mod servers;
 mod serving;
 mod standalone;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("platform: {}", explain(&*error));
+            say::aside(format_args!("platform: {}", explain(&*error)));
             ExitCode::FAILURE
         }
     }
@@ -53,7 +54,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Servers(options) => servers::run(&options, shutdown).await,
         Mode::Stop(options) => stop::run(&options.data_dir).await,
         Mode::Schema => {
-            print!("{}", store::database::schema());
+            say::out(store::database::schema().trim_end());
             Ok(())
         }
     }

@@ -212,8 +212,9 @@ async fn within<T, E: std::error::Error + 'static>(
 }
 
 /// What the issuers of all instances have in common.
-fn external(url: &Url) -> Result<External, ConnectError> {
-    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+pub(crate) fn external(url: &Url) -> Result<External, ConnectError> {
+    let is_anonymous = url.username().is_empty() && url.password().is_none();
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && is_anonymous;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !is_bare {
         return Err(ConnectError::External(url.clone()));
     }

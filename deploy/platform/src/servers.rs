@@ -4,7 +4,7 @@ use serde_json::json;
 use store::secret;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, binaries::Binaries, cli::DataDirectory, data_dir::DataDir, nats::Nats, postgres::Postgres};
+use crate::{Failure, binaries::Binaries, cli::DataDirectory, data_dir::DataDir, nats::Nats, postgres::Postgres, say};
 
 /// Starts them, prints where they are as one line of JSON, and stops them at `shutdown`.
 pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) ->
     let places = json!({
         "natsUrl": nats.url, "natsToken": nats.token, "natsMonitorUrl": nats.monitor_url, "postgresUrl": postgres.url,
     });
-    println!("{places}");
+    say::out(places);
     shutdown.cancelled().await;
     tokio::join!(nats.stop(), postgres.stop());
     Ok(())

@@ -20,7 +20,7 @@ use transport::{
 };
 use url::Url;
 
-use crate::{Failure, cli};
+use crate::{Failure, cli, node};
 
 /// Below this many bytes an answer is sent as it is.
 const SMALLEST_COMPRESSED: u16 = 1024;
@@ -70,7 +70,11 @@ pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure>
 pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
     let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
     match &serving.external_url {
-        Some(url) => Ok(url.clone()),
+        Some(url) => {
+            // Before any server is started in vain.
+            node::external(url)?;
+            Ok(url.clone())
+        }
         None if listening.ip().is_unspecified() => {
             Ok(Url::parse(&format!("{scheme}://localhost:{}", listening.port()))?)
         }

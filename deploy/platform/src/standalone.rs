@@ -27,6 +27,7 @@ use crate::{
     nats::Nats,
     node::{Adapters, Face, Node, Place},
     postgres::Postgres,
+    say,
     serving::{external_url, finished, limits, listen},
 };
 
@@ -45,7 +46,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
-    let progress = |line: &str| eprintln!("{line}");
+    let progress = |line: &str| say::aside(line);
     let mut own = Own { nats: None, postgres: None };
     let place = tokio::select! {
         place = place(&options, &data, &mut own, &progress) => place,

@@ -1,7 +1,7 @@
 //! The command line. That this is an integration test has a second use: cargo builds the binary for it, so every test
 //! run has the current one.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn platform(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_platform")).args(arguments).output().expect("the binary runs")
@@ -15,6 +15,28 @@ fn complaint(output: &Output) -> String {
 fn the_printed_schema_is_the_reviewed_one() {
     let printed = platform(&["schema"]).stdout;
     assert_eq!(String::from_utf8_lossy(&printed), include_str!("../../schema.sql"), "accept it with `make bless`");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_reason_to_panic() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platform"));
+    let mut child = command.arg("schema").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", complaint(&output));
+}
+
+#[test]
+fn a_wrong_external_url_is_refused_before_any_server_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").display().to_string();
+    for url in
+        ["ftp://id.example", "http://id.example/path", "http://u@id.example", "http://:p@id.example", "http://x?q"]
+    {
+        let output = platform(&["standalone", "--listen", "127.0.0.1:0", "--data-dir", &data, "--external-url", url]);
+        let told = complaint(&output);
+        assert!(!output.status.success() && told.starts_with("platform: the external URL"), "{url}: {told}");
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::{
     cli,
     data_dir::DataDir,
     node::Node,
+    say,
 };
 
 /// How long a start waits for something that makes no progress.
@@ -41,7 +42,7 @@ pub(super) async fn prepare(
     writer: &Handle,
     external: &Url,
 ) -> Result<Prepared, Failure> {
-    eprintln!("waiting for the log and the read models");
+    say::aside("waiting for the log and the read models");
     active(writer).await?;
     let host = external.host_str().unwrap_or_default();
     let prepared = if data.bootstrap().exists() {
@@ -68,7 +69,7 @@ impl Prepared {
         if let Self::Now(plan) = self {
             Bootstrap::write(data, issuer.clone(), *plan)?;
         }
-        println!("{}", Bootstrap::commands(data, &issuer));
+        say::out(Bootstrap::commands(data, &issuer));
         Ok(())
     }
 }
@@ -81,7 +82,7 @@ async fn active(writer: &Handle) -> Result<(), Failure> {
             Ok(Ok(Phase::Active)) => return Ok(()),
             // Why it ended is told by the writer's own end.
             Ok(_) => return Err("the platform cannot write to its log".into()),
-            Err(_) if *phases.borrow() == Phase::TakingOver => eprintln!("still reading the log"),
+            Err(_) if *phases.borrow() == Phase::TakingOver => say::aside("still reading the log"),
             Err(_) => {
                 return Err("another node writes to this log: a standalone platform needs a log of its own".into());
             }
@@ -111,7 +112,8 @@ async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Res
         Ok(Outcome::Other(instance)) => {
             bootstrap::forget_plan(data)?;
             let missing = data.bootstrap();
-            eprintln!("the log was set up before, for instance {instance}, but {} is missing", missing.display());
+            let missing = missing.display();
+            say::aside(format_args!("the log was set up before, for instance {instance}, but {missing} is missing"));
             Ok(Prepared::Before)
         }
     }
