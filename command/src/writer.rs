@@ -6,6 +6,7 @@
 
 mod activate;
 mod fill;
+mod load;
 mod queue;
 mod serve;
 

@@ -9,8 +9,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use prost::Message;
 use store::{
-    clock, fault,
-    history::{ANSWERS_KEPT, Needs, Snapshot},
+    clock,
+    explain::explain,
+    fault,
+    history::{ANSWERS_KEPT, Needs},
     lease::Kept,
     projection::HISTORY,
     record::{Answer, CommitRecord, Record},
@@ -22,6 +24,7 @@ use transport::error::{Error, Reason};
 
 use super::{
     End, Verdict, Writer,
+    load::{Loaded, Unread, load},
     queue::{Queue, Submission, unavailable},
 };
 use crate::{
@@ -50,12 +53,6 @@ pub(super) struct Active<'a> {
     loading: usize,
     /// How far history said it was, one announcement ago: a snapshot that is on its way is hardly older than that.
     trimmed: u64,
-}
-
-/// What was missing for some commands.
-struct Loaded {
-    snapshot: Result<Option<Snapshot>, store::database::Failure>,
-    submissions: Vec<Submission>,
 }
 
 /// A command whose turn came.
@@ -134,23 +131,22 @@ impl<'a> Active<'a> {
     async fn take_turns(&mut self, lease: &Kept) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
-        let (mut missing, mut unread) = (Needs::default(), vec![]);
+        let mut unread = vec![];
         while draft.bytes <= self.writer.record_limit / 2
             && let Some(mut submission) = self.waiting.pop_front()
         {
             match self.decide(&mut submission, &mut draft, now) {
                 Turned::Decided(verdict) => decided.push((submission, verdict)),
                 Turned::Missing(needs) => {
-                    missing.aggregates.extend(needs.aggregates);
-                    missing.claims.extend(needs.claims);
-                    missing.commands.extend(needs.commands);
                     submission.rounds += 1;
-                    unread.push(submission);
+                    unread.push(Unread { submission, needs });
                 }
             }
         }
         if !unread.is_empty() {
-            self.load(missing, unread);
+            self.loading += unread.len();
+            let (database, shard) = (self.writer.database.clone(), self.writer.shard);
+            tokio::spawn(load(database, shard, unread, self.loaded.0.clone()));
         }
         if !draft.is_empty() {
             fault::point("commit.decided");
@@ -243,17 +239,6 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Loads what is missing, outside the turn.
-    fn load(&mut self, missing: Needs, submissions: Vec<Submission>) {
-        self.loading += submissions.len();
-        let (loaded, database, shard) = (self.loaded.0.clone(), self.writer.database.clone(), self.writer.shard);
-        tokio::spawn(async move {
-            let snapshot = database.within(missing.load(&database, shard)).await;
-            // Nobody listens any more when the writer stepped down; the callers notice by themselves.
-            let _ = loaded.send(Loaded { snapshot, submissions }).await;
-        });
-    }
-
     async fn take_up(&mut self, loaded: Loaded, lease: &Kept) -> Result<(), End> {
         self.loading -= loaded.submissions.len();
         match loaded.snapshot {
@@ -278,7 +263,7 @@ impl<'a> Active<'a> {
             }
             Ok(None) => self.refuse(loaded.submissions, "history is not there yet"),
             Err(error) => {
-                tracing::warn!(%error, "history cannot be read");
+                tracing::warn!(error = explain(&error), commands = loaded.submissions.len(), "history cannot be read");
                 self.refuse(loaded.submissions, "history cannot be read");
             }
         }

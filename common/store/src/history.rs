@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::{SignedDuration, Timestamp};
-use tokio_postgres::types::Type;
+use tokio_postgres::{Row, types::Type};
 
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
@@ -243,30 +243,30 @@ async fn load_aggregates(
     let rows = transaction.query(&statement, &[&instances, &types, &ids]).await?;
     let mut found: HashMap<Key, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
     for row in rows {
-        let recorded = recorded(&row);
+        let recorded = recorded(&row)?;
         found.entry(recorded.key()).or_default().push(Arc::new(recorded));
     }
     Ok(found)
 }
 
-fn recorded(row: &tokio_postgres::Row) -> Recorded {
+fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
     let event = Event {
-        id: row.get("event_id"),
-        instance_id: row.get("instance_id"),
-        owner_type: i32::from(row.get::<_, i16>("owner_type")),
-        owner_id: row.get("owner_id"),
-        aggregate_type: row.get("aggregate_type"),
-        aggregate_id: row.get("aggregate_id"),
-        version: unsigned(row.get("version")),
-        r#type: row.get("type"),
-        revision: u32::try_from(row.get::<_, i32>("revision")).unwrap_or_default(),
-        payload: row.get::<_, Vec<u8>>("payload").into(),
-        restores: row.get("restores"),
-        actor: row.get("actor"),
-        created_at: row.get::<_, Timestamp>("created_at").as_microsecond(),
+        id: row.try_get("event_id")?,
+        instance_id: row.try_get("instance_id")?,
+        owner_type: i32::from(row.try_get::<_, i16>("owner_type")?),
+        owner_id: row.try_get("owner_id")?,
+        aggregate_type: row.try_get("aggregate_type")?,
+        aggregate_id: row.try_get("aggregate_id")?,
+        version: unsigned(row.try_get("version")?),
+        r#type: row.try_get("type")?,
+        revision: u32::try_from(row.try_get::<_, i32>("revision")?).unwrap_or_default(),
+        payload: row.try_get::<_, Vec<u8>>("payload")?.into(),
+        restores: row.try_get("restores")?,
+        actor: row.try_get("actor")?,
+        created_at: row.try_get::<_, Timestamp>("created_at")?.as_microsecond(),
         ..Event::default()
     };
-    Recorded { sequence: unsigned(row.get("sequence")), committed_at: row.get("committed_at"), event }
+    Ok(Recorded { sequence: unsigned(row.try_get("sequence")?), committed_at: row.try_get("committed_at")?, event })
 }
 
 async fn load_claims(
@@ -283,8 +283,8 @@ async fn load_claims(
     let rows = transaction.query(&statement, &[&asked]).await?;
     let mut found: HashMap<ClaimHash, Option<Key>> = claims.into_iter().map(|claim| (claim, None)).collect();
     for row in rows {
-        let key = Key { instance_id: row.get(1), aggregate_type: row.get(2), id: row.get(3) };
-        if let Ok(claim) = row.get::<_, &[u8]>(0).try_into() {
+        let key = Key { instance_id: row.try_get(1)?, aggregate_type: row.try_get(2)?, id: row.try_get(3)? };
+        if let Ok(claim) = row.try_get::<_, &[u8]>(0)?.try_into() {
             found.insert(claim, Some(key));
         }
     }
@@ -304,15 +304,15 @@ async fn load_answers(
     let rows = transaction.query(&statement, &[&asked]).await?;
     let mut found: HashMap<Bytes, Option<Answered>> = commands.into_iter().map(|command| (command, None)).collect();
     for row in rows {
-        let command_id = Bytes::from(row.get::<_, Vec<u8>>("command_id"));
+        let command_id = Bytes::from(row.try_get::<_, Vec<u8>>("command_id")?);
         let answer = Answer {
             command_id: command_id.clone(),
-            request_digest: row.get::<_, Vec<u8>>("request_digest").into(),
-            answer: row.get::<_, Vec<u8>>("answer").into(),
-            instance_id: row.get("instance_id"),
-            sequence: unsigned(row.get("sequence")),
+            request_digest: row.try_get::<_, Vec<u8>>("request_digest")?.into(),
+            answer: row.try_get::<_, Vec<u8>>("answer")?.into(),
+            instance_id: row.try_get("instance_id")?,
+            sequence: unsigned(row.try_get("sequence")?),
         };
-        found.insert(command_id, Some(Answered { answer, committed_at: row.get("committed_at") }));
+        found.insert(command_id, Some(Answered { answer, committed_at: row.try_get("committed_at")? }));
     }
     Ok(found)
 }

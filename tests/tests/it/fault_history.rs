@@ -13,6 +13,7 @@ use tests::{
     load::Load,
     platform::Platform,
     process::server,
+    proxy::Proxy,
 };
 use tokio::time::Instant;
 
@@ -96,6 +97,56 @@ async fn read_models_heal_without_a_further_event() {
     audit.assert_projected(url).await;
     println!("healed after {:?}", begin.elapsed());
     assert!(begin.elapsed() < HEALED * SLACK);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_for_one_command_is_read_for_the_others() {
+    let (cluster, mut command, client) = start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let mut ids = vec![];
+    for number in 0..20 {
+        ids.push(client.create_target(&format!("target {number}")).await.expect("it writes"));
+    }
+    let url = &cluster.servers.places.postgres_url;
+    cluster.audit().await.wait_projected(url).await;
+    // A writer that knows none of them, and waits for NATS when they are asked for: all at once, in one load.
+    command.process.signal(Signal::TERM);
+    command.process.ended().await;
+    let proxy = Proxy::start(cluster.servers.places.nats_url.trim_start_matches("nats://")).await;
+    let command = cluster.node("command", "command", &[("--nats-url", &format!("nats://{}", proxy.address))], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    client.create_target("makes everything about the caller known").await.expect("it writes");
+    cluster.tail_is_forgotten().await;
+    let text = "alter table history_1.events alter payload drop not null; \
+                update history_1.events set payload = null where aggregate_id = any(string_to_array($$ID$$, ','))";
+    let text = text.replace("ID", &format!("{},{}", ids[3], ids[11]));
+    connect(url).await.batch_execute(&text).await.expect("Postgres is there");
+
+    proxy.silence();
+    let first = tokio::spawn({
+        let client = client.clone();
+        async move { client.create_target("first").await }
+    });
+    eventually("its publish is on its way", || async { (proxy.waiting() > 0).then_some(()) }).await;
+    let patches: Vec<_> = ids
+        .iter()
+        .map(|id| {
+            let (client, id) = (client.clone(), id.clone());
+            tokio::spawn(async move { patch(&client, &id, json!({ "timeout": "3s" })).await.0 })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    proxy.open();
+    assert!(first.await.expect("it is not cancelled").is_some());
+    for (number, patched) in patches.into_iter().enumerate() {
+        let is_guilty = [3, 11].contains(&number);
+        let wanted = if is_guilty { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        assert_eq!(patched.await.expect("it is not cancelled"), wanted, "{number}");
+    }
+    let said = command.log();
+    let alone = said.lines().filter(|line| line.contains("history cannot be read") && line.contains("\"commands\":1,"));
+    assert_eq!(alone.count(), 2, "{said}");
 }
 
 #[tokio::test]
