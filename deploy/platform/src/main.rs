@@ -82,6 +82,8 @@ fn telemetry() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // It would tell on standard error that standard error cannot be written, and panic.
+    let subscriber = subscriber.log_internal_errors(false);
     if std::io::stderr().is_terminal() {
         subscriber.with_target(false).init();
     } else {

@@ -3,7 +3,11 @@
 use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
 use rustix::process::Signal;
-use tests::{platform::Platform, process::server};
+use tests::{
+    eventually,
+    platform::Platform,
+    process::{Process, server},
+};
 
 #[tokio::test]
 async fn a_later_start_leaves_the_bootstrap_as_it_is() {
@@ -24,6 +28,22 @@ async fn a_later_start_leaves_the_bootstrap_as_it_is() {
         platform.restart(&[]).await;
         assert_eq!(fs::read(&path).expect("it can be read"), before);
     }
+}
+
+#[tokio::test]
+async fn a_platform_whose_output_nobody_reads_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let arguments = ["standalone", "--listen", "127.0.0.1:0", "--data-dir", &data.display().to_string()];
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = writer.try_clone().expect("a pipe has any number of ends");
+    let mut process =
+        Process::spawn_to(&arguments.map(str::to_owned), &[("RUST_LOG", "debug")], output.into(), writer.into());
+    let bootstrap = data.join("bootstrap.json");
+    eventually("bootstrap.json", || std::future::ready(bootstrap.exists().then_some(()))).await;
+    process.signal(Signal::TERM);
+    assert!(process.ended().await.success());
 }
 
 #[tokio::test]
