@@ -14,17 +14,13 @@ use transport::{
     edge::Call,
     error::{Error, Reason},
     mount::Answer,
+    page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
 
 use crate::{
     Queries,
     get::{OWN_WAIT, not_reached},
 };
-
-/// How many results there are where the caller does not say.
-const DEFAULT_LIMIT: u32 = 100;
-/// How many there are at most.
-const LARGEST_LIMIT: u32 = 1000;
 
 /// What a list request asks for, whatever it lists.
 pub(crate) struct List {

@@ -15,6 +15,7 @@ mod fault_tail;
 mod grpc;
 mod idempotency;
 mod index;
+mod openapi;
 mod permission;
 mod search;
 mod standalone;

@@ -1,6 +1,6 @@
 //! The comments of the proto files, which describe what they stand above.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, fmt::Write};
 
 use prost_reflect::{DescriptorPool, EnumDescriptor, FieldDescriptor, FileDescriptor, MessageDescriptor};
 
@@ -39,7 +39,7 @@ impl Comments {
         for value in kind.values() {
             let comment = self.at(&kind.parent_file(), value.path());
             if !comment.is_empty() {
-                text.push_str(&format!("\n\n`{}`: {comment}", value.name()));
+                let _ = write!(text, "\n\n`{}`: {comment}", value.name());
             }
         }
         text.trim_start().to_owned()

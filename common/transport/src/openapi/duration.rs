@@ -23,8 +23,7 @@ fn at_most(max: u32) -> String {
     for (place, digit) in digits.iter().enumerate() {
         let least = u32::from(place == 0 && digits.len() > 1);
         if *digit > least {
-            let last = digit - 1;
-            let here = if last == least { last.to_string() } else { format!("[{least}-{last}]") };
+            let here = if digit - 1 == least { least.to_string() } else { format!("[{least}-{}]", digit - 1) };
             ways.push(format!("{prefix}{here}{}", any(digits.len() - place - 1)));
         }
         prefix.push_str(&digit.to_string());

@@ -4,6 +4,8 @@ mod form;
 mod schema;
 mod text;
 
+use std::fmt::Write;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use store::secret;
@@ -35,8 +37,8 @@ pub(super) fn page(document: &Value) -> String {
     for tag in document["tags"].as_array().into_iter().flatten() {
         let name = text(&tag["name"]);
         let operations = operations(document, name);
-        nav.push_str(&format!("<li><a href=\"#{name}\">{name}</a><ul>{}</ul></li>", links(&operations)));
-        main.push_str(&format!("<section id=\"{name}\"><h2>{name}</h2>{}", prose(text(&tag["description"]))));
+        let _ = write!(nav, "<li><a href=\"#{name}\">{name}</a><ul>{}</ul></li>", links(&operations));
+        let _ = write!(main, "<section id=\"{name}\"><h2>{name}</h2>{}", prose(text(&tag["description"])));
         main.extend(operations.iter().map(|operation| operation.article(document)));
         main.push_str("</section>");
     }
@@ -150,7 +152,7 @@ impl Operation<'_> {
             let shown = if status.starts_with('2') { examples(document, content) } else { String::new() };
             format!(
                 "<tr><th scope=\"row\">{status}</th><td>{}</td><td>{}{shown}</td><td>{}</td></tr>",
-                inline(text(&answer["description"])),
+                explained(document, &inline(text(&answer["description"]))),
                 schema::kind(&content["schema"]),
                 headers.join(" "),
             )
@@ -158,6 +160,16 @@ impl Operation<'_> {
         let rows: String = self.item["responses"].as_object().into_iter().flatten().map(row).collect();
         table("Answers", &["status", "meaning", "body", "headers"], &rows)
     }
+}
+
+/// The text with reasons that lead to what they mean.
+fn explained(document: &Value, meaning: &str) -> String {
+    let reasons = document["x-reasons"].as_array().into_iter().flatten().map(|reason| text(&reason["reason"]));
+    reasons.fold(meaning.to_owned(), |meaning, name| {
+        let code = format!("<code>{name}</code>");
+        let link = format!("<a href=\"#{}\">{code}</a>", anchor(&format!("error-{name}")));
+        meaning.replace(&code, &link)
+    })
 }
 
 /// The examples of a body.

@@ -102,12 +102,13 @@ impl<'a> Schemas<'a> {
 
     /// Makes a schema unless it is there, or is just being made because it holds itself.
     fn once(&mut self, name: String, make: impl FnOnce(&mut Self) -> Value) -> Value {
+        let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
         if !self.made.contains_key(&name) {
             self.made.insert(name.clone(), Value::Null);
             let schema = make(self);
-            self.made.insert(name.clone(), schema);
+            self.made.insert(name, schema);
         }
-        json!({ "$ref": format!("#/components/schemas/{name}") })
+        reference
     }
 
     fn object(&mut self, message: &MessageDescriptor, way: Way, elsewhere: &[&str]) -> Value {
