@@ -21,7 +21,8 @@ pub(crate) enum Scope<'a> {
 /// # Errors
 /// `invalid_scope` when there is none, one has other characters than RFC 6749, section 3.3 allows, or there are too many.
 pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error> {
-    let scope = scope.ok_or(Error::InvalidScope("scope is missing; ask for openid, for example"))?;
+    let missing = Error::InvalidScope("scope is missing; ask for openid, for example");
+    let scope = scope.filter(|scope| scope.contains(|char| char != ' ')).ok_or(missing)?;
     let is_token = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5B | 0x5D..=0x7E);
     let mut known: Vec<(&str, Scope)> = vec![];
     for (count, word) in scope.split(' ').filter(|word| !word.is_empty()).enumerate() {
@@ -60,6 +61,7 @@ mod tests {
         let scopes: Vec<_> = known.into_iter().map(|(_, scope)| scope).collect();
         assert_eq!(scopes, [Scope::OpenId, Scope::Audience("7")]);
         assert!(parse(None).is_err());
+        assert!(parse(Some("  ")).is_err());
         assert!(parse(Some("a\u{7f}")).is_err());
         assert!(parse(Some(&"x ".repeat(101))).is_err());
     }

@@ -93,7 +93,7 @@ impl Edge {
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: if_match(&parts.headers)?,
             wait: prefer::wait(&parts.headers),
-            trace_context: text(&parts.headers, "traceparent").unwrap_or_default().to_owned(),
+            trace_context: trace_context(&parts.headers).unwrap_or_default().to_owned(),
         })
     }
 
@@ -122,7 +122,10 @@ pub(crate) fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
         (None, Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()).ok_or_else(missing)?,
         (_, _, Some(_)) | (None, None, None) => return Err(missing()),
     };
-    if authority.as_str().contains('@') {
+    let port = authority.as_str().strip_prefix(authority.host());
+    let has_port = |port: &str| port.is_empty() || port == ":" || authority.port_u16().is_some();
+    // What stands before the host is no part of a host either.
+    if !port.is_some_and(has_port) {
         return Err(missing());
     }
     Ok(authority.host().to_ascii_lowercase())
@@ -154,6 +157,14 @@ fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Error> {
     sequence
         .map(Some)
         .ok_or_else(|| Error::new(Reason::InvalidRequest, "If-Match must be the sequence of the object, as in \"42\""))
+}
+
+/// The `traceparent` of a request, where it is one (W3C Trace Context, section 3.2): events keep it for ever.
+fn trace_context(headers: &HeaderMap) -> Option<&str> {
+    let given = text(headers, "traceparent")?;
+    let lengths: Vec<usize> = given.split('-').map(str::len).collect();
+    let is_lower_hex = |byte: u8| matches!(byte, b'-' | b'0'..=b'9' | b'a'..=b'f');
+    (lengths == [2, 32, 16, 2] && given.bytes().all(is_lower_hex)).then_some(given)
 }
 
 /// A header that decides something: absent, or exactly one of visible ASCII.
@@ -188,4 +199,38 @@ pub fn read_model(failure: Arc<store::database::Failure>) -> Error {
     tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
     let message = "the read model cannot be read at the moment";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_trace_context_is_kept() {
+        let whole = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let kept = |given: &str| {
+            let headers =
+                HeaderMap::from_iter([(http::HeaderName::from_static("traceparent"), given.parse().unwrap())]);
+            trace_context(&headers).map(str::to_owned)
+        };
+        assert_eq!(kept(whole).as_deref(), Some(whole));
+        for other in ["", "junk", &"a".repeat(5000), &whole.to_uppercase(), &format!("{whole}-x"), &whole[1..]] {
+            assert_eq!(kept(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_a_port_or_none() {
+        let of = |given: &str| {
+            let (parts, ()) = http::Request::get("/").header("host", given).body(()).unwrap().into_parts();
+            host(&parts.uri, &parts.headers).ok()
+        };
+        for given in ["ID.example", "id.example:", "id.example:8080"] {
+            assert_eq!(of(given).as_deref(), Some("id.example"), "{given}");
+        }
+        assert_eq!(of("[::1]:80").as_deref(), Some("[::1]"));
+        for malformed in ["", "a b", "user@id.example", "id.example:http", "id.example:99999", "id.example/path"] {
+            assert_eq!(of(malformed), None, "{malformed}");
+        }
+    }
 }
