@@ -13,7 +13,7 @@ use async_nats::jetstream::{
 use tokio::{
     sync::watch,
     task::JoinHandle,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -134,13 +134,16 @@ impl Lease {
     /// Renews the lease. While NATS does not answer the lease stays what it was.
     async fn renew(&mut self) -> Result<(), Lost> {
         let sent = Instant::now();
-        match self.leases.bucket.update(&self.name, self.leases.holder.clone().into(), self.revision).await {
-            Ok(revision) => {
+        let update = self.leases.bucket.update(&self.name, self.leases.holder.clone().into(), self.revision);
+        match timeout(RENEW_EVERY, update).await {
+            Ok(Ok(revision)) => {
                 (self.revision, self.valid_until) = (revision, sent + TTL);
                 Ok(())
             }
-            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
-            Err(error) => {
+            // Where the answer was lost, the next renewal finds a wrong revision.
+            Err(_) => Ok(()),
+            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
+            Ok(Err(error)) => {
                 tracing::warn!(lease = self.name, %error, "cannot renew the lease");
                 sleep(RENEW_EVERY / 4).await;
                 Ok(())

@@ -11,6 +11,7 @@ use async_nats::jetstream::{
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
+use tokio::time::timeout;
 
 use crate::record::{Broken, Position, Record};
 
@@ -19,8 +20,11 @@ use crate::record::{Broken, Position, Record};
 const MOST_IN_FLIGHT: i64 = 16;
 /// How long a reader hears nothing before it looks whether there was something to hear.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long one publish waits for its answer before it is settled by reading.
-const ACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a question to NATS waits for its answer.
+const API_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one publish waits for its answer before it is settled by reading, which is safe at any time. No record is
+/// written meanwhile.
+const ACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A log that cannot be opened, read or trusted.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +65,7 @@ impl Log {
     /// An existing stream whose rules differ from ours is refused: it could lose events.
     pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
         let context =
-            jetstream::context::ContextBuilder::new().timeout(ACK_TIMEOUT).ack_timeout(ACK_TIMEOUT).build(client);
+            jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client);
         let name = format!("EVENTS_{shard}");
         let wanted = rules(shard, replicas);
         let stream = match context.get_stream(&name).await {
@@ -86,9 +90,12 @@ impl Log {
     /// Whatever the error, the record may be in the log or may get there; [`Log::read`] of the sequence behind tells.
     pub async fn publish(&self, record: Bytes, behind: u64) -> Result<u64, Unsettled> {
         let message = PublishMessage::build().payload(record).expected_last_sequence(behind);
-        let sent = self.context.send_publish(self.subject.clone(), message).await;
-        let answer = sent.map_err(|error| Unsettled(error.to_string()))?.await;
-        answer.map(|answer| answer.sequence).map_err(|error| Unsettled(error.to_string()))
+        let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
+        match timeout(ACK_TIMEOUT, publish).await {
+            Ok(Ok(answer)) => Ok(answer.sequence),
+            Ok(Err(error)) => Err(Unsettled(error.to_string())),
+            Err(_) => Err(Unsettled("no answer".to_owned())),
+        }
     }
 
     /// The message of this stream sequence as the stream's leader has it.
@@ -133,7 +140,7 @@ impl Log {
         let start = (messages, from, self.stream.clone());
         let records = futures::stream::try_unfold(start, |(mut messages, at, stream)| async move {
             let message = loop {
-                match tokio::time::timeout(IDLE, messages.next()).await {
+                match timeout(IDLE, messages.next()).await {
                     Ok(Some(message)) => break message.map_err(nats)?,
                     Ok(None) => return Ok(None),
                     Err(_) => nothing_lost(&stream, at).await?,
