@@ -17,6 +17,7 @@ mod idempotency;
 mod index;
 mod openapi;
 mod permission;
+mod schemathesis;
 mod search;
 mod standalone;
 mod standalone_refused;
