@@ -4,13 +4,13 @@ use std::ops::Not;
 
 use tantivy::{
     Term,
-    query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
+    query::{BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
     schema::IndexRecordOption,
 };
 
 use super::{
     grams::{self, Anchor},
-    layout::{IndexedColumn, Layout},
+    layout::{Layout, Text},
 };
 use crate::{fold::fold, record::owner_type};
 
@@ -47,22 +47,6 @@ pub enum Filter {
     Owners(Vec<domain::context::Owner>),
 }
 
-/// What trigrams of folded texts cannot tell: whether the case is right.
-#[derive(Debug, Clone)]
-pub(super) struct CaseCheck {
-    /// The fast field of the raw text.
-    pub(super) column: &'static str,
-    method: Method,
-    text: String,
-}
-
-impl CaseCheck {
-    /// Whether the raw text is right.
-    pub(super) fn is_met(&self, raw: &str) -> bool {
-        self.method.compare(raw, &self.text)
-    }
-}
-
 impl Method {
     /// Compares as stored.
     pub fn compare(self, text: &str, with: &str) -> bool {
@@ -75,18 +59,14 @@ impl Method {
     }
 }
 
-/// The query of all filters within an instance, and what remains to be checked of each match.
-pub(super) fn query(layout: &Layout, instance_id: &str, filters: &[Filter]) -> (BooleanQuery, Vec<CaseCheck>) {
-    let mut checks = vec![];
-    let mut all: Vec<(Occur, Box<dyn Query>)> =
-        vec![(Occur::Must, term(Term::from_field_text(layout.instance, instance_id)))];
-    for filter in filters {
-        all.push((Occur::Must, one(layout, filter, &mut checks)));
-    }
-    (BooleanQuery::new(all), checks)
+/// The query of all filters within an instance.
+pub(super) fn query(layout: &Layout, instance_id: &str, filters: &[Filter]) -> BooleanQuery {
+    let instance = term(Term::from_field_text(layout.instance, instance_id));
+    let all = std::iter::once(instance).chain(filters.iter().map(|filter| one(layout, filter)));
+    BooleanQuery::new(all.map(|query| (Occur::Must, query)).collect())
 }
 
-fn one(layout: &Layout, filter: &Filter, checks: &mut Vec<CaseCheck>) -> Box<dyn Query> {
+fn one(layout: &Layout, filter: &Filter) -> Box<dyn Query> {
     match filter {
         Filter::Ids(ids) => {
             let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
@@ -99,25 +79,22 @@ fn one(layout: &Layout, filter: &Filter, checks: &mut Vec<CaseCheck>) -> Box<dyn
         }
         Filter::Text { column, method, ignores_case, text } => {
             let found = layout.column(column).filter(|_| text.chars().any(|char| char <= '\u{1f}').not());
-            let Some(found) = found else { return Box::new(EmptyQuery) };
-            if !ignores_case && *method != Method::Equals && !text.is_empty() {
-                checks.push(CaseCheck { column: found.name, method: *method, text: text.clone() });
+            let texts = found.and_then(|column| column.texts.map(|texts| (column, texts)));
+            match texts {
+                Some((_, texts)) if *ignores_case => compare(texts.folded, *method, &fold(text)),
+                Some((column, texts)) => compare(Text { whole: column.value, grams: texts.grams }, *method, text),
+                None => Box::new(EmptyQuery),
             }
-            compare(found, *method, *ignores_case, text)
         }
     }
 }
 
-fn compare(column: &IndexedColumn, method: Method, ignores_case: bool, text: &str) -> Box<dyn Query> {
-    let Some((whole, grams)) = column.folded else { return Box::new(EmptyQuery) };
-    let anchored = |anchor| grams::query(grams, &fold(text), anchor);
+fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {
     match method {
-        Method::Equals if ignores_case => term(Term::from_field_text(whole, &fold(text))),
-        Method::Equals => term(Term::from_field_text(column.value, text)),
-        _ if text.is_empty() => Box::new(AllQuery),
-        Method::StartsWith => anchored(Anchor::Start),
-        Method::Contains => anchored(Anchor::Nowhere),
-        Method::EndsWith => anchored(Anchor::End),
+        Method::Equals => term(Term::from_field_text(whole, text)),
+        Method::StartsWith => grams::query(grams, text, Anchor::Start),
+        Method::Contains => grams::query(grams, text, Anchor::Nowhere),
+        Method::EndsWith => grams::query(grams, text, Anchor::End),
     }
 }
 

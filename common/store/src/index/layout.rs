@@ -39,8 +39,24 @@ pub(super) struct IndexedColumn {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) value: Field,
-    /// For filters by text: the folded value, whole and in trigrams.
-    pub(super) folded: Option<(Field, Field)>,
+    /// For filters by text.
+    pub(super) texts: Option<Texts>,
+}
+
+/// What filters by text ask, with case and without.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Texts {
+    /// The trigrams of the value.
+    pub(super) grams: Field,
+    /// The folded value.
+    pub(super) folded: Text,
+}
+
+/// A text, whole and in trigrams.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Text {
+    pub(super) whole: Field,
+    pub(super) grams: Field,
 }
 
 /// The names of the fast fields that every index has.
@@ -101,24 +117,30 @@ impl IndexedColumn {
             Kind::Integer => builder.add_i64_field(name, FAST),
             Kind::Bool => builder.add_bool_field(name, FAST),
         };
-        let folded = (filter && kind == Kind::Text).then(|| {
+        let texts = (filter && kind == Kind::Text).then(|| {
             let positions = TextFieldIndexing::default()
                 .set_tokenizer(grams::TOKENIZER)
                 .set_index_option(IndexRecordOption::WithFreqsAndPositions)
                 .set_fieldnorms(false);
-            let folded = builder.add_text_field(&format!("{name}_folded"), STRING);
-            let grams = TextOptions::default().set_indexing_options(positions);
-            (folded, builder.add_text_field(&format!("{name}_grams"), grams))
+            let cut = TextOptions::default().set_indexing_options(positions);
+            Texts {
+                grams: builder.add_text_field(&format!("{name}_grams"), cut.clone()),
+                folded: Text {
+                    whole: builder.add_text_field(&format!("{name}_folded"), STRING),
+                    grams: builder.add_text_field(&format!("{name}_folded_grams"), cut),
+                },
+            }
         });
-        Self { name, kind, value, folded }
+        Self { name, kind, value, texts }
     }
 
     fn add_text(&self, document: &mut TantivyDocument, text: &str) {
         document.add_text(self.value, text);
-        if let Some((whole, grams)) = self.folded {
-            let folded = fold(text);
-            document.add_text(whole, &folded);
-            document.add_text(grams, folded);
+        if let Some(Texts { grams, folded }) = self.texts {
+            let without_case = fold(text);
+            document.add_text(grams, text);
+            document.add_text(folded.whole, &without_case);
+            document.add_text(folded.grams, without_case);
         }
     }
 }

@@ -2,16 +2,19 @@
 
 use domain::field::Kind;
 use tantivy::{
-    DocAddress, DocId, Score, SegmentOrdinal, SegmentReader,
+    DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, TantivyError,
     collector::{Collector, SegmentCollector},
-    columnar::{Column, StrColumn},
+    columnar::Column,
+    query::Weight,
 };
 
 use super::{
-    filter::CaseCheck,
     layout::{CHANGED, CREATED, ID},
-    select::{self, Matches, Order},
+    select::{self, Match, Matches, Order},
 };
+
+/// How many documents tantivy gives at a time.
+const BLOCK: usize = 64;
 
 /// By what a page is sorted; the id breaks ties, ascending in either direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +45,6 @@ pub struct Page {
 /// Collects the page and counts all matches.
 pub(super) struct PageCollector {
     pub(super) page: Page,
-    pub(super) checks: Vec<CaseCheck>,
 }
 
 /// A page: where its documents are, in order, and how many matches there are.
@@ -52,23 +54,12 @@ pub(super) type Collected = (Vec<DocAddress>, usize);
 pub(super) struct Segment {
     matches: Matches,
     key: KeyColumn,
-    id: Column<u64>,
-    checks: Vec<Checked>,
-    text: String,
 }
 
 enum KeyColumn {
-    Text(StrColumn),
+    Unsigned(Column<u64>),
     Signed(Column<i64>),
     Bool(Column<bool>),
-    Id,
-}
-
-struct Checked {
-    check: CaseCheck,
-    column: StrColumn,
-    /// The last ordinal that was looked at: neighbours often share it.
-    last: Option<(u64, bool)>,
 }
 
 impl Collector for PageCollector {
@@ -77,30 +68,24 @@ impl Collector for PageCollector {
 
     fn for_segment(&self, segment: SegmentOrdinal, reader: &SegmentReader) -> tantivy::Result<Segment> {
         let fast = reader.fast_fields();
-        let text = |name: &str| {
-            let column = fast.str(name)?;
-            column.ok_or_else(|| tantivy::TantivyError::SchemaError(format!("{name} is no text")))
-        };
+        let ids = fast.u64(ID)?;
+        let mut dictionary = None;
         let key = match self.page.key {
             Key::Created => KeyColumn::Signed(fast.i64(CREATED)?),
             Key::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
-            Key::Id => KeyColumn::Id,
-            Key::Column(name, Kind::Text) => KeyColumn::Text(text(name)?),
+            // The id as key follows the direction; as tie breaker it would not.
+            Key::Id => KeyColumn::Unsigned(ids.clone()),
+            Key::Column(name, Kind::Text) => {
+                let column = fast.str(name)?;
+                let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;
+                let ordinals = column.ords().clone();
+                dictionary = Some(column);
+                KeyColumn::Unsigned(ordinals)
+            }
             Key::Column(name, Kind::Integer) => KeyColumn::Signed(fast.i64(name)?),
             Key::Column(name, Kind::Bool) => KeyColumn::Bool(fast.bool(name)?),
         };
-        let checked = |check: &CaseCheck| Ok(Checked { check: check.clone(), column: text(check.column)?, last: None });
-        let dictionary = match &key {
-            KeyColumn::Text(column) => Some(column.clone()),
-            _ => None,
-        };
-        Ok(Segment {
-            matches: Matches { segment, dictionary, found: vec![] },
-            key,
-            id: fast.u64(ID)?,
-            checks: self.checks.iter().map(checked).collect::<tantivy::Result<_>>()?,
-            text: String::new(),
-        })
+        Ok(Segment { matches: Matches { segment, dictionary, ids, found: vec![] }, key })
     }
 
     fn requires_scoring(&self) -> bool {
@@ -112,25 +97,45 @@ impl Collector for PageCollector {
         let order = Order { ascending: self.page.ascending };
         Ok((select::window(segments, order, self.page.offset, self.page.limit)?, total))
     }
+
+    fn collect_segment(
+        &self,
+        weight: &dyn Weight,
+        segment: SegmentOrdinal,
+        reader: &SegmentReader,
+    ) -> tantivy::Result<Matches> {
+        let mut collected = self.for_segment(segment, reader)?;
+        match reader.alive_bitset() {
+            None => weight.for_each_no_score(reader, &mut |docs| collected.collect_block(docs))?,
+            Some(alive) => {
+                let mut living = Vec::with_capacity(BLOCK);
+                weight.for_each_no_score(reader, &mut |docs| {
+                    living.clear();
+                    living.extend(docs.iter().copied().filter(|doc| alive.is_alive(*doc)));
+                    collected.collect_block(&living);
+                })?;
+            }
+        }
+        Ok(collected.harvest())
+    }
 }
 
 impl SegmentCollector for Segment {
     type Fruit = Matches;
 
     fn collect(&mut self, doc: DocId, _: Score) {
-        if !self.is_checked(doc) {
-            return;
+        self.collect_block(&[doc]);
+    }
+
+    fn collect_block(&mut self, docs: &[DocId]) {
+        let found = &mut self.matches.found;
+        for docs in docs.chunks(BLOCK) {
+            match &self.key {
+                KeyColumn::Unsigned(column) => collect(column, docs, found, |key| key),
+                KeyColumn::Signed(column) => collect(column, docs, found, tantivy::i64_to_u64),
+                KeyColumn::Bool(column) => collect(column, docs, found, u64::from),
+            }
         }
-        let key = match &self.key {
-            KeyColumn::Text(column) => column.ords().first(doc).unwrap_or_default(),
-            KeyColumn::Signed(column) => tantivy::i64_to_u64(column.first(doc).unwrap_or_default()),
-            KeyColumn::Bool(column) => column.first(doc).unwrap_or_default().into(),
-            KeyColumn::Id => 0,
-        };
-        let id = self.id.first(doc).unwrap_or_default();
-        // A page by id has the id as its key, so that it follows the direction.
-        let key = if matches!(self.key, KeyColumn::Id) { id } else { key };
-        self.matches.found.push(select::Match { key, id, doc });
     }
 
     fn harvest(self) -> Matches {
@@ -138,18 +143,15 @@ impl SegmentCollector for Segment {
     }
 }
 
-impl Segment {
-    fn is_checked(&mut self, doc: DocId) -> bool {
-        let text = &mut self.text;
-        self.checks.iter_mut().all(|checked| {
-            let Some(ord) = checked.column.ords().first(doc) else { return false };
-            if let Some((_, is_met)) = checked.last.filter(|(last, _)| *last == ord) {
-                return is_met;
-            }
-            text.clear();
-            let is_met = checked.column.ord_to_str(ord, text).unwrap_or(false) && checked.check.is_met(text);
-            checked.last = Some((ord, is_met));
-            is_met
-        })
-    }
+/// Reads the keys of a block at once: for each document by itself that would cost more than the rest of a search.
+fn collect<T: Copy + Default + PartialOrd + std::fmt::Debug + Send + Sync + 'static>(
+    column: &Column<T>,
+    docs: &[DocId],
+    found: &mut Vec<Match>,
+    key: impl Fn(T) -> u64,
+) {
+    let mut values = [None; BLOCK];
+    let values = &mut values[..docs.len()];
+    column.first_vals(docs, values);
+    found.extend(docs.iter().zip(values).map(|(doc, value)| Match { key: key(value.unwrap_or_default()), doc: *doc }));
 }

@@ -72,8 +72,8 @@ pub(super) struct Stored<'a> {
 impl Snapshot {
     /// Searches.
     pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
-        let (query, checks) = query(&self.layout, &search.instance_id, &search.filters);
-        let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page, checks })?;
+        let query = query(&self.layout, &search.instance_id, &search.filters);
+        let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page })?;
         let found = page.into_iter().map(|address| {
             let document: TantivyDocument = self.searcher.doc(address)?;
             let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());

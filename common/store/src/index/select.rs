@@ -5,14 +5,20 @@
 
 use std::{cmp::Ordering, ops::Bound};
 
-use tantivy::{DocAddress, DocId, SegmentOrdinal, columnar::StrColumn};
+use tantivy::{
+    DocAddress, DocId, SegmentOrdinal,
+    columnar::{Column, StrColumn},
+};
 
-/// One match with its keys.
+/// How many keys are looked at to choose a pivot, and how far it is chosen from the rank among them.
+const SAMPLE: usize = 256;
+const MARGIN: usize = 6;
+
+/// One match.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Match {
     /// The sort key; of text, the ordinal in its segment.
     pub(super) key: u64,
-    pub(super) id: u64,
     pub(super) doc: DocId,
 }
 
@@ -21,6 +27,8 @@ pub(super) struct Matches {
     pub(super) segment: SegmentOrdinal,
     /// What the keys are ordinals of; numbers have none.
     pub(super) dictionary: Option<StrColumn>,
+    /// What breaks ties.
+    pub(super) ids: Column<u64>,
     pub(super) found: Vec<Match>,
 }
 
@@ -28,13 +36,6 @@ pub(super) struct Matches {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) ascending: bool,
-}
-
-/// A place in the order of all matches.
-#[derive(Debug, Clone)]
-struct Place {
-    pivot: Pivot,
-    id: u64,
 }
 
 /// A key that means the same in every segment.
@@ -53,6 +54,15 @@ struct Cut {
     is_there: bool,
 }
 
+/// What stands at a rank.
+struct Place {
+    pivot: Pivot,
+    id: u64,
+    /// In each segment, how many matches have a lower key, and how many one that is not higher. They stand in front.
+    below: Vec<usize>,
+    through: Vec<usize>,
+}
+
 /// The documents from `offset` on, at most `limit`, in order.
 pub(super) fn window(
     mut segments: Vec<Matches>,
@@ -64,17 +74,19 @@ pub(super) fn window(
     if offset >= total || limit == 0 {
         return Ok(vec![]);
     }
-    let last = (offset + limit).min(total) - 1;
-    let from = place(&mut segments, order, offset)?;
-    let to = place(&mut segments, order, last)?;
+    let all = segments.iter().map(|matches| matches.found.len()).collect();
+    let to = place(&mut segments, order, all, offset.saturating_add(limit).min(total) - 1)?;
+    // What is behind the window is behind in memory too, so the first of the window is looked for in front only.
+    let from = place(&mut segments, order, to.through.clone(), offset)?;
     let mut page: Vec<(Pivot, u64, DocAddress)> = vec![];
-    for matches in &segments {
+    for ((matches, begin), end) in segments.iter().zip(&from.below).zip(&to.through) {
         let (low, high) = (matches.cut(&from.pivot)?, matches.cut(&to.pivot)?);
-        for found in &matches.found {
-            let is_behind = order.against(found, low, from.id) != Ordering::Less;
-            let is_before = order.against(found, high, to.id) != Ordering::Greater;
+        for found in &matches.found[*begin..*end] {
+            let id = matches.id(found);
+            let is_behind = !low.is_at(found.key) || id >= from.id;
+            let is_before = !high.is_at(found.key) || id <= to.id;
             if is_behind && is_before {
-                page.push((matches.resolve(found.key)?, found.id, DocAddress::new(matches.segment, found.doc)));
+                page.push((matches.resolve(found.key)?, id, DocAddress::new(matches.segment, found.doc)));
             }
         }
     }
@@ -82,60 +94,114 @@ pub(super) fn window(
     Ok(page.into_iter().map(|(_, _, address)| address).collect())
 }
 
-/// What stands at a rank. The matches are only moved around.
-fn place(segments: &mut [Matches], order: Order, mut rank: usize) -> tantivy::Result<Place> {
+/// Finds what stands at a rank among the first matches of each segment, which are only moved around.
+fn place(segments: &mut [Matches], order: Order, mut ends: Vec<usize>, mut rank: usize) -> tantivy::Result<Place> {
     // What can still be at the rank, in each segment.
-    let mut ranges: Vec<(usize, usize)> = segments.iter().map(|matches| (0, matches.found.len())).collect();
+    let mut begins = vec![0; segments.len()];
     loop {
-        let widest = (0..segments.len()).max_by_key(|index| ranges[*index].1 - ranges[*index].0).unwrap_or_default();
-        let (begin, end) = ranges[widest];
-        let middle = segments[widest].found[begin + (end - begin) / 2].key;
-        let pivot = segments[widest].resolve(middle)?;
-        let (mut before, mut same) = (vec![], vec![]);
-        for (matches, (begin, end)) in segments.iter_mut().zip(&ranges) {
-            let cut = matches.cut(&pivot)?;
-            let candidates = &mut matches.found[*begin..*end];
-            let first = partition(candidates, |found| order.against_key(found.key, cut) == Ordering::Less);
-            let behind =
-                partition(&mut candidates[first..], |found| order.against_key(found.key, cut) == Ordering::Equal);
-            before.push(first);
-            same.push(behind);
-        }
-        let (less, equal): (usize, usize) = (before.iter().sum(), same.iter().sum());
+        let pivot = pivot(segments, order, (&begins, &ends), rank)?;
+        let cuts = segments.iter().map(|matches| matches.cut(&pivot)).collect::<tantivy::Result<Vec<_>>>()?;
+        let split = |at: &[usize], segments: &mut [Matches], is_front: &dyn Fn(&Cut) -> Front| -> Vec<usize> {
+            let candidates = segments.iter_mut().zip(&cuts).zip(at.iter().zip(&ends));
+            let fronts = candidates.map(|((matches, cut), (begin, end))| {
+                begin + is_front(cut).partition(&mut matches.found[*begin..*end])
+            });
+            fronts.collect()
+        };
+        let below = split(&begins, segments, &|cut| order.below(*cut));
+        let less = count(&begins, &below);
         if rank < less {
-            for (range, first) in ranges.iter_mut().zip(before) {
-                range.1 = range.0 + first;
-            }
-        } else if rank < less + equal {
+            ends = below;
+            continue;
+        }
+        let through = split(&below, segments, &|cut| Front::At(cut.is_there.then_some(cut.first)));
+        let equal = count(&below, &through);
+        if rank < less + equal {
             let mut ids: Vec<u64> = vec![];
-            for ((matches, range), (first, count)) in segments.iter().zip(&ranges).zip(before.iter().zip(&same)) {
-                let begin = range.0 + first;
-                ids.extend(matches.found[begin..begin + count].iter().map(|found| found.id));
+            for ((matches, begin), end) in segments.iter().zip(&below).zip(&through) {
+                ids.extend(matches.found[*begin..*end].iter().map(|found| matches.id(found)));
             }
             let (_, id, _) = ids.select_nth_unstable(rank - less);
-            return Ok(Place { pivot, id: *id });
-        } else {
-            rank -= less + equal;
-            for (range, (first, count)) in ranges.iter_mut().zip(before.iter().zip(&same)) {
-                range.0 += first + count;
-            }
+            return Ok(Place { pivot, id: *id, below, through });
+        }
+        rank -= less + equal;
+        begins = through;
+    }
+}
+
+fn count(begins: &[usize], ends: &[usize]) -> usize {
+    begins.iter().zip(ends).map(|(begin, end)| end - begin).sum()
+}
+
+/// A key near the rank, of the segment with the most candidates: a little behind it in the first half and a little before
+/// it in the second, so that most of the others are out after one look.
+fn pivot(
+    segments: &[Matches],
+    order: Order,
+    (begins, ends): (&[usize], &[usize]),
+    rank: usize,
+) -> tantivy::Result<Pivot> {
+    let widest = (0..segments.len()).max_by_key(|index| ends[*index] - begins[*index]).unwrap_or_default();
+    let candidates = &segments[widest].found[begins[widest]..ends[widest]];
+    let mut sample: Vec<u64> =
+        candidates.iter().step_by(candidates.len().div_ceil(SAMPLE).max(1)).map(|found| found.key).collect();
+    sample.sort_unstable();
+    if !order.ascending {
+        sample.reverse();
+    }
+    let total = count(begins, ends);
+    let near = rank * sample.len() / total.max(1);
+    let near = if rank < total / 2 { near + MARGIN } else { near.saturating_sub(MARGIN) };
+    segments[widest].resolve(sample[near.min(sample.len() - 1)])
+}
+
+/// What a partition moves to the front.
+#[derive(Debug, Clone, Copy)]
+enum Front {
+    /// Lower keys.
+    Below(u64),
+    /// Keys from this on.
+    From(u64),
+    /// This key, if any.
+    At(Option<u64>),
+}
+
+impl Front {
+    /// Moves it and says how much it is.
+    fn partition(self, matches: &mut [Match]) -> usize {
+        match self {
+            Self::Below(bound) => partition(matches, |key| key < bound),
+            Self::From(bound) => partition(matches, |key| key >= bound),
+            Self::At(None) => 0,
+            Self::At(Some(wanted)) => partition(matches, |key| key == wanted),
         }
     }
 }
 
-/// Moves what meets the condition to the front and says how much that is.
-fn partition(matches: &mut [Match], is_front: impl Fn(&Match) -> bool) -> usize {
+/// Without a branch on the key, which nobody could predict.
+fn partition(matches: &mut [Match], is_front: impl Fn(u64) -> bool) -> usize {
     let mut front = 0;
     for index in 0..matches.len() {
-        if is_front(&matches[index]) {
-            matches.swap(front, index);
-            front += 1;
-        }
+        let found = matches[index];
+        matches[index] = matches[front];
+        matches[front] = found;
+        front += usize::from(is_front(found.key));
     }
     front
 }
 
+impl Cut {
+    /// Whether a key is the pivot.
+    fn is_at(self, key: u64) -> bool {
+        self.is_there && key == self.first
+    }
+}
+
 impl Matches {
+    fn id(&self, found: &Match) -> u64 {
+        self.ids.first(found.doc).unwrap_or_default()
+    }
+
     fn resolve(&self, key: u64) -> tantivy::Result<Pivot> {
         let Some(dictionary) = &self.dictionary else { return Ok(Pivot::Number(key)) };
         let mut term = vec![];
@@ -163,17 +229,13 @@ impl Order {
         if self.ascending { ordering } else { ordering.reverse() }
     }
 
-    /// A key against a pivot.
-    fn against_key(self, key: u64, cut: Cut) -> Ordering {
-        self.directed(match key.cmp(&cut.first) {
-            Ordering::Equal if !cut.is_there => Ordering::Greater,
-            ordering => ordering,
-        })
-    }
-
-    /// A match against a place.
-    fn against(self, found: &Match, cut: Cut, id: u64) -> Ordering {
-        self.against_key(found.key, cut).then(found.id.cmp(&id))
+    /// The keys that come before a pivot.
+    fn below(self, cut: Cut) -> Front {
+        match (self.ascending, cut.is_there) {
+            (true, _) => Front::Below(cut.first),
+            (false, true) => cut.first.checked_add(1).map_or(Front::At(None), Front::From),
+            (false, false) => Front::From(cut.first),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writing an index: documents and checkpoint become visible and durable together.
 
 use jiff::Timestamp;
-use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Term, indexer::LogMergePolicy};
+use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyError, Term, indexer::LogMergePolicy};
 
 use super::{
     Failure, Folder, Layout, Snapshot,
@@ -10,7 +10,7 @@ use super::{
     manifest::Payload,
     search::{self, stored, tokenizers},
 };
-use crate::{record::Position, table::Change};
+use crate::{explain::explain, record::Position, table::Change};
 
 /// The memory that documents gather in before they become a segment, in bytes.
 const MEMORY: usize = 50_000_000;
@@ -29,10 +29,15 @@ impl Writer {
     /// Opens the index in a folder. What cannot be opened, or was written with another layout, is deleted and begins
     /// anew: the log has it all.
     pub fn open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
-        Self::try_open(folder, layout.clone()).or_else(|error| {
-            tracing::warn!(%error, "the search index cannot be opened and is built again");
-            Self::create(folder, layout)
-        })
+        match Self::try_open(folder, layout.clone()) {
+            // The writer before it has not ended yet, and what it wrote is good.
+            Err(Failure::Tantivy(error @ TantivyError::LockFailure(..))) => Err(error.into()),
+            Err(failure) => {
+                tracing::warn!(error = %explain(&failure), "the search index cannot be opened and is built again");
+                Self::create(folder, layout)
+            }
+            opened => opened,
+        }
     }
 
     /// Begins anew in a folder.
