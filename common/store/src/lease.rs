@@ -13,11 +13,11 @@ use async_nats::jetstream::{
 use tokio::{
     sync::watch,
     task::JoinHandle,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::log::Failure;
+use crate::{clock::since_start, log::Failure};
 
 const BUCKET: &str = "LEASES";
 
@@ -38,14 +38,15 @@ pub struct Lease {
     leases: Leases,
     name: String,
     revision: u64,
-    valid_until: Instant,
+    /// By [`since_start`].
+    valid_until: Duration,
 }
 
 /// A lease that a task renews.
 #[derive(Debug)]
 pub struct Kept {
-    /// Until when nobody else can hold it; `None` once somebody else does.
-    valid_until: watch::Receiver<Option<Instant>>,
+    /// Until when nobody else can hold it, by [`since_start`]; `None` once somebody else does.
+    valid_until: watch::Receiver<Option<Duration>>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -84,7 +85,7 @@ impl Leases {
             Some(entry) if entry.value == self.holder.as_bytes() => entry.revision,
             Some(_) => return Ok(None),
         };
-        let sent = Instant::now();
+        let sent = since_start();
         match self.bucket.update(name, self.holder.clone().into(), revision).await {
             Ok(revision) => {
                 let valid_until = sent + TTL;
@@ -117,10 +118,10 @@ impl Lease {
         Kept { valid_until, stop, task }
     }
 
-    async fn keep_renewing(mut self, known: watch::Sender<Option<Instant>>, stop: CancellationToken) {
+    async fn keep_renewing(mut self, known: watch::Sender<Option<Duration>>, stop: CancellationToken) {
         loop {
             tokio::select! {
-                () = sleep_until(self.valid_until - TTL + RENEW_EVERY) => {}
+                () = sleep((self.valid_until - TTL + RENEW_EVERY).saturating_sub(since_start())) => {}
                 () = stop.cancelled() => return self.release().await,
             }
             if let Err(Lost) = self.renew().await {
@@ -133,7 +134,7 @@ impl Lease {
 
     /// Renews the lease. While NATS does not answer the lease stays what it was.
     async fn renew(&mut self) -> Result<(), Lost> {
-        let sent = Instant::now();
+        let sent = since_start();
         let update = self.leases.bucket.update(&self.name, self.leases.holder.clone().into(), self.revision);
         match timeout(RENEW_EVERY, update).await {
             Ok(Ok(revision)) => {
@@ -182,10 +183,10 @@ impl Kept {
         let _ = self.valid_until.clone().wait_for(Option::is_none).await;
     }
 
-    /// Whether nobody else can hold the lease at this moment, by the monotonic clock, counted from before its last
-    /// renewal was sent. Where that is in doubt it waits for the next renewal.
+    /// Whether nobody else can hold the lease at this moment, counted from before its last renewal was sent, by a clock
+    /// that runs while the machine sleeps. Where that is in doubt it waits for the next renewal.
     pub async fn confirm(&self) -> bool {
-        let certain = |until: &Option<Instant>| until.is_none_or(|until| Instant::now() < until);
+        let certain = |until: &Option<Duration>| until.is_none_or(|until| since_start() < until);
         let mut known = self.valid_until.clone();
         known.wait_for(certain).await.is_ok_and(|until| until.is_some())
     }
