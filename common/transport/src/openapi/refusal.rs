@@ -88,7 +88,8 @@ fn response(status: StatusCode, reasons: &[Reason]) -> Value {
     let mut headers = vec!["X-Request-Id"];
     match status {
         StatusCode::UNAUTHORIZED => headers.push("WWW-Authenticate"),
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => headers.push("Retry-After"),
+        StatusCode::SERVICE_UNAVAILABLE => headers.push("Retry-After"),
+        StatusCode::TOO_MANY_REQUESTS => headers.extend(["Retry-After", "RateLimit", "RateLimit-Policy"]),
         _ => {}
     }
     json!({
@@ -114,10 +115,9 @@ fn example(reason: Reason) -> Error {
         Reason::FeatureDisabled => edge::feature_disabled("multitenancy_resources_api"),
         reason => Error::new(reason, reason.name().to_lowercase().replace('_', " ")),
     };
-    let error = if reason.http_status() == StatusCode::SERVICE_UNAVAILABLE {
-        error.retry_after(Duration::from_secs(1))
-    } else {
-        error
+    let error = match reason.http_status() {
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => error.retry_after(Duration::from_secs(1)),
+        _ => error,
     };
     error.request_id("RdF2A3LcvS0zrxAAibPt8l")
 }
