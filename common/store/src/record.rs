@@ -92,8 +92,9 @@ impl Record {
     pub fn decode(stream_sequence: u64, payload: &Bytes) -> Result<Self, Broken> {
         let broken = || Broken::NoRecord { stream_sequence };
         let commit = CommitRecord::decode(payload.clone()).map_err(|_| broken())?;
-        if commit.log_id.len() != 16 || commit.record_id.len() != 16 || commit.epoch == 0 || commit.first_sequence == 0
-        {
+        let is_numbered =
+            commit.first_sequence > 0 && commit.first_sequence.checked_add(commit.events.len() as u64).is_some();
+        if commit.log_id.len() != 16 || commit.record_id.len() != 16 || commit.epoch == 0 || !is_numbered {
             return Err(broken());
         }
         Ok(Self::new(stream_sequence, sha256(payload), commit))
@@ -275,5 +276,8 @@ mod tests {
     fn a_foreign_message_is_no_record() {
         assert!(Record::decode(1, &Bytes::from_static(b"hello")).is_err());
         assert!(Record::decode(1, &Bytes::new()).is_err());
+        let unnumbered = CommitRecord { first_sequence: u64::MAX, ..record(1, 1, 1, &[]).commit };
+        let unnumbered = CommitRecord { events: vec![Event::default()], ..unnumbered };
+        assert!(Record::decode(1, &unnumbered.encode_to_vec().into()).is_err(), "there is no event of that number");
     }
 }
