@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up down test check bless fmt lint doc bench tools formatted deny
+.PHONY: help up down test check bless fmt lint doc bench fuzz tools formatted deny
 
 DATA_DIR ?= .data
 PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
@@ -67,6 +67,10 @@ bench: ## measure; prints tables; ARGS="search 1000000" or ARGS=index measures a
 	@deploy/setup
 	cargo build --release -p platform -p tests --bins
 	$(dir $(PLATFORM))bench $(ARGS)
+
+fuzz: ## feed it what nobody would send, a minute each kind; ARGS=body takes one kind, FUZZ_SECONDS another time
+	cargo build --workspace --features platform/fault --bin fuzz
+	$(or $(CARGO_TARGET_DIR),target)/debug/fuzz $(ARGS)
 
 tools:
 	@PLATFORM_SETUP_TOOLS=1 deploy/setup

@@ -61,7 +61,7 @@ impl External {
 
 /// What a token says, once it is verified.
 #[derive(Debug)]
-pub(crate) struct Verified {
+pub struct Verified {
     pub(crate) user_id: String,
     pub(crate) sequence: u64,
     key_id: String,
@@ -69,18 +69,25 @@ pub(crate) struct Verified {
 }
 
 /// Verifies access tokens and remembers those it verified.
-pub(crate) struct Verifier {
+pub struct Verifier {
     external: External,
     verified: Cache<[u8; 32], Arc<Verified>>,
 }
 
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Verifier").field("external", &self.external).finish_non_exhaustive()
+    }
+}
+
 impl Verifier {
-    pub(crate) fn new(external: External) -> Self {
+    /// A verifier that remembers nothing yet.
+    pub fn new(external: External) -> Self {
         Self { external, verified: Cache::new(REMEMBERED) }
     }
 
     /// The token of a request, verified for the platform's API on this instance.
-    pub(crate) fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, Error> {
+    pub fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, Error> {
         let token = bearer(headers)?;
         let name = sha256(&[tenant.id.as_bytes(), b"\0", token.as_bytes()].concat());
         let verified = match self.verified.get(&name) {

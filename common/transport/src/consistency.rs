@@ -8,7 +8,7 @@ use moka::sync::Cache;
 use store::{
     explain::explain,
     keyring::{self, Keyring, Purpose, SYSTEM},
-    secret,
+    secret::{self, Key},
 };
 
 use crate::{
@@ -32,13 +32,22 @@ const VERSION: u8 = 1;
 const BODY: usize = 1 + 2 + 16 + 4 + 8;
 const MAC: usize = 16;
 
+/// The form of the tokens of one log.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// The shard of the log.
+    pub shard: u16,
+    /// Which log it is.
+    pub log_id: [u8; 16],
+    /// Grows when a copy of the log is promoted with a stated loss.
+    pub incarnation: u32,
+}
+
 /// Makes and reads the tokens of one log.
 #[derive(Debug, Clone)]
 pub struct Tokens {
     keyring: Keyring,
-    shard: u16,
-    log_id: [u8; 16],
-    incarnation: u32,
+    form: Form,
     /// The last write that this node answered to a caller, by instance and caller.
     answered: Cache<(String, String), u64>,
 }
@@ -58,7 +67,8 @@ impl Tokens {
     /// The tokens of a log, whose id has 16 bytes.
     pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
         let answered = Cache::builder().max_capacity(CALLERS).time_to_live(REMEMBERED).build();
-        Self { keyring, shard, log_id: log_id.try_into().unwrap_or_default(), incarnation, answered }
+        let form = Form { shard, log_id: log_id.try_into().unwrap_or_default(), incarnation };
+        Self { keyring, form, answered }
     }
 
     /// The token of a write, which the caller's next reads on this node will wait for even without it.
@@ -77,25 +87,34 @@ impl Tokens {
     /// The token of a sequence.
     pub async fn mint(&self, sequence: u64) -> Result<String, keyring::Failure> {
         let key = self.keyring.key(SYSTEM, Purpose::Consistency).await?;
-        let mut token = self.body(sequence);
-        let mac = key.mac(&[&token]);
-        token.extend_from_slice(&mac[..MAC]);
-        Ok(URL_SAFE_NO_PAD.encode(token))
+        Ok(self.form.write(&key, sequence))
     }
 
     /// The sequence of a token of this log.
     async fn read(&self, token: &str) -> Result<u64, Error> {
+        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         let invalid =
             || Error::new(Reason::ConsistencyTokenInvalid, "the consistency token is not one of this platform");
-        let bytes = URL_SAFE_NO_PAD.decode(token.trim()).map_err(|_| invalid())?;
-        if bytes.len() != BODY + MAC {
-            return Err(invalid());
-        }
+        self.form.read(&key, token).ok_or_else(invalid)
+    }
+}
+
+impl Form {
+    /// The token of a sequence under a key.
+    pub fn write(&self, key: &Key, sequence: u64) -> String {
+        let mut token = self.body(sequence);
+        let mac = key.mac(&[&token]);
+        token.extend_from_slice(&mac[..MAC]);
+        URL_SAFE_NO_PAD.encode(token)
+    }
+
+    /// The sequence of a token, if it was written in this form and under this key.
+    pub fn read(&self, key: &Key, token: &str) -> Option<u64> {
+        let bytes = URL_SAFE_NO_PAD.decode(token.trim()).ok().filter(|bytes| bytes.len() == BODY + MAC)?;
         let (body, mac) = bytes.split_at(BODY);
-        let sequence = body.last_chunk().map(|sequence| u64::from_be_bytes(*sequence)).ok_or_else(invalid)?;
-        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
+        let sequence = u64::from_be_bytes(*body.last_chunk()?);
         let is_ours = secret::same(&key.mac(&[body])[..MAC], mac) && self.body(sequence) == body;
-        if is_ours { Ok(sequence) } else { Err(invalid()) }
+        is_ours.then_some(sequence)
     }
 
     fn body(&self, sequence: u64) -> Vec<u8> {

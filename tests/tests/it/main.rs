@@ -2,7 +2,9 @@
 
 mod bad_input;
 mod bad_input_http;
+mod conformance;
 mod errors_doc;
+mod examples;
 mod fault_commit;
 mod fault_fencing;
 mod fault_history;
@@ -12,6 +14,7 @@ mod fault_projector;
 mod fault_replay;
 mod fault_settle;
 mod fault_tail;
+mod fuzz;
 mod grpc;
 mod idempotency;
 mod index;

@@ -1,0 +1,43 @@
+//! Numbers that look random and come again with their seed (SplitMix64).
+
+/// A source of numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.number().to_be_bytes()[0]
+    }
+
+    /// A number below a bound; 0 where the bound is 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let number = usize::try_from(self.number() >> 32).unwrap_or_default();
+        number.checked_rem(bound).unwrap_or_default()
+    }
+
+    /// True once in so many times.
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
+        items[self.below(items.len())]
+    }
+
+    /// A part of something of this length, at most so long.
+    pub(crate) fn part(&mut self, length: usize, longest: usize) -> std::ops::Range<usize> {
+        let begin = self.below(length + 1);
+        begin..(begin + self.below(longest + 1)).min(length)
+    }
+}

@@ -1,0 +1,178 @@
+//! Every operation that is built, over every transport: the same requests, good and bad, must come to the same.
+//!
+//! The table has a row for each. What follows from the facts of an operation (callers, ids, idempotency keys,
+//! consistency tokens, `If-Match`) is derived; a row adds requests of its own.
+
+mod outcome;
+mod row;
+mod wire;
+
+use std::collections::BTreeSet;
+
+use futures::{FutureExt, future::BoxFuture};
+use proto::{
+    action::{
+        CreateTargetRequest, DeleteTargetRequest, GetTargetRequest, InTargetIdsFilter, PatchTarget, PatchTargetRequest,
+        SearchTargetsRequest, SetRestRequestResponse, SetRestWebhook, Target, TargetFieldName, TargetNameFilter,
+        TargetSearchFilter, patch_target, target, target_search_filter::Filter,
+    },
+    object::{ListQuery, TextFilterMethod},
+    operation::{CREATE_TARGET, DELETE_TARGET, GET_TARGET, OPERATIONS, PATCH_TARGET, SEARCH_TARGETS},
+    wellknown::Duration,
+};
+use reqwest::Method;
+use tests::client::{TARGETS, send};
+
+use self::{
+    row::{Check, Subject, row},
+    wire::World,
+};
+
+/// One row for each operation that is built.
+fn table() -> Vec<Box<dyn Check + Sync>> {
+    vec![create_target(), patch_target(), delete_target(), get_target(), search_targets()]
+}
+
+#[tokio::test]
+async fn every_operation_comes_to_the_same_over_every_transport() {
+    let world = World::start().await;
+    let (table, mut built) = (table(), BTreeSet::new());
+    for facts in OPERATIONS {
+        if world.is_built(facts).await {
+            built.insert(facts.method);
+        }
+    }
+    let rows: BTreeSet<_> = table.iter().map(|row| row.facts().method).collect();
+    assert_eq!(rows, built, "the table (left) has one row for each operation that is built (right)");
+    for row in &table {
+        row.check(&world).await;
+    }
+}
+
+fn a_target(world: &World) -> BoxFuture<'_, Subject> {
+    let body = serde_json::to_value(webhook("conformance")).expect("messages have a JSON form");
+    let request = world.owner.request(Method::POST, TARGETS).json(&body);
+    async move {
+        let created = send(request).await;
+        let sequence = created.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
+        let sequence = sequence.expect("an answer names the sequence");
+        Subject { id: created.id(), token: created.consistency(), sequence }
+    }
+    .boxed()
+}
+
+fn webhook(name: &str) -> Target {
+    let target_type = Some(target::TargetType::RestWebhook(SetRestWebhook { url: "https://example.com/hook".into() }));
+    Target { name: name.into(), target_type, ..Target::default() }
+}
+
+fn create(target: Target) -> CreateTargetRequest {
+    CreateTargetRequest { target: Some(target) }
+}
+
+fn create_target() -> Box<dyn Check + Sync> {
+    row(&CREATE_TARGET, a_target)
+        .good("a webhook", |_| create(webhook("hook")))
+        .good("all fields", |_| {
+            let call = SetRestRequestResponse { url: "https://example.com/ä?b=%20#c".replace('ä', "%C3%A4") };
+            create(Target {
+                name: "\u{1f980} \"quoted\" \\ \u{202e}".into(),
+                target_type: Some(target::TargetType::RestRequestResponse(call)),
+                timeout: Duration::try_from(std::time::Duration::from_millis(1500)).ok(),
+                execution_type: Some(target::ExecutionType::InterruptOnError(false)),
+            })
+        })
+        .bad("nothing", "INVALID_REQUEST", |_| CreateTargetRequest::default())
+        .bad("an empty target", "INVALID_REQUEST", |_| create(Target::default()))
+        .bad("every field wrong", "INVALID_REQUEST", |_| {
+            create(Target {
+                name: "\u{0}".into(),
+                target_type: Some(target::TargetType::RestWebhook(SetRestWebhook { url: "no uri".into() })),
+                timeout: Some(Duration::ZERO),
+                execution_type: Some(target::ExecutionType::IsAsync(true)),
+            })
+        })
+        .bad("a long name", "INVALID_REQUEST", |_| create(webhook(&"é".repeat(201))))
+        .done()
+}
+
+fn patch(subject: &Subject, target: PatchTarget) -> PatchTargetRequest {
+    PatchTargetRequest { id: subject.id.clone(), target: Some(target) }
+}
+
+fn patch_target() -> Box<dyn Check + Sync> {
+    row(&PATCH_TARGET, a_target)
+        .good("a name", |it| patch(it, PatchTarget { name: Some("renamed".into()), ..PatchTarget::default() }))
+        .good("no change", |it| patch(it, PatchTarget { name: Some("conformance".into()), ..PatchTarget::default() }))
+        .good("nothing", |it| patch(it, PatchTarget::default()))
+        .good("a new key and another mode", |it| {
+            patch(
+                it,
+                PatchTarget {
+                    expiration_signing_key: Some(Duration::ZERO),
+                    execution_type: Some(patch_target::ExecutionType::IsAsync(true)),
+                    ..PatchTarget::default()
+                },
+            )
+        })
+        .bad("no target", "INVALID_REQUEST", |it| PatchTargetRequest { id: it.id.clone(), target: None })
+        .bad("an empty name", "INVALID_REQUEST", |it| {
+            patch(it, PatchTarget { name: Some(String::new()), ..PatchTarget::default() })
+        })
+        .bad("durations out of bounds", "INVALID_REQUEST", |it| {
+            patch(
+                it,
+                PatchTarget {
+                    timeout: Some(Duration::from_seconds(271)),
+                    expiration_signing_key: Some(Duration::from_seconds(-1)),
+                    ..PatchTarget::default()
+                },
+            )
+        })
+        .done()
+}
+
+fn delete_target() -> Box<dyn Check + Sync> {
+    row(&DELETE_TARGET, a_target).good("a target", |it| DeleteTargetRequest { id: it.id.clone() }).done()
+}
+
+fn get_target() -> Box<dyn Check + Sync> {
+    row(&GET_TARGET, a_target).good("a target", |it| GetTargetRequest { id: it.id.clone() }).done()
+}
+
+fn search(filters: Vec<Filter>) -> SearchTargetsRequest {
+    let filters = filters.into_iter().map(|filter| TargetSearchFilter { filter: Some(filter) }).collect();
+    SearchTargetsRequest { filters, ..SearchTargetsRequest::default() }
+}
+
+fn named(name: &str, method: TextFilterMethod) -> Filter {
+    Filter::Name(TargetNameFilter { name: name.into(), method: method.into() })
+}
+
+fn search_targets() -> Box<dyn Check + Sync> {
+    row(&SEARCH_TARGETS, a_target)
+        .good("by id", |it| search(vec![Filter::InIds(InTargetIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("everything", |_| search(vec![]))
+        .good("nothing found", |_| search(vec![named("no such name", TextFilterMethod::Equals)]))
+        .good("a page in another order", |_| SearchTargetsRequest {
+            query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
+            sorting_column: TargetFieldName::Name.into(),
+            ..search(vec![named("CONF", TextFilterMethod::StartsWithIgnoreCase)])
+        })
+        .bad("a filter that is none", "INVALID_REQUEST", |_| SearchTargetsRequest {
+            filters: vec![TargetSearchFilter { filter: None }],
+            ..SearchTargetsRequest::default()
+        })
+        .bad("a long name and an empty id", "INVALID_REQUEST", |_| {
+            let ids = InTargetIdsFilter { ids: vec!["1".into(), String::new()] };
+            search(vec![named(&"x".repeat(201), TextFilterMethod::Contains), Filter::InIds(ids)])
+        })
+        .bad("too many filters", "INVALID_REQUEST", |_| {
+            search((0..101).map(|_| named("x", TextFilterMethod::Equals)).collect())
+        })
+        .bad("a large page", "INVALID_REQUEST", |_| SearchTargetsRequest {
+            query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
+            ..SearchTargetsRequest::default()
+        })
+        .done()
+}

@@ -1,0 +1,125 @@
+//! What a call came to, in one form for all transports, so that two can be compared.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use proto::wellknown::Duration;
+use serde_json::{Value, json};
+use tonic::Status;
+use tonic_types::{ErrorDetail, StatusExt};
+use transport::error::Reason;
+
+/// What belongs to a transport and not to the answer.
+const OF_TRANSPORTS: [&str; 10] = [
+    "content-length",
+    "content-type",
+    "date",
+    "grpc-message",
+    "grpc-status",
+    "grpc-status-details-bin",
+    "retry-after",
+    "transfer-encoding",
+    "vary",
+    "www-authenticate",
+];
+
+/// Metadata whose value is the same for two calls that do the same to two objects.
+const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
+
+/// Members whose values differ between two objects to which the same was done.
+const OF_ONE_OBJECT: [&str; 7] =
+    ["changeDate", "id", "processed", "processedSequence", "sequence", "signingKey", "timestamp"];
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// The message or the error, as JSON.
+    pub(super) result: Result<Value, Value>,
+    /// The metadata that is not the transport's own.
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
+impl Outcome {
+    pub(super) fn new(result: Result<Value, Value>, headers: &HeaderMap) -> Self {
+        let own = headers.iter().filter(|(name, _)| !OF_TRANSPORTS.contains(&name.as_str()));
+        let metadata = own.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
+        Self { result, metadata: metadata.collect() }
+    }
+
+    /// The reason of an error; empty for a success.
+    pub(super) fn reason(&self) -> &str {
+        let details = self.result.as_ref().err().and_then(|error| error["details"].as_array());
+        let info = details.into_iter().flatten().find_map(|detail| detail["reason"].as_str());
+        info.unwrap_or_default()
+    }
+
+    /// The same without what is of one object only.
+    pub(super) fn of_any_object(mut self) -> Self {
+        let (Ok(body) | Err(body)) = &mut self.result;
+        redact(body);
+        for (name, value) in &mut self.metadata {
+            if !SAME_FOR_ALL.contains(&name.as_str()) {
+                "...".clone_into(value);
+            }
+        }
+        self
+    }
+}
+
+fn redact(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(text) if name == "message" => *text = text.replace(|c: char| c.is_ascii_digit(), ""),
+                    Value::String(_) if OF_ONE_OBJECT.contains(&name.as_str()) => *member = json!("..."),
+                    _ => redact(member),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An error over gRPC in the form that it has over HTTP.
+pub(super) fn of_status(status: &Status) -> Value {
+    let details: Vec<Value> = status.get_error_details_vec().iter().map(detail).collect();
+    sorted(json!({ "code": i32::from(status.code()), "message": status.message(), "details": details }))
+}
+
+/// An error with its details in one order.
+pub(super) fn sorted(mut error: Value) -> Value {
+    if let Some(details) = error["details"].as_array_mut() {
+        details.sort_by_key(|detail| detail["@type"].to_string());
+    }
+    error
+}
+
+fn detail(detail: &ErrorDetail) -> Value {
+    let (kind, mut members) = match detail {
+        ErrorDetail::ErrorInfo(info) => {
+            ("ErrorInfo", json!({ "reason": info.reason, "domain": info.domain, "metadata": info.metadata }))
+        }
+        ErrorDetail::BadRequest(bad) => {
+            let violations = bad.field_violations.iter();
+            let violations: Vec<Value> =
+                violations.map(|it| json!({ "field": it.field, "description": it.description })).collect();
+            ("BadRequest", json!({ "fieldViolations": violations }))
+        }
+        ErrorDetail::RetryInfo(retry) => {
+            let delay = retry.retry_delay.and_then(|delay| Duration::try_from(delay).ok());
+            ("RetryInfo", json!({ "retryDelay": delay }))
+        }
+        ErrorDetail::RequestInfo(request) => ("RequestInfo", json!({ "requestId": request.request_id })),
+        other => panic!("no error has such details: {other:?}"),
+    };
+    members["@type"] = json!(format!("type.googleapis.com/google.rpc.{kind}"));
+    members
+}
+
+/// The reason of an error, as the table of reasons has it.
+pub(super) fn known(reason: &str) -> Reason {
+    let found = Reason::ALL.iter().find(|known| known.name() == reason);
+    *found.unwrap_or_else(|| panic!("{reason:?} is no reason"))
+}

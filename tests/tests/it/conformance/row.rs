@@ -1,0 +1,258 @@
+//! A row of the table: one operation, and all that must come out alike of it over every transport.
+
+use futures::future::BoxFuture;
+use proto::operation::{Facts, Operation};
+
+use super::{
+    outcome::Outcome,
+    wire::{Headers, Transport, Travels, World},
+};
+
+const REQUEST_ID: (&str, &str) = ("x-request-id", "conformance");
+
+/// An object that requests are about.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    pub(super) id: String,
+    /// What a read must send to see it.
+    pub(super) token: String,
+    pub(super) sequence: u64,
+}
+
+/// Makes a new object.
+pub(super) type Make = for<'a> fn(&'a World) -> BoxFuture<'a, Subject>;
+type Request<I> = fn(&Subject) -> I;
+
+/// One operation and requests to it.
+pub(super) struct Row<I: 'static, O: 'static> {
+    operation: &'static Operation<I, O>,
+    make: Make,
+    good: Vec<(&'static str, Request<I>)>,
+    bad: Vec<(&'static str, &'static str, Request<I>)>,
+}
+
+/// A row of whatever types.
+pub(super) trait Check {
+    fn facts(&self) -> &'static Facts;
+    fn check<'a>(&'a self, world: &'a World) -> BoxFuture<'a, ()>;
+}
+
+/// Begins the row of an operation on objects that are made like this.
+pub(super) fn row<I, O>(operation: &'static Operation<I, O>, make: Make) -> Row<I, O> {
+    Row { operation, make, good: vec![], bad: vec![] }
+}
+
+impl<I: Travels + Sync, O: Travels> Row<I, O> {
+    /// Adds a request that succeeds on a new object.
+    pub(super) fn good(mut self, case: &'static str, request: Request<I>) -> Self {
+        self.good.push((case, request));
+        self
+    }
+
+    /// Adds a request that is refused for this reason.
+    pub(super) fn bad(mut self, case: &'static str, reason: &'static str, request: Request<I>) -> Self {
+        self.bad.push((case, reason, request));
+        self
+    }
+
+    /// The row, ready for the table.
+    pub(super) fn done(self) -> Box<dyn Check + Sync> {
+        Box::new(self)
+    }
+}
+
+/// The calls of one row on one platform.
+struct Calls<'a, I: 'static, O: 'static> {
+    row: &'a Row<I, O>,
+    world: &'a World,
+    bearer: String,
+}
+
+impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
+    fn facts(&self) -> &'static Facts {
+        &self.operation.facts
+    }
+
+    fn check<'a>(&'a self, world: &'a World) -> BoxFuture<'a, ()> {
+        let calls = Calls { row: self, world, bearer: format!("Bearer {}", world.owner.token) };
+        Box::pin(async move {
+            assert!(!self.good.is_empty(), "{} has no request that succeeds", self.facts().method);
+            calls.good().await;
+            calls.bad().await;
+            calls.callers().await;
+            calls.consistency().await;
+            if self.facts().path.contains("{id}") {
+                calls.ids().await;
+            }
+            if !self.facts().only_reads() {
+                calls.idempotency().await;
+                if self.facts().path.ends_with("{id}") {
+                    calls.if_match().await;
+                }
+            }
+        })
+    }
+}
+
+impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
+    async fn subject(&self) -> Subject {
+        (self.row.make)(self.world).await
+    }
+
+    /// The first request that succeeds.
+    fn plain(&self) -> Request<I> {
+        self.row.good[0].1
+    }
+
+    /// Calls with the token of who may do everything.
+    async fn call(&self, transport: Transport, message: &I, headers: Headers<'_>) -> Outcome {
+        let all = [&[REQUEST_ID, ("authorization", &self.bearer)], headers].concat();
+        self.world.call(transport, self.row.operation, message, &all).await
+    }
+
+    /// Sends one request about one object over all transports; all answers must be the same.
+    async fn same(&self, case: &str, reason: &str, message: &I, headers: Headers<'_>) -> Outcome {
+        let mut outcomes = vec![];
+        for transport in Transport::ALL {
+            outcomes.push((transport, self.call(transport, message, headers).await));
+        }
+        self.alike(case, reason, outcomes)
+    }
+
+    /// Sends one request over all transports, each about an object of its own; all answers must be the same but for
+    /// what is of one object only.
+    async fn same_done(
+        &self,
+        case: &str,
+        request: Request<I>,
+        headers: impl Fn(&Subject) -> Vec<(&'static str, String)>,
+    ) -> Outcome {
+        let mut outcomes = vec![];
+        for transport in Transport::ALL {
+            let subject = self.subject().await;
+            let headers = headers(&subject);
+            let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let outcome = self.call(transport, &request(&subject), &headers).await;
+            outcomes.push((transport, outcome.of_any_object()));
+        }
+        self.alike(case, "", outcomes)
+    }
+
+    fn alike(&self, case: &str, reason: &str, outcomes: Vec<(Transport, Outcome)>) -> Outcome {
+        let method = self.row.facts().method;
+        let (_, first) = outcomes[0].clone();
+        for (transport, outcome) in outcomes {
+            assert_eq!(outcome.reason(), reason, "{method}, {case}, {transport:?}: {outcome:?}");
+            assert_eq!(outcome, first, "{method}, {case}: {transport:?} and {:?} differ", Transport::ALL[0]);
+        }
+        assert_eq!(first.metadata["x-request-id"], REQUEST_ID.1, "{method}, {case}");
+        first
+    }
+
+    async fn good(&self) {
+        for (case, request) in &self.row.good {
+            if self.row.facts().only_reads() {
+                let subject = self.subject().await;
+                let headers = [("consistency-token", subject.token.as_str()), ("consistency-wait", "10s")];
+                let outcome = self.same(case, "", &request(&subject), &headers).await;
+                assert!(outcome.metadata.contains_key("consistency-token"), "{case}");
+            } else {
+                self.same_done(case, *request, |_| vec![]).await;
+                let waited = self.same_done(case, *request, |_| vec![("prefer", "wait=10".to_owned())]).await;
+                assert_eq!(waited.metadata["preference-applied"], "wait", "{case}");
+            }
+        }
+    }
+
+    async fn bad(&self) {
+        let subject = self.subject().await;
+        for (case, reason, request) in &self.row.bad {
+            let outcome = self.same(case, reason, &request(&subject), &[]).await;
+            let error = outcome.result.expect_err("it has a reason").to_string();
+            assert!(*reason != "INVALID_REQUEST" || error.contains("fieldViolations"), "{case}: {error}");
+        }
+    }
+
+    async fn callers(&self) {
+        let message = self.plain()(&self.subject().await);
+        let nobody = format!("Bearer {}", self.world.nobody);
+        let mut callers = vec![
+            ("no token", None, "TOKEN_MISSING"),
+            ("a garbage token", Some("Bearer garbage"), "TOKEN_INVALID"),
+            ("another scheme", Some("Basic Zm9vOmJhcg=="), "TOKEN_MISSING"),
+        ];
+        if self.row.facts().permission.is_some() {
+            callers.push(("a caller without roles", Some(nobody.as_str()), "PERMISSION_DENIED"));
+        }
+        for (case, authorization, reason) in callers {
+            let headers: Vec<_> =
+                [REQUEST_ID].into_iter().chain(authorization.map(|it| ("authorization", it))).collect();
+            let mut outcomes = vec![];
+            for transport in Transport::ALL {
+                let outcome = self.world.call(transport, self.row.operation, &message, &headers).await;
+                outcomes.push((transport, outcome));
+            }
+            self.alike(case, reason, outcomes);
+        }
+    }
+
+    async fn consistency(&self) {
+        let subject = self.subject().await;
+        let message = self.plain()(&subject);
+        let forged = format!("{}A", &subject.token[..subject.token.len() - 1]);
+        for (case, reason, header) in [
+            ("a token that is none", "CONSISTENCY_TOKEN_INVALID", ("consistency-token", "abc")),
+            ("a forged token", "CONSISTENCY_TOKEN_INVALID", ("consistency-token", forged.as_str())),
+            ("a long wait", "INVALID_REQUEST", ("consistency-wait", "11s")),
+            ("a wait without unit", "INVALID_REQUEST", ("consistency-wait", "3")),
+        ] {
+            self.same(case, reason, &message, &[header]).await;
+        }
+        if self.row.facts().only_reads() {
+            let future = self.world.secrets.consistency(&subject.token, subject.sequence + 1_000_000).await;
+            let headers = [("consistency-token", future.as_str()), ("consistency-wait", "1ms")];
+            // The read model has the object, and nothing is written meanwhile.
+            self.same("caught up", "", &message, &[("consistency-token", &subject.token)]).await;
+            self.same("what is not written yet", "CONSISTENCY_NOT_REACHED", &message, &headers).await;
+        }
+    }
+
+    async fn ids(&self) {
+        let subject = self.subject().await;
+        let with_id = |id: &str| {
+            let mut message = serde_json::to_value(self.plain()(&subject)).expect("messages have a JSON form");
+            message["id"] = id.into();
+            serde_json::from_value::<I>(message).expect("it is of the same type")
+        };
+        let own = [("consistency-token", subject.token.as_str())];
+        for (case, id) in
+            [("an unknown id", "1"), ("an id that is no number", "a/ä?b c%2F#"), ("200 characters", &"x".repeat(200))]
+        {
+            self.same(case, "RESOURCE_NOT_FOUND", &with_id(id), &own).await;
+        }
+        self.same("201 characters", "INVALID_REQUEST", &with_id(&"x".repeat(201)), &[]).await;
+    }
+
+    async fn idempotency(&self) {
+        let message = self.plain()(&self.subject().await);
+        let key = format!("conformance of {}", self.row.facts().method);
+        let header = ("idempotency-key", key.as_str());
+        let first = self.call(Transport::ALL[0], &message, &[header]).await;
+        assert!(first.result.is_ok() && !first.metadata.contains_key("idempotency-replayed"), "{first:?}");
+        let mut again = self.same("the same again", "", &message, &[header]).await;
+        assert_eq!(again.metadata.remove("idempotency-replayed").as_deref(), Some("true"));
+        assert_eq!(again, first, "{}: the answer is the first one", self.row.facts().method);
+        self.same("another request", "IDEMPOTENCY_KEY_REUSED", &message, &[header, ("if-match", "1")]).await;
+        let long = "x".repeat(201);
+        self.same("a long key", "INVALID_REQUEST", &message, &[("idempotency-key", &long)]).await;
+        self.same("two keys", "INVALID_REQUEST", &message, &[("idempotency-key", "a"), ("idempotency-key", "b")]).await;
+    }
+
+    async fn if_match(&self) {
+        let subject = self.subject().await;
+        let message = self.plain()(&subject);
+        self.same("another sequence", "SEQUENCE_MISMATCH", &message, &[("if-match", "\"1\"")]).await;
+        self.same("no sequence", "INVALID_REQUEST", &message, &[("if-match", "W/\"1\"")]).await;
+        self.same_done("its sequence", self.plain(), |it| vec![("if-match", format!("\"{}\"", it.sequence))]).await;
+    }
+}
