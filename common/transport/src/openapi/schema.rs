@@ -127,19 +127,23 @@ impl<'a> Schemas<'a> {
             }
             properties.insert(field.json_name().to_owned(), schema);
         }
+        let choices: Vec<OneofDescriptor> = message.oneofs().filter(|oneof| !oneof.is_synthetic()).collect();
         let mut schema = json!({ "type": "object", "properties": properties });
-        let comment = self.comments.of_message(message);
-        if !comment.is_empty() {
-            schema["description"] = json!(comment);
+        let comment = [self.comments.of_message(message).to_owned()].into_iter().chain(choices.iter().map(told));
+        let description = comment.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
+        if !description.is_empty() {
+            schema["description"] = json!(description);
         }
         if !required.is_empty() {
             schema["required"] = json!(required);
         }
         if way == Way::Request {
             schema["additionalProperties"] = json!(false);
+            let excluded: Vec<Value> = choices.iter().flat_map(excluded).collect();
+            if !excluded.is_empty() {
+                schema["not"] = json!({ "anyOf": excluded });
+            }
         }
-        let choices = message.oneofs().filter(|oneof| !oneof.is_synthetic());
-        constrain(&mut schema, choices.map(|oneof| choice(&oneof, way)).collect());
         schema
     }
 }
@@ -162,42 +166,28 @@ fn nullable(mut schema: Value) -> Value {
     Value::Object(outer)
 }
 
-/// What a oneof says of the object that has its members: exactly one, or at most one.
-fn choice(oneof: &OneofDescriptor, way: Way) -> (&'static str, Value) {
+/// What a oneof says of the object that has its members.
+fn told(oneof: &OneofDescriptor) -> String {
+    let names: Vec<String> = oneof.fields().map(|member| format!("`{}`", member.json_name())).collect();
+    let count = if option::is_required(oneof) { "Exactly" } else { "At most" };
+    format!("{count} one of {}.", names.join(", "))
+}
+
+/// What an object must not be for the sake of a oneof, where a member that is `null` is not there. It is said in this
+/// way, not as `oneOf`, because generators make types of that which lose the other members.
+fn excluded(oneof: &OneofDescriptor) -> Vec<Value> {
     let members: Vec<FieldDescriptor> = oneof.fields().collect();
+    let mut excluded = vec![];
     if option::is_required(oneof) {
-        return ("oneOf", members.iter().map(|member| present(&[member], way)).collect());
+        let absent = members.iter().map(|member| (member.json_name().to_owned(), json!({ "type": "null" })));
+        excluded.push(json!({ "properties": absent.collect::<Map<_, _>>() }));
     }
-    let pairs = members.iter().enumerate().flat_map(|(place, first)| {
-        let later = members.get(place + 1..).unwrap_or_default();
-        later.iter().map(move |second| present(&[first, second], way))
-    });
-    match <[Value; 1]>::try_from(pairs.collect::<Vec<_>>()) {
-        Ok([pair]) => ("not", pair),
-        Err(pairs) => ("not", json!({ "anyOf": pairs })),
+    for (place, first) in members.iter().enumerate() {
+        excluded.extend(members[place + 1..].iter().map(|second| {
+            let names = [first.json_name(), second.json_name()];
+            let kinds = [first, second].map(|member| json!({ "type": value::json_type(member) }));
+            json!({ "required": names, "properties": { names[0]: kinds[0], names[1]: kinds[1] } })
+        }));
     }
-}
-
-/// That members are there, and are not `null` where that may be.
-fn present(members: &[&FieldDescriptor], way: Way) -> Value {
-    let names: Vec<&str> = members.iter().map(|member| member.json_name()).collect();
-    if way == Way::Answer {
-        return json!({ "required": names });
-    }
-    let types =
-        members.iter().map(|member| (member.json_name().to_owned(), json!({ "type": value::json_type(member) })));
-    json!({ "required": names, "properties": types.collect::<Map<_, _>>() })
-}
-
-/// Adds constraints to a schema; several of one kind must all hold.
-fn constrain(schema: &mut Value, constraints: Vec<(&'static str, Value)>) {
-    for (keyword, constraint) in constraints {
-        if schema.get(keyword).is_none() {
-            schema[keyword] = constraint;
-        } else if let Some(all) = schema["allOf"].as_array_mut() {
-            all.push(json!({ keyword: constraint }));
-        } else {
-            schema["allOf"] = json!([{ keyword: constraint }]);
-        }
-    }
+    excluded
 }

@@ -50,13 +50,17 @@ fn a_target_is_described_as_it_may_be_sent() {
     assert_eq!(target["required"], json!(["name"]));
     assert_eq!(target["additionalProperties"], json!(false));
     assert_eq!(target["properties"]["isAsync"]["type"], json!(["boolean", "null"]));
-    let exactly_one = json!([
-        { "required": ["restWebhook"], "properties": { "restWebhook": { "type": "object" } } },
-        { "required": ["restRequestResponse"], "properties": { "restRequestResponse": { "type": "object" } } },
+    let excluded = json!([
+        { "properties": { "restWebhook": { "type": "null" }, "restRequestResponse": { "type": "null" } } },
+        { "required": ["restWebhook", "restRequestResponse"],
+          "properties": { "restWebhook": { "type": "object" }, "restRequestResponse": { "type": "object" } } },
+        { "required": ["isAsync", "interruptOnError"],
+          "properties": { "isAsync": { "type": "boolean" }, "interruptOnError": { "type": "boolean" } } },
     ]);
-    assert_eq!(target["oneOf"], exactly_one);
-    let both = ["isAsync", "interruptOnError"];
-    assert_eq!(target["not"]["required"], json!(both));
+    assert_eq!(target["not"]["anyOf"], excluded);
+    let told = "An endpoint that executions call. Exactly one of `restWebhook`, `restRequestResponse`. At most one of \
+                `isAsync`, `interruptOnError`.";
+    assert_eq!(target["description"], told);
     let name = &target["properties"]["name"];
     assert_eq!((&name["minLength"], &name["maxLength"]), (&json!(1), &json!(200)));
 }

@@ -30,40 +30,11 @@ fn one(name: &str, schema: &Value) -> String {
     let rows: String = schema["properties"].as_object().into_iter().flatten().map(row).collect();
     let shape = if rows.is_empty() { format!("<p>{}</p>", kind(schema)) } else { String::new() };
     format!(
-        "<article id=\"{id}\" aria-labelledby=\"{id}-name\"><h3 id=\"{id}-name\">{}</h3>{}{shape}{}{}</article>",
+        "<article id=\"{id}\" aria-labelledby=\"{id}-name\"><h3 id=\"{id}-name\">{}</h3>{}{shape}{}</article>",
         escape(name),
         prose(text(&schema["description"])),
         table("Members", &["name", "type", "meaning"], &rows),
-        choices(schema),
     )
-}
-
-/// What the object says of members that exclude each other.
-fn choices(schema: &Value) -> String {
-    let mut sentences = vec![];
-    let all = std::iter::once(schema).chain(schema["allOf"].as_array().into_iter().flatten());
-    for schema in all.filter(|schema| schema.get("oneOf").is_some() || schema.get("not").is_some()) {
-        let branches = schema["oneOf"].as_array().into_iter().flatten();
-        let exactly: Vec<String> = branches.flat_map(required).collect();
-        if !exactly.is_empty() {
-            sentences.push(format!("<p>Exactly one of {}.</p>", exactly.join(", ")));
-        }
-        let mut most: Vec<String> = match schema["not"]["anyOf"].as_array() {
-            Some(pairs) => pairs.iter().flat_map(required).collect(),
-            None => required(&schema["not"]),
-        };
-        most.sort_unstable();
-        most.dedup();
-        if !most.is_empty() {
-            sentences.push(format!("<p>At most one of {}.</p>", most.join(", ")));
-        }
-    }
-    sentences.concat()
-}
-
-fn required(schema: &Value) -> Vec<String> {
-    let names = schema["required"].as_array().into_iter().flatten();
-    names.map(|name| format!("<code>{}</code>", escape(text(name)))).collect()
 }
 
 /// A link to a schema.
