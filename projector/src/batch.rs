@@ -35,7 +35,7 @@ pub(crate) async fn next(
             Err(_) if !batch.records.is_empty() => return Some(Ok(batch)),
             Err(failure) => return Some(Err(failure)),
         }
-        if batch.is_full() {
+        if batch.events.len() >= MOST_EVENTS {
             return Some(Ok(batch));
         }
         match records.next().now_or_never() {
@@ -46,11 +46,6 @@ pub(crate) async fn next(
 }
 
 impl Batch {
-    /// Whether there was more to read than it took.
-    pub(crate) fn is_full(&self) -> bool {
-        self.events.len() >= MOST_EVENTS
-    }
-
     fn push(&mut self, mut record: Record) {
         self.end = record.position();
         self.events.append(&mut record.events);

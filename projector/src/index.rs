@@ -3,13 +3,21 @@
 //! While another process holds the lease, it follows what that one publishes: its readers miss nothing, and a take-over
 //! begins with files that are already here. An index is no more than a cache of the log: what is broken is built again.
 
-use std::{convert::Infallible, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use store::{
     explain::explain,
     fault,
-    index::{self, Folder, Follower, Layout, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show},
-    log::{Failure as LogFailure, Log},
+    index::{self, Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show},
+    log::Failure as LogFailure,
     progress::{Announcer, Reached},
     projection::Projection,
     record::{Record, Undecodable},
@@ -28,8 +36,11 @@ use crate::{
 
 /// The first event commits at once; what follows gathers for so long.
 const COMMIT_EVERY: Duration = Duration::from_millis(100);
-/// As above, while there is more to read than a batch takes: few large segments cost less than many small ones.
+/// As above, while so many records are still to be read: few large segments cost less than many small ones.
+const BEHIND: u64 = 100;
 const CATCH_UP_EVERY: Duration = Duration::from_secs(2);
+/// How often published files may come in part before they count as gone.
+const MOST_INCOMPLETE: u32 = 10;
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often it says how far it is.
@@ -48,8 +59,6 @@ enum Stall {
     Event(#[from] Undecodable),
     #[error("the log ended")]
     LogEnded,
-    #[error("a task of the index was cancelled")]
-    Cancelled(#[from] tokio::task::JoinError),
 }
 
 /// How indexes are kept.
@@ -68,12 +77,22 @@ pub(crate) struct Unit {
     projector: Projector,
     projection: &'static Projection,
     table: &'static Table,
-    name: String,
-    folder: Folder,
-    grace: Duration,
-    remote: index::Remote,
+    follower: Follower,
+    /// How often what is published did not come in full, one time after the other.
+    incomplete: AtomicU32,
     shown: Shown,
 }
+
+/// An index that is open for writing.
+struct Opened {
+    writer: Writer,
+    snapshot: Arc<Snapshot>,
+    /// The stream sequence from which on it may be shown: one that was begun anew is no use before.
+    complete_from: u64,
+}
+
+/// Where commits appear that are complete.
+type Committed = watch::Sender<Option<Arc<Snapshot>>>;
 
 impl Unit {
     pub(crate) fn new(
@@ -81,20 +100,20 @@ impl Unit {
         (projection, table): (&'static Projection, &'static Table),
         shown: Shown,
     ) -> Result<Self, index::Failure> {
-        let Indexing { folder, remote, grace } = projector.indexing.clone();
-        let name = index::name(projection, projector.shard);
-        let folder = Folder::open(&folder.join(&name))?;
-        Ok(Self { projector: projector.clone(), projection, table, name, folder, grace, remote, shown })
+        let Indexing { folder, remote, .. } = &projector.indexing;
+        let (log, shard) = (projector.log.clone(), projector.shard);
+        let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
+        let incomplete = AtomicU32::new(0);
+        Ok(Self { projector: projector.clone(), projection, table, follower, incomplete, shown })
     }
 
     /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
     pub(crate) async fn work(self, shutdown: CancellationToken) {
-        let lease_name = format!("projection.{}", self.name);
-        let follower = self.follower();
+        let lease_name = format!("projection.{}", self.follower.name);
         while !shutdown.is_cancelled() {
             let lease = tokio::select! {
                 lease = self.projector.leases.acquire(&lease_name) => lease.keep(),
-                never = follower.follow(&self.shown) => match never {},
+                never = self.follower.follow(&self.shown) => match never {},
                 () = shutdown.cancelled() => return,
             };
             let stall = tokio::select! {
@@ -104,7 +123,7 @@ impl Unit {
             };
             lease.release().await;
             if let Some(stall) = stall {
-                tracing::error!(index = self.name, error = %explain(&stall), "the search index stands still");
+                tracing::error!(index = self.follower.name, error = %explain(&stall), "the search index stands still");
                 tokio::select! {
                     () = sleep(PAUSE) => {}
                     () = shutdown.cancelled() => {}
@@ -113,53 +132,63 @@ impl Unit {
         }
     }
 
-    fn follower(&self) -> Follower {
-        Follower {
-            log: self.projector.log.clone(),
-            remote: self.remote.clone(),
-            name: self.name.clone(),
-            folder: self.folder.clone(),
-            layout: Layout::of(self.table),
-        }
-    }
-
     /// Takes the index over, then commits what the log brings and publishes what was committed.
     async fn keep(&self) -> Result<Infallible, Stall> {
-        let publisher = Publisher::take_over(self.remote.clone(), &self.name, self.folder.clone(), self.grace).await?;
-        let writer = self.open(publisher.manifest()).await?;
-        let snapshot = Arc::new(writer.snapshot()?);
-        show(&self.shown, snapshot.clone());
-        let (committed, newest) = watch::channel(snapshot);
+        let Follower { remote, name, folder, .. } = &self.follower;
+        let grace = self.projector.indexing.grace;
+        let publisher = Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?;
+        let opened = self.open(publisher.manifest()).await?;
+        let (committed, newest) = watch::channel(None);
         tokio::select! {
-            stall = self.commit(writer, committed) => stall,
+            stall = self.commit(opened, committed) => stall,
             stall = self.publish(publisher, newest) => stall,
         }
     }
 
-    /// The index as it was published last, whatever this machine has; a new one where that cannot be had.
-    async fn open(&self, published: &Manifest) -> Result<Writer, Stall> {
-        let layout = Layout::of(self.table);
-        let (folder, wanted) = (self.folder.clone(), layout.clone());
-        if !published.meta.is_empty() {
-            let mut replica = Replica::new(folder.clone(), layout.clone());
-            match replica.install(published, &self.remote).await {
-                Ok(snapshot) if self.projector.log.has(snapshot.position).await? => {
-                    return Ok(tokio::task::spawn_blocking(move || Writer::open(&folder, layout)).await??);
-                }
-                Ok(_) => tracing::warn!(index = self.name, "the published index belongs to another log"),
-                Err(failure @ index::Failure::Nats(_)) => return Err(failure.into()),
-                Err(failure) => {
-                    tracing::warn!(index = self.name, error = %explain(&failure), "the published index cannot be used");
-                }
-            }
+    /// The index as it was published last, whatever this machine has; a new one where that is of no use any more.
+    async fn open(&self, published: &Manifest) -> Result<Opened, Stall> {
+        let Follower { log, remote, name, folder, layout } = &self.follower;
+        let (place, layout) = (folder.clone(), layout.clone());
+        if published.meta.is_empty() {
+            return self.begin_anew().await;
         }
-        Ok(tokio::task::spawn_blocking(move || Writer::create(&folder, wanted)).await??)
+        let installed = Replica::new(folder.clone(), layout.clone()).install(published, remote).await;
+        let failure = match installed {
+            Ok(snapshot) if log.has(snapshot.position).await? => {
+                self.incomplete.store(0, Relaxed);
+                let writer = folder.work(move || Writer::open(&place, layout)).await?;
+                let snapshot = Arc::new(writer.snapshot()?);
+                // The folder was broken behind what was just looked at.
+                let is_anew = snapshot.position != published.position();
+                let complete_from = if is_anew { log.end().await? } else { 0 };
+                return Ok(Opened { writer, snapshot, complete_from });
+            }
+            Ok(_) => index::Failure::OtherLog,
+            Err(failure) => failure,
+        };
+        let is_incomplete = matches!(failure, index::Failure::Incomplete(_));
+        let is_given_up = is_incomplete && self.incomplete.fetch_add(1, Relaxed) >= MOST_INCOMPLETE;
+        if failure.is_lasting() || is_given_up {
+            tracing::warn!(index = name, error = %explain(&failure), "the published index is of no use, and is built again");
+            return self.begin_anew().await;
+        }
+        Err(failure.into())
     }
 
-    async fn commit(&self, mut writer: Writer, committed: watch::Sender<Arc<Snapshot>>) -> Result<Infallible, Stall> {
-        let log: &Log = &self.projector.log;
-        let from = committed.borrow().position;
-        let mut records = log.follow(from).await?;
+    async fn begin_anew(&self) -> Result<Opened, Stall> {
+        let Follower { log, folder, layout, .. } = &self.follower;
+        let complete_from = log.end().await?;
+        let (place, layout) = (folder.clone(), layout.clone());
+        let writer = folder.work(move || Writer::create(&place, layout)).await?;
+        let snapshot = Arc::new(writer.snapshot()?);
+        Ok(Opened { writer, snapshot, complete_from })
+    }
+
+    async fn commit(&self, opened: Opened, committed: Committed) -> Result<Infallible, Stall> {
+        let Opened { mut writer, snapshot, complete_from } = opened;
+        let log = &self.follower.log;
+        let mut records = log.follow(snapshot.position).await?;
+        self.tell(snapshot, complete_from, &committed);
         let mut next = None;
         let mut due = Instant::now();
         loop {
@@ -167,7 +196,6 @@ impl Unit {
                 Some(batch) => batch,
                 None => batch::next(&mut records).await.ok_or(Stall::LogEnded)??,
             };
-            let is_behind = batch.is_full();
             let (end, committed_at) = (batch.end, batch.records.last().map(Record::committed_at).unwrap_or_default());
             writer = self.apply(writer, batch).await?;
             if Instant::now() < due
@@ -176,46 +204,51 @@ impl Unit {
                 next = Some(more.ok_or(Stall::LogEnded)??);
                 continue;
             }
-            let (kept, snapshot) = tokio::task::spawn_blocking(move || {
+            let work = move || {
+                fault::point("index.committing");
                 let snapshot = writer.commit(end, committed_at)?;
-                Ok::<_, Stall>((writer, Arc::new(snapshot)))
-            })
-            .await??;
+                Ok((writer, Arc::new(snapshot)))
+            };
+            let (kept, snapshot) = self.follower.folder.work(work).await?;
             fault::point("index.committed");
             writer = kept;
+            let is_behind = log.end().await? > end.stream_sequence + BEHIND;
             due = Instant::now() + if is_behind { CATCH_UP_EVERY } else { COMMIT_EVERY };
+            self.tell(snapshot, complete_from, &committed);
+        }
+    }
+
+    /// Shows a commit and has it published, unless it is part of an index that is being built again.
+    fn tell(&self, snapshot: Arc<Snapshot>, complete_from: u64, committed: &Committed) {
+        if snapshot.position.stream_sequence >= complete_from {
             show(&self.shown, snapshot.clone());
-            committed.send_replace(snapshot);
+            committed.send_replace(Some(snapshot));
         }
     }
 
     async fn apply(&self, mut writer: Writer, batch: Batch) -> Result<Writer, Stall> {
         fault::point("index.fetched");
-        let table = self.table;
-        let applied = tokio::task::spawn_blocking(move || {
-            writer.apply(&table.fold(&batch.events)?)?;
+        let changes = self.table.fold(&batch.events)?;
+        let work = move || {
+            writer.apply(&changes)?;
             fault::point("index.applied");
-            Ok::<_, Stall>(writer)
-        });
-        applied.await?
+            Ok(writer)
+        };
+        Ok(self.follower.folder.work(work).await?)
     }
 
     /// Publishes the newest commit as fast as that goes; those between are never published.
     async fn publish(
         &self,
         mut publisher: Publisher,
-        mut newest: watch::Receiver<Arc<Snapshot>>,
+        mut newest: watch::Receiver<Option<Arc<Snapshot>>>,
     ) -> Result<Infallible, Stall> {
-        let Projector { log, shard, .. } = &self.projector;
+        let Projector { log, shard, indexing, .. } = &self.projector;
         let announcer = Announcer::new(log.client(), self.projection, *shard);
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let tidy_every = TIDY_EVERY.min(self.grace);
+        let tidy_every = TIDY_EVERY.min(indexing.grace);
         let mut tidy_at = Instant::now();
-        let mut snapshot = newest.borrow().clone();
-        if publisher.manifest().meta.is_empty() {
-            newest.mark_changed();
-        }
         loop {
             tokio::select! {
                 changed = newest.changed() => {
@@ -223,16 +256,33 @@ impl Unit {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    snapshot = newest.borrow_and_update().clone();
-                    publisher.publish(&snapshot).await?;
+                    let snapshot = newest.borrow_and_update().clone();
+                    if let Some(snapshot) = &snapshot
+                        && snapshot.position != publisher.manifest().position()
+                    {
+                        publisher.publish(snapshot).await?;
+                    }
                 }
                 _ = heartbeat.tick() => {}
                 () = sleep_until(tidy_at) => {
-                    publisher.tidy(&snapshot).await?;
+                    let snapshot = newest.borrow().clone();
+                    if let Some(snapshot) = snapshot {
+                        self.tidy(&mut publisher, &snapshot).await?;
+                    }
                     tidy_at = Instant::now() + tidy_every;
                 }
             }
-            announcer.announce(Reached::from(snapshot.position)).await;
+            announcer.announce(Reached::from(publisher.manifest().position())).await;
+        }
+    }
+
+    async fn tidy(&self, publisher: &mut Publisher, snapshot: &Snapshot) -> Result<(), Stall> {
+        match publisher.tidy(snapshot).await {
+            Err(failure @ index::Failure::Nats(_)) => {
+                tracing::warn!(index = self.follower.name, error = %explain(&failure), "published files were not tidied");
+                Ok(())
+            }
+            tidied => Ok(tidied?),
         }
     }
 }

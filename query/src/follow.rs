@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use store::{
-    index::{self, Failure, Folder, Follower, Indexes, Layout, Remote},
+    index::{Failure, Follower, Indexes, Remote},
     log::Log,
     projection::{Kind, PROJECTIONS},
 };
@@ -17,9 +17,7 @@ pub fn follow(log: &Log, remote: &Remote, folder: &Path, shard: u16) -> Result<(
     let (mut tasks, mut indexes) = (JoinSet::new(), Indexes::default());
     for projection in PROJECTIONS {
         let Kind::Index(table) = projection.kind else { continue };
-        let name = index::name(projection, shard);
-        let folder = Folder::open(&folder.join(&name))?;
-        let follower = Follower { log: log.clone(), remote: remote.clone(), name, folder, layout: Layout::of(table) };
+        let follower = Follower::new(log.clone(), remote.clone(), folder, (projection, table), shard)?;
         let (shown, newest) = watch::channel(None);
         tasks.spawn(async move { match follower.follow(&shown).await {} });
         indexes.add(projection, newest);

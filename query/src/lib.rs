@@ -5,7 +5,10 @@ pub mod follow;
 mod get;
 mod search;
 
+use std::sync::Arc;
+
 use store::{database::Database, index::Indexes, progress::Progress};
+use tokio::sync::Semaphore;
 use transport::consistency::Tokens;
 
 /// What the queries of a node need.
@@ -19,4 +22,6 @@ pub struct Queries {
     pub indexes: Indexes,
     /// Consistency tokens.
     pub tokens: Tokens,
+    /// Seats for searches: each takes a processor while it runs.
+    pub searches: Arc<Semaphore>,
 }

@@ -8,7 +8,7 @@ use store::{
     index::{Filter, Hits, Key, Method, Newest, Page, Search, Snapshot},
     projection::Projection,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use transport::{
     consistency::{Consistency, HEADER, unavailable},
     edge::Call,
@@ -21,6 +21,9 @@ use crate::{
     Queries,
     get::{OWN_WAIT, not_reached},
 };
+
+/// How long a search waits for its turn.
+const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 /// What a list request asks for, whatever it lists.
 pub(crate) struct List {
@@ -54,7 +57,13 @@ impl Queries {
         let snapshot = fresh(call.consistency, index).await?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let search = Search { instance_id: call.tenant.id.clone(), filters: list.filters, page };
-        let hits = tokio::task::spawn_blocking(move || snapshot.search::<R>(&search)).await;
+        let seat = timeout(SEAT_WAIT, self.searches.clone().acquire_owned()).await.ok().and_then(Result::ok);
+        let seat = seat.ok_or_else(busy)?;
+        let hits = tokio::task::spawn_blocking(move || {
+            let _seat = seat;
+            snapshot.search::<R>(&search)
+        })
+        .await;
         let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|error| Error::internal(&error))?;
         let details = ListDetails {
             applied_limit: limit,
@@ -89,6 +98,11 @@ async fn fresh(consistency: Consistency, mut index: Newest) -> Result<Arc<Snapsh
             };
         }
     }
+}
+
+fn busy() -> Error {
+    let message = "too many searches run at the moment";
+    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
 fn not_here() -> Error {

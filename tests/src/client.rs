@@ -33,7 +33,9 @@ pub struct Answer {
 impl Client {
     /// Gets a token and makes a client that sends it.
     pub async fn log_in(base: &str, user: &ServiceUser) -> Self {
-        let http = reqwest::Client::builder().timeout(Duration::from_mins(1)).no_proxy().build().expect("a client");
+        // A connection that the server is about to close for idleness is not used again.
+        let builder = reqwest::Client::builder().no_proxy().pool_idle_timeout(Duration::from_secs(5));
+        let http = builder.timeout(Duration::from_mins(1)).build().expect("a client");
         let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
         let request =
             http.post(format!("{base}/oauth/v2/token")).basic_auth(&user.client_id, Some(&user.client_secret));

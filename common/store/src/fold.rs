@@ -3,6 +3,12 @@
 //! It depends on nothing around a code point and does not normalise, so a folded fragment is always a fragment of
 //! the folded whole. It is used when writing and when asking; SQL never folds.
 
+/// Changes with the tables of Unicode that fold.
+pub fn version() -> Vec<u8> {
+    let (major, minor, patch) = unicode_case_mapping::UNICODE_VERSION;
+    [major, minor, patch].map(u64::to_be_bytes).concat()
+}
+
 /// Folds every code point by itself.
 pub fn fold(text: &str) -> String {
     text.chars().map(fold_char).collect()

@@ -27,16 +27,18 @@ pub use layout::Layout;
 pub use manifest::{File, Manifest, Pack};
 pub use page::{Key, Page};
 pub use publish::Publisher;
-pub use remote::{Remote, Told};
+pub use remote::{Remote, Said, Told};
 pub use replica::Replica;
 pub use search::{Hits, Search, Snapshot};
+use tantivy::TantivyError;
 pub use writer::Writer;
 
-use crate::projection::Projection;
+use crate::{projection::Projection, table::Table};
 
-/// The name of an index of a shard: where it is published, and of its folder.
-pub fn name(projection: &Projection, shard: u16) -> String {
-    format!("{}.{shard}", projection.schema_name())
+/// The name of an index of a shard: where it is published, and of its folder. It tells the layout too, so that nodes of
+/// two versions keep an index each.
+pub fn name(projection: &Projection, table: &Table, shard: u16) -> String {
+    format!("{}.{}.{shard}", projection.schema_name(), Layout::of(table).digest())
 }
 
 /// The index did not do what it was asked.
@@ -60,6 +62,12 @@ pub enum Failure {
     /// Published files are gone, or are not what was published.
     #[error("the files {0} of the search index are not there any more")]
     Missing(String),
+    /// Published files did not come in full this time.
+    #[error("the files {0} of the search index did not come in full")]
+    Incomplete(String),
+    /// What is published is of another version of the platform.
+    #[error("the manifest of the search index is of another version of the platform")]
+    Unreadable,
     /// Another process publishes the index now.
     #[error("another process keeps the search index now")]
     Fenced,
@@ -72,12 +80,21 @@ pub enum Failure {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] crate::log::Failure),
-    /// A task was cancelled.
-    #[error("a task of the search index was cancelled")]
-    Cancelled(#[from] tokio::task::JoinError),
+    /// A task panicked; where and why is in the log.
+    #[error("a task of the search index ended early")]
+    Task(#[from] tokio::task::JoinError),
 }
 
-/// Runs what waits for the disk or the processor.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await?
+impl Failure {
+    /// Whether what it is about is of no use, now and later: the log has it all, and it must be built again.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::OtherLayout | Self::OtherLog | Self::Inconsistent => true,
+            Self::Tantivy(error) => matches!(
+                error,
+                TantivyError::DataCorruption(_) | TantivyError::SchemaError(_) | TantivyError::IncompatibleIndex(_)
+            ),
+            _ => false,
+        }
+    }
 }

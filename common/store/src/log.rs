@@ -115,6 +115,11 @@ impl Log {
         }
     }
 
+    /// The stream sequence of the last message; 0 in an empty log.
+    pub async fn end(&self) -> Result<u64, Failure> {
+        Ok(self.stream.get_info().await.map_err(nats)?.state.last_sequence)
+    }
+
     /// Whether the log has the record that a reader stands at. Who stands elsewhere follows another log.
     pub async fn has(&self, position: Position) -> Result<bool, Failure> {
         if position.stream_sequence == 0 {

@@ -48,7 +48,7 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             streams: 256,
-            head: Duration::from_secs(10),
+            head: Duration::from_secs(30),
             head_size: 32 * 1024,
             resets: 20,
             keep_alive: Duration::from_secs(30),

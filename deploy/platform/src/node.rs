@@ -24,7 +24,7 @@ use store::{
     progress::Progress,
     secret::Key,
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use transport::{caller::External, consistency::Tokens, edge::Edge};
 use url::Url;
@@ -181,7 +181,9 @@ impl Node {
     /// The operations of a query node.
     pub(crate) fn queries(&self, edge: &Arc<Edge>, indexes: Indexes) -> Router {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
-        query::api::routes(Router::new(), edge, &Queries { database, progress, indexes, tokens })
+        let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
+        let searches = Arc::new(Semaphore::new(seats));
+        query::api::routes(Router::new(), edge, &Queries { database, progress, indexes, tokens, searches })
     }
 
     /// The endpoints of an OpenID Connect node.

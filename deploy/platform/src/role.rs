@@ -1,6 +1,7 @@
 //! One role of the platform in a process of its own.
 
 use std::{
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -8,7 +9,10 @@ use std::{
 };
 
 use axum::Router;
-use store::secret::{self, Key};
+use store::{
+    index,
+    secret::{self, Key},
+};
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +30,8 @@ use crate::{
 
 /// How long a writer may take to end.
 const END_LIMIT: Duration = Duration::from_secs(8);
+/// After what time a temporary folder that nobody uses is removed.
+const OLD: Duration = Duration::from_hours(1);
 
 /// The roles that have a process of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +44,7 @@ pub(crate) enum Role {
 /// Runs the role until `shutdown`.
 pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
-    let (indexes, rates) = (IndexFolder::of(&options.worker)?, options.serving.rates.clone());
+    let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
     let node = connect(*options, listening.listener.local_addr()?).await?;
     match role {
         Role::Command => {
@@ -52,7 +58,8 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
         }
         Role::Query => {
             let Adapters { log, remote, .. } = &node.adapters;
-            let (_following, indexes) = query::follow::follow(log, remote, indexes.path(), SHARD)?;
+            let folder = IndexFolder::open(index_dir)?;
+            let (_following, indexes) = query::follow::follow(log, remote, folder.path(), SHARD)?;
             serve(&node, (listening, &rates), &shutdown, |edge| node.queries(edge, indexes)).await
         }
         Role::Oidc => serve(&node, (listening, &rates), &shutdown, |edge| node.oidc(edge)).await,
@@ -61,10 +68,13 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
 
 /// Runs a projector until `shutdown`. It serves nobody and needs no key.
 pub(crate) async fn project(options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
-    let (folder, index) = (IndexFolder::of(&options)?, options.index.clone());
+    let (folder, index) = (IndexFolder::open(options.index_dir.clone())?, options.index.clone());
     let adapters = Adapters::connect(place(*options)?).await?;
     let (mut units, _) = adapters.projector(&index, folder.path().to_owned())?.start(&shutdown)?;
-    while units.join_next().await.is_some() {}
+    while let Some(ended) = units.join_next().await {
+        // Whoever starts processes starts another one; without a unit this one would go on in part.
+        ended?;
+    }
     Ok(())
 }
 
@@ -75,18 +85,37 @@ enum IndexFolder {
     Temporary(TempDir),
 }
 
+const TEMPORARY: &str = "platform-index-";
+
 impl IndexFolder {
-    fn of(worker: &cli::Worker) -> Result<Self, Failure> {
-        Ok(match &worker.index_dir {
-            Some(folder) => Self::Kept(folder.clone()),
-            None => Self::Temporary(tempfile::Builder::new().prefix("platform-index-").tempdir()?),
-        })
+    fn open(kept: Option<PathBuf>) -> Result<Self, Failure> {
+        if let Some(folder) = kept {
+            return Ok(Self::Kept(folder));
+        }
+        sweep(&std::env::temp_dir());
+        Ok(Self::Temporary(tempfile::Builder::new().prefix(TEMPORARY).tempdir()?))
     }
 
     fn path(&self) -> &Path {
         match self {
             Self::Kept(folder) => folder,
             Self::Temporary(folder) => folder.path(),
+        }
+    }
+}
+
+/// Removes what nodes left that were killed. One that has just begun is no hour old.
+fn sweep(folder: &Path) {
+    let is_left = |path: &Path| {
+        let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
+        let is_old =
+            || path.metadata().and_then(|it| it.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > OLD));
+        let is_free = |index: fs::DirEntry| index::Folder::open(&index.path()).is_ok();
+        is_ours && is_old() && fs::read_dir(path).is_ok_and(|indexes| indexes.flatten().all(is_free))
+    };
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if is_left(&path) {
+            let _ = fs::remove_dir_all(&path);
         }
     }
 }

@@ -5,7 +5,10 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use store::{index::Remote, projection::TARGETS_INDEX};
+use store::{
+    index::{Remote, Said},
+    projection::{Kind, TARGETS_INDEX},
+};
 use tests::{
     client::{Answer, Client, TARGETS, send},
     cluster::Cluster,
@@ -22,6 +25,7 @@ const SLACK: u32 = 5;
 const STEPS: &[(&str, &[u32])] = &[
     ("index.fetched", &[1, 5]),
     ("index.applied", &[1, 5]),
+    ("index.committing", &[1, 5]),
     ("index.committed", &[1, 5]),
     ("index.packed", &[1, 5]),
     ("index.published", &[1, 5]),
@@ -46,9 +50,12 @@ const DAMAGES: &[Damage] = &[
     }),
 ];
 
+/// Harms every file of every index in a folder.
 fn harm_all(folder: &Path, harm: fn(&Path)) {
-    for entry in fs::read_dir(folder).expect("it is there").flatten() {
-        harm(&entry.path());
+    for index in fs::read_dir(folder).expect("it is there").flatten() {
+        for file in fs::read_dir(index.path()).expect("it is a folder").flatten() {
+            harm(&file.path());
+        }
     }
 }
 
@@ -110,6 +117,23 @@ async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
     assert!(slowest < RECOVERY * SLACK, "{slowest:?}");
 }
 
+/// Watches what is published: whoever was taken over publishes nothing behind the one who took over. Ends only with a
+/// manifest that goes back.
+async fn watch_epochs(cluster: &Cluster) -> JoinHandle<()> {
+    let context = async_nats::jetstream::new(cluster.servers.nats().await);
+    let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
+    let mut entries = bucket.watch_all().await.expect("NATS is there");
+    tokio::spawn(async move {
+        let mut last = 0;
+        while let Some(Ok(entry)) = futures::StreamExt::next(&mut entries).await {
+            let manifest: Value = serde_json::from_slice(&entry.value).expect("a manifest is JSON");
+            let epoch = manifest["epoch"].as_u64().expect("a manifest has an epoch");
+            assert!(epoch >= last, "epoch {epoch} was published behind epoch {last}");
+            last = epoch;
+        }
+    })
+}
+
 #[tokio::test]
 async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
     let cluster = Cluster::start().await;
@@ -118,6 +142,7 @@ async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
     cluster.writes(&command).await;
     let reader = cluster.client(&query);
     let watch = Forward::watch(reader.clone());
+    let epochs = watch_epochs(&cluster).await;
     let load = Load::start(&[cluster.client(&command)], 4, "load");
     for fault in ["index.committed:5:stop", "index.packed:5:stop", "index.published:5:stop"] {
         let stopped = cluster.node("projector", fault, &[], &[("PLATFORM_FAULT", fault)]);
@@ -138,6 +163,7 @@ async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
     audit.assert_told(&told);
     let all = everything(&reader, audit.end().sequence).await;
     assert_eq!(all[0], json!(audit.living_targets().to_string()));
+    assert!(!epochs.is_finished(), "a manifest went back");
     watch.end().await;
 }
 
@@ -164,7 +190,7 @@ async fn a_damaged_folder_is_mended_from_what_is_published() {
             node.process.ended().await;
         }
         for role in ["projector", "query"] {
-            harm_all(&folder.path().join(role).join("targets_index_1.0"), *harm);
+            harm_all(&folder.path().join(role), *harm);
         }
         (projector, query) = (start("projector"), start("query"));
         reader = cluster.client(&query);
@@ -193,7 +219,7 @@ async fn a_standalone_platform_mends_its_index_too() {
     let before = everything(&client, end).await;
     for (damage, harm) in DAMAGES {
         platform.stop().await;
-        harm_all(&platform.data().join("index/targets_index_1.0"), *harm);
+        harm_all(&platform.data().join("index"), *harm);
         platform.restart(&[]).await;
         assert_eq!(everything(&client, end).await, before, "{damage}");
     }
@@ -212,7 +238,9 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
     let context = Arc::new(async_nats::jetstream::new(cluster.servers.nats().await));
     let remote = Remote::open(&context, 1).await.expect("NATS is there");
     let named = || async {
-        let manifest = remote.newest(&store::index::name(&TARGETS_INDEX, 0)).await.ok()?.manifest?;
+        let Kind::Index(table) = TARGETS_INDEX.kind else { return None };
+        let told = remote.newest(&store::index::name(&TARGETS_INDEX, table, 0)).await.ok()?;
+        let Said::Manifest(manifest) = told.manifest else { return None };
         let mut packs: Vec<String> = manifest.packs.into_iter().map(|pack| pack.id).collect();
         packs.sort();
         Some(packs)
@@ -242,6 +270,63 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
     cluster.searches(&reader).await;
     let all = everything(&reader, cluster.audit().await.end().sequence).await;
     assert_eq!(all[0], json!("20"));
+}
+
+#[tokio::test]
+async fn an_index_that_is_built_again_is_not_shown_in_part() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    cluster.writes(&command).await;
+    let writer = cluster.client(&command);
+    for number in 0..300 {
+        writer.create_target(&format!("target {number}")).await.expect("it is created");
+    }
+    let end = cluster.audit().await.end().sequence;
+    projector.process.signal(Signal::TERM);
+    projector.process.ended().await;
+    let context = async_nats::jetstream::new(cluster.servers.nats().await);
+    for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
+        context.delete_stream(stream).await.expect("it was there");
+    }
+    let query = cluster.node("query", "query", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let reader = cluster.client(&query);
+    let answered = eventually("an answer", || async {
+        let answer = send(reader.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await;
+        (answer.status == 200).then_some(answer)
+    });
+    let answered = answered.await;
+    assert_eq!(answered.body["details"]["totalResult"], json!("300"), "the first answer is whole");
+    assert!(processed(&answered) >= end);
+}
+
+#[tokio::test]
+async fn what_another_version_published_is_left_alone() {
+    let cluster = Cluster::start().await;
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    let query = cluster.node("query", "query", &[], &[]);
+    cluster.searches(&cluster.client(&query)).await;
+    projector.process.signal(Signal::TERM);
+    projector.process.ended().await;
+    let context = async_nats::jetstream::new(cluster.servers.nats().await);
+    let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
+    let Kind::Index(table) = TARGETS_INDEX.kind else { panic!("it is an index") };
+    let name = store::index::name(&TARGETS_INDEX, table, 0);
+    let published = bucket.get(&name).await.expect("NATS is there").expect("it is published");
+    let mut newer: Value = serde_json::from_slice(&published).expect("it is JSON");
+    newer["format"] = json!(2);
+    let newer = newer.to_string();
+    bucket.put(&name, newer.clone().into()).await.expect("NATS is there");
+
+    let projector = cluster.node("projector", "projector", &[], &[]);
+    for node in [&projector, &query] {
+        let told = || async { node.log().contains("is of another version of the platform").then_some(()) };
+        eventually("a node that says so", told).await;
+    }
+    assert_eq!(bucket.get(&name).await.expect("NATS is there").as_deref(), Some(newer.as_bytes()));
+    let answer = search(&cluster.client(&query), "").await;
+    assert_eq!(answer.status, 200, "what was shown goes on: {}", answer.body);
 }
 
 /// Searches all the time: what is processed never goes back.

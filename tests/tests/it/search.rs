@@ -1,11 +1,15 @@
 //! Searching targets over HTTP.
 
+use proto::{action::SearchTargetsRequest, operation::SEARCH_TARGETS};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
+    grpc::Grpc,
     platform::Platform,
+    secrets::Secrets,
 };
+use tokio::time::{Duration, Instant};
 
 async fn search(client: &Client, query: &str, filters: &Value) -> Answer {
     send(client.request(Method::POST, &format!("{TARGETS}/_search?{query}")).json(filters)).await
@@ -101,4 +105,37 @@ async fn an_index_that_is_deleted_comes_back_with_the_same_answers() {
         (answer.body["result"] == before.body["result"]).then_some(answer)
     });
     assert_eq!(names(&after.await), ["c", "b", "a"]);
+}
+
+#[tokio::test]
+async fn a_search_is_as_fresh_as_its_token_says_or_says_how_far_it_came() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let created = send(client.request(Method::POST, TARGETS).json(&target("new"))).await;
+    let token = created.consistency();
+    let end = platform.log_end().await.0;
+    let beyond = Secrets::of(&platform).await.consistency(&token, end + 1).await;
+    let search = |token: &str, wait: &str| {
+        let request = client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
+        send(request.header("consistency-token", token).header("consistency-wait", wait))
+    };
+    search("abc", "1s").await.assert_refused("a forged token", 400, "CONSISTENCY_TOKEN_INVALID");
+    search(&token, "11s").await.assert_refused("too long a wait", 400, "INVALID_REQUEST");
+    let begin = Instant::now();
+    let refused = search(&beyond, "300ms").await;
+    refused.assert_refused("a token beyond the end", 503, "CONSISTENCY_NOT_REACHED");
+    assert!(begin.elapsed() >= Duration::from_millis(300), "it waits first");
+    let metadata = json!({ "required": (end + 1).to_string(), "processed": end.to_string() });
+    assert_eq!(refused.body["details"][0]["metadata"], metadata);
+
+    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
+    let metadata = [("consistency-token", beyond.as_str()), ("consistency-wait", "0s")];
+    let refused = grpc.call_with(&SEARCH_TARGETS, SearchTargetsRequest::default(), &metadata).await;
+    assert_eq!(tests::grpc::reason(&refused.expect_err("it is not reached")), "CONSISTENCY_NOT_REACHED");
+
+    let waiting = tokio::spawn(search(&beyond, "10s"));
+    client.create_target("awaited").await.expect("it is created");
+    let found = waiting.await.expect("the search ends");
+    assert_eq!(names(&found), ["awaited", "new"]);
+    assert_eq!(found.body["details"]["processedSequence"], json!((end + 1).to_string()));
 }

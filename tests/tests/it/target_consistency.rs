@@ -74,6 +74,12 @@ async fn a_token_that_is_not_the_platforms_is_refused() {
     for token in forged {
         client.get_target(&id, Some(&token)).await.assert_refused(&token, 400, "CONSISTENCY_TOKEN_INVALID");
     }
+    // One key signs for all logs of a platform, so what a token says of its log counts too: version, shard, log, incarnation.
+    let secrets = Secrets::of(&platform).await;
+    for place in [0, 1, 2, 3, 18, 19, 22] {
+        let foreign = secrets.changed(&token, |body| body[place] ^= 1).await;
+        client.get_target(&id, Some(&foreign)).await.assert_refused(&foreign, 400, "CONSISTENCY_TOKEN_INVALID");
+    }
     // A write reads nobody's token, but says so of a false one all the same.
     let request = client.request(Method::POST, TARGETS).header("consistency-token", "abc");
     send(request.json(&target("new"))).await.assert_refused("a write", 400, "CONSISTENCY_TOKEN_INVALID");

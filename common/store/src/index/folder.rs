@@ -8,6 +8,7 @@ use std::{
 };
 
 use aws_lc_rs::digest::{Context, SHA256};
+use tokio::{sync::Mutex, task::spawn_blocking};
 
 use super::{Failure, directory::write_whole};
 
@@ -24,6 +25,8 @@ const CHUNK: usize = 256 * 1024;
 pub struct Folder {
     path: PathBuf,
     _lock: Arc<File>,
+    /// Held by what works in the folder at the moment, which goes on when whoever asked for it is gone.
+    busy: Arc<Mutex<()>>,
 }
 
 impl Folder {
@@ -35,7 +38,18 @@ impl Folder {
         fs::create_dir_all(path)?;
         let lock = File::create(path.join(LOCK))?;
         lock.try_lock().map_err(|_| Failure::InUse(path.to_owned()))?;
-        Ok(Self { path: path.to_owned(), _lock: Arc::new(lock) })
+        Ok(Self { path: path.to_owned(), _lock: Arc::new(lock), busy: Arc::default() })
+    }
+
+    /// Lets something work in the folder that waits for the disk or the processor, when nothing else does. Its result is
+    /// dropped before the next one begins.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let busy = self.busy.clone().lock_owned().await;
+        let (result, _busy) = spawn_blocking(move || (work(), busy)).await?;
+        result
     }
 
     /// The path.
@@ -54,7 +68,8 @@ impl Folder {
             let entry = entry?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name != LOCK && !is_kept(&name) {
+            // Locks and lists of tantivy may be in use.
+            if !name.starts_with('.') && !is_kept(&name) {
                 fs::remove_file(entry.path())?;
             }
         }

@@ -1,6 +1,6 @@
 //! Following an index that another process keeps: manifest after manifest, without polling.
 
-use std::{collections::HashMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::HashMap, convert::Infallible, path::Path, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt};
 use tokio::{
@@ -8,8 +8,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Failure, Folder, Layout, Remote, Replica, Snapshot, remote::Told};
-use crate::{explain::explain, log::Log, projection::Projection};
+use super::{Failure, Folder, Layout, Remote, Replica, Snapshot, name, remote::Said};
+use crate::{explain::explain, log::Log, projection::Projection, table::Table};
 
 /// How long nothing is heard before it is asked whether there was something to hear.
 const IDLE: Duration = Duration::from_secs(5);
@@ -66,6 +66,22 @@ impl Indexes {
 }
 
 impl Follower {
+    /// A follower of a projection's index in its folder among others.
+    ///
+    /// # Errors
+    /// When another process uses the folder.
+    pub fn new(
+        log: Log,
+        remote: Remote,
+        folder: &Path,
+        (projection, table): (&Projection, &Table),
+        shard: u16,
+    ) -> Result<Self, Failure> {
+        let name = name(projection, table, shard);
+        let folder = Folder::open(&folder.join(&name))?;
+        Ok(Self { log, remote, name, folder, layout: Layout::of(table) })
+    }
+
     /// Shows what is published, from now on. It goes on through all failures and never ends.
     pub async fn follow(&self, shown: &Shown) -> Infallible {
         let mut pause = PAUSES.0;
@@ -74,7 +90,7 @@ impl Follower {
             let Err(failure) = self.try_follow(shown).await;
             pause = if reached(shown) == before { (pause * 2).min(PAUSES.1) } else { PAUSES.0 };
             match failure {
-                Failure::OtherLog | Failure::OtherLayout => {
+                Failure::OtherLog | Failure::OtherLayout | Failure::Unreadable => {
                     tracing::error!(index = self.name, error = %failure, "the search index cannot be used");
                 }
                 _ => {
@@ -101,7 +117,11 @@ impl Follower {
                 told = newer?;
             }
             revision = told.revision;
-            let Told { manifest: Some(manifest), .. } = told else { continue };
+            let manifest = match told.manifest {
+                Said::Manifest(manifest) => manifest,
+                Said::Nothing => continue,
+                Said::Unreadable => return Err(Failure::Unreadable),
+            };
             let position = manifest.position();
             if manifest.meta.is_empty() || position.stream_sequence < reached(shown) {
                 // It is being built again; what was shown stays until the new one has reached it.

@@ -13,6 +13,9 @@ use tantivy::{
 /// The name of the tokenizer in the schema.
 pub const TOKENIZER: &str = "trigrams";
 
+/// Changes with what a text is cut into.
+pub(super) const VERSION: &[u8] = b"trigrams 2+2, 1";
+
 const START: char = '\u{2}';
 const END: char = '\u{3}';
 const SIZE: usize = 3;

@@ -9,9 +9,10 @@ use tantivy::{
 };
 
 use crate::{
-    fold::fold,
+    fold::{self, fold},
     index::grams,
     record::owner_type,
+    secret::sha256,
     table::{Column, Row, Table},
 };
 
@@ -77,6 +78,12 @@ impl Layout {
         let document = builder.add_bytes_field("document", STORED);
         let columns = (table.columns)().iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
         Self { schema: builder.build(), key, instance, id, owner, created, changed, document, columns }
+    }
+
+    /// Tells this layout from every other: what it stores, and how texts are folded and cut.
+    pub fn digest(&self) -> String {
+        let schema = serde_json::to_vec(&self.schema).expect("a schema is plain data");
+        hex::encode(&sha256(&[&schema[..], grams::VERSION, &fold::version()].concat())[..4])
     }
 
     /// The document of a row.

@@ -7,10 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Position;
 
+/// The form of manifests. A reader that knows another one leaves the index alone.
+const FORMAT: u32 = 1;
+
 /// The files of an index at one moment, and where they lie.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
+    /// The form that it is in.
+    pub(super) format: u32,
     /// Which writer published it; every take-over raises it.
     pub epoch: u64,
     /// tantivy's own list of segments, which carries the position in the log; empty before the first commit.
@@ -21,7 +25,6 @@ pub struct Manifest {
 
 /// Files that were published with one commit, one behind the other in one immutable object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Pack {
     /// The name of the object: the index and a digest of the files.
     pub id: String,
@@ -31,7 +34,6 @@ pub struct Pack {
 
 /// One immutable file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct File {
     /// Its name in the folder of the index.
     pub name: String,
@@ -57,7 +59,18 @@ struct Meta {
     payload: Option<String>,
 }
 
+impl Default for Manifest {
+    fn default() -> Self {
+        Self { format: FORMAT, epoch: 0, meta: String::new(), packs: vec![] }
+    }
+}
+
 impl Manifest {
+    /// Reads a manifest; `None` where it is of another form.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok().filter(|manifest: &Self| manifest.format == FORMAT && manifest.is_sound())
+    }
+
     /// The record behind which the index stands.
     pub fn position(&self) -> Position {
         let meta: Option<Meta> = serde_json::from_str(&self.meta).ok();
@@ -70,7 +83,7 @@ impl Manifest {
     }
 
     /// Whether its names are names of files in one folder and nothing else.
-    pub(super) fn is_sound(&self) -> bool {
+    fn is_sound(&self) -> bool {
         let is_plain = |name: &str| {
             let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '.';
             name.starts_with(|char: char| char.is_ascii_alphanumeric()) && name.chars().all(is_allowed)
@@ -121,6 +134,7 @@ mod tests {
     #[test]
     fn names_cannot_leave_the_folder_or_stand_for_something_else() {
         assert!(manifest(&["0a1b.idx", "0a1b.7.del"]).is_sound());
+        assert_eq!(Manifest::read(br#"{"format":2,"epoch":1,"meta":"","packs":[]}"#), None);
         for name in ["../x", "/x", "a/b", ".managed.json", "meta.json", "", "..", "a\0"] {
             assert!(!manifest(&[name]).is_sound(), "{name}");
         }

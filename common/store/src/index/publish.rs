@@ -2,19 +2,25 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::PathBuf,
+    io::ErrorKind,
     time::{Duration, Instant},
 };
 
-use tokio::io::AsyncReadExt;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    task::spawn_blocking,
+};
 
 use super::{
-    Failure, Manifest, Remote, Snapshot, blocking,
+    Failure, Manifest, Remote, Snapshot,
     folder::Folder,
     manifest::{File, Pack},
-    remote::{Told, pack_id},
+    remote::{Said, Stored, Told, pack_id},
 };
 use crate::{fault, secret::sha256};
+
+/// A pack of at most this many bytes is read into memory.
+const SMALL: u64 = 8 * 1024 * 1024;
 
 /// The one that publishes an index, until another takes it over.
 #[derive(Debug)]
@@ -25,7 +31,7 @@ pub struct Publisher {
     /// What is published, and the revision that it has.
     manifest: Manifest,
     revision: u64,
-    /// Packs that no manifest names, and since when.
+    /// Packs that no manifest names and chunks that no pack has, and since when.
     unnamed: HashMap<String, Instant>,
     /// How long readers may still want them.
     grace: Duration,
@@ -33,10 +39,18 @@ pub struct Publisher {
 
 impl Publisher {
     /// Takes an index over: from now on whoever published it before publishes nothing.
+    ///
+    /// # Errors
+    /// [`Failure::Unreadable`] when it was published by a version that this one does not know: it is left alone.
     pub async fn take_over(remote: Remote, name: &str, folder: Folder, grace: Duration) -> Result<Self, Failure> {
+        remote.ensure().await?;
         loop {
             let Told { manifest, revision } = remote.newest(name).await?;
-            let mut manifest = manifest.unwrap_or_default();
+            let mut manifest = match manifest {
+                Said::Manifest(manifest) => manifest,
+                Said::Nothing => Manifest::default(),
+                Said::Unreadable => return Err(Failure::Unreadable),
+            };
             manifest.epoch += 1;
             if let Some(revision) = remote.replace(name, &manifest, revision).await? {
                 let name = name.to_owned();
@@ -55,7 +69,7 @@ impl Publisher {
     /// # Errors
     /// [`Failure::Fenced`] when another one publishes the index now.
     pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
-        let wanted = snapshot.files(&self.folder);
+        let wanted = snapshot.files(&self.folder)?;
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
         let new: Vec<String> = wanted.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
         let mut packs = self.manifest.packs.clone();
@@ -67,7 +81,7 @@ impl Publisher {
         }
         fault::point("index.packed");
         packs.retain(|pack| !pack.files.is_empty());
-        let manifest = Manifest { epoch: self.manifest.epoch, meta: snapshot.meta()?, packs };
+        let manifest = Manifest { meta: snapshot.meta()?, packs, ..self.manifest.clone() };
         let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
         self.revision = replaced.ok_or(Failure::Fenced)?;
         self.manifest = manifest;
@@ -78,7 +92,7 @@ impl Publisher {
     /// Puts files into one pack and the pack into the store.
     async fn pack(&self, names: Vec<String>) -> Result<Pack, Failure> {
         let folder = self.folder.clone();
-        let files = blocking(move || {
+        let files = spawn_blocking(move || {
             let mut offset = 0;
             let measured = names.into_iter().map(|name| {
                 let (size, digest) = folder.measure(&name)?;
@@ -88,34 +102,50 @@ impl Publisher {
             });
             measured.collect::<Result<Vec<_>, Failure>>()
         });
-        let files = files.await?;
+        let files = files.await??;
         let listed = serde_json::to_vec(&files).map_err(|_| Failure::Inconsistent)?;
         let id = pack_id(&self.name, &hex::encode(sha256(&listed)));
-        let mut contents: Box<dyn tokio::io::AsyncRead + Send + Unpin> = Box::new(tokio::io::empty());
+        let size: u64 = files.iter().map(|file| file.size).sum();
+        let mut contents: Box<dyn AsyncRead + Send + Unpin> = Box::new(tokio::io::empty());
         for file in &files {
             contents = Box::new(contents.chain(tokio::fs::File::open(self.folder.file(&file.name)).await?));
+        }
+        if size <= SMALL {
+            // As one message: read file by file it would be one each.
+            let mut whole = vec![];
+            contents.read_to_end(&mut whole).await?;
+            contents = Box::new(std::io::Cursor::new(whole));
         }
         self.remote.put(&id, &mut contents).await?;
         Ok(Pack { id, files })
     }
 
-    /// Compares what is stored with what is named: removes what no manifest has named for the time of grace, and
-    /// publishes again what is named and gone.
+    /// Compares what is stored with what is named: removes what nobody has named for the time of grace, and publishes again
+    /// what is named and gone.
     pub async fn tidy(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
         if self.remote.newest(&self.name).await?.revision != self.revision {
             return Err(Failure::Fenced);
         }
-        let stored = self.remote.list(&self.name).await?;
-        let named: HashSet<&String> = self.manifest.packs.iter().map(|pack| &pack.id).collect();
-        let surplus = stored.iter().filter(|pack| !named.contains(&pack.id));
+        // In this order: chunks come before the pack that has them.
+        let chunks = self.remote.chunks().await?;
+        let stored = self.remote.list().await?;
+        let named: HashSet<&str> = self.manifest.packs.iter().map(|pack| pack.id.as_str()).collect();
+        let owned: HashSet<&str> = stored.iter().map(|pack| pack.nuid.as_str()).collect();
+        let prefix = pack_id(&self.name, "");
+        let surplus: Vec<&Stored> =
+            stored.iter().filter(|pack| pack.id.starts_with(&prefix) && !named.contains(pack.id.as_str())).collect();
+        let orphans: Vec<&String> = chunks.iter().filter(|nuid| !owned.contains(nuid.as_str())).collect();
+
         let now = Instant::now();
-        let since = |id: &String| self.unnamed.get(id).copied().unwrap_or(now);
-        let unnamed: HashMap<String, Instant> = surplus.map(|pack| (pack.id.clone(), since(&pack.id))).collect();
-        self.unnamed = unnamed;
-        for pack in &stored {
-            if self.unnamed.get(&pack.id).is_some_and(|since| now - *since >= self.grace) {
-                self.remote.remove(pack).await?;
-            }
+        let unnamed = surplus.iter().map(|pack| &pack.id).chain(orphans.iter().copied());
+        let unnamed = unnamed.map(|id| (id.clone(), self.unnamed.get(id).copied().unwrap_or(now)));
+        self.unnamed = unnamed.collect();
+        let is_over = |id: &String| self.unnamed.get(id).is_some_and(|since| now - *since >= self.grace);
+        for pack in surplus.into_iter().filter(|pack| is_over(&pack.id)) {
+            self.remote.remove(pack).await?;
+        }
+        for nuid in orphans.into_iter().filter(|nuid| is_over(nuid)) {
+            self.remote.remove_chunks(nuid).await?;
         }
         let is_stored = |id: &String| stored.iter().any(|pack| pack.id == *id);
         if !self.manifest.packs.iter().all(|pack| is_stored(&pack.id)) {
@@ -129,10 +159,19 @@ impl Publisher {
 
 impl Snapshot {
     /// The names of its files, which stay as long as the snapshot.
-    fn files(&self, folder: &Folder) -> HashSet<String> {
-        let all = self.metas.list_segment_files().into_iter();
-        let there = all.filter(|path: &PathBuf| folder.path().join(path).exists());
-        there.map(|path| path.to_string_lossy().into_owned()).collect()
+    fn files(&self, folder: &Folder) -> Result<HashSet<String>, Failure> {
+        let mut files = HashSet::new();
+        for path in self.metas.list_segment_files() {
+            let name = path.to_string_lossy().into_owned();
+            // A segment without deletes has no list of them, and the temporary store is there only while it is written.
+            let may_be_absent = name.ends_with(".del") || name.ends_with(".temp");
+            match folder.file(&name).exists() {
+                true => files.insert(name),
+                false if may_be_absent => false,
+                false => return Err(std::io::Error::new(ErrorKind::NotFound, name).into()),
+            };
+        }
+        Ok(files)
     }
 
     /// tantivy's list of its segments.

@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_nats::jetstream::{
     self,
     kv::{self, Operation, UpdateErrorKind},
-    object_store::{self, GetErrorKind, Object, ObjectStore},
-    stream::{self, DiscardPolicy, StorageType},
+    object_store::{self, GetErrorKind, Object, ObjectMetadata, ObjectStore},
+    stream::{self, DiscardPolicy, LastRawMessageErrorKind, StorageType},
 };
+use base64::{Engine, engine::general_purpose::URL_SAFE};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::io::AsyncRead;
 
@@ -18,6 +19,8 @@ use super::{Failure, Manifest};
 
 const MANIFESTS: &str = "INDEX_MANIFESTS";
 const FILES: &str = "INDEX_FILES";
+/// The largest message of a pack, in bytes.
+const CHUNK: usize = 512 * 1024;
 /// A pack may be asked for by a reader whose server has not heard of it yet.
 const PATIENCE: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
@@ -25,25 +28,38 @@ const PATIENCE: [Duration; 4] =
 /// The published indexes of a system.
 #[derive(Clone)]
 pub struct Remote {
+    context: jetstream::Context,
+    replicas: usize,
     manifests: kv::Store,
     objects: ObjectStore,
     stream: stream::Stream,
 }
 
-/// A manifest and the revision by which it is replaced.
+/// What is published, and the revision by which it is replaced.
 #[derive(Debug, Clone)]
 pub struct Told {
-    /// The manifest; `None` where it cannot be read or is gone.
-    pub manifest: Option<Manifest>,
+    /// The manifest.
+    pub manifest: Said,
     /// Its revision; 0 before the first.
     pub revision: u64,
+}
+
+/// What is published of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing.
+    Nothing,
+    /// A manifest.
+    Manifest(Manifest),
+    /// Something that only another version can read.
+    Unreadable,
 }
 
 /// A pack in the object store.
 #[derive(Debug, Clone)]
 pub(super) struct Stored {
     pub(super) id: String,
-    nuid: String,
+    pub(super) nuid: String,
 }
 
 impl std::fmt::Debug for Remote {
@@ -55,36 +71,25 @@ impl std::fmt::Debug for Remote {
 impl Remote {
     /// Opens the store and creates what is missing of it.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, Failure> {
-        let config = stream::Config {
-            name: format!("KV_{MANIFESTS}"),
-            subjects: vec![format!("$KV.{MANIFESTS}.>")],
-            storage: StorageType::File,
-            num_replicas: replicas,
-            max_messages_per_subject: 1,
-            discard: DiscardPolicy::New,
-            allow_rollup: true,
-            // A follower that lags must not tell who published last.
-            allow_direct: false,
-            ..stream::Config::default()
-        };
-        context.get_or_create_stream(config).await.map_err(nats)?;
-        let manifests = context.get_key_value(MANIFESTS).await.map_err(nats)?;
-        let objects = match context.get_object_store(FILES).await {
-            Ok(objects) => objects,
-            Err(_) => {
-                let config =
-                    object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
-                context.create_object_store(config).await.map_err(nats)?
-            }
-        };
-        let stream = context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?;
-        Ok(Self { manifests, objects, stream })
+        create(context, replicas).await?;
+        Ok(Self {
+            context: context.clone(),
+            replicas,
+            manifests: context.get_key_value(MANIFESTS).await.map_err(nats)?,
+            objects: context.get_object_store(FILES).await.map_err(nats)?,
+            stream: context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?,
+        })
+    }
+
+    /// Creates what was removed meanwhile.
+    pub(super) async fn ensure(&self) -> Result<(), Failure> {
+        create(&self.context, self.replicas).await
     }
 
     /// The newest manifest of an index, from the leader.
     pub async fn newest(&self, name: &str) -> Result<Told, Failure> {
         let entry = self.manifests.entry(name).await.map_err(nats)?;
-        Ok(entry.map_or(Told { manifest: None, revision: 0 }, |entry| Told::of(&entry)))
+        Ok(entry.map_or(Told { manifest: Said::Nothing, revision: 0 }, |entry| Told::of(&entry)))
     }
 
     /// Every manifest of an index from the newest on, as they come.
@@ -104,7 +109,7 @@ impl Remote {
             Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
             // Its answer may have been lost on the way.
             Err(error) => match self.newest(name).await? {
-                told if told.manifest.as_ref() == Some(with) => Ok(Some(told.revision)),
+                told if told.manifest == Said::Manifest(with.clone()) => Ok(Some(told.revision)),
                 told if told.revision != revision => Ok(None),
                 _ => Err(nats(error)),
             },
@@ -113,11 +118,18 @@ impl Remote {
 
     /// Publishes a pack.
     pub(super) async fn put(&self, id: &str, contents: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> {
-        self.objects.put(id, contents).await.map_err(nats)?;
+        // Each chunk waits for the disk of the broker.
+        let most = self.context.client().server_info().max_payload / 2;
+        let chunk_size = Some(most.clamp(1, CHUNK));
+        let meta = ObjectMetadata { name: id.to_owned(), chunk_size, ..ObjectMetadata::default() };
+        self.objects.put(meta, contents).await.map_err(nats)?;
         Ok(())
     }
 
     /// The contents of a pack.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] only when the leader says so.
     pub(super) async fn get(&self, id: &str) -> Result<Object, Failure> {
         for pause in PATIENCE {
             match self.objects.get(id).await {
@@ -126,26 +138,74 @@ impl Remote {
                 Err(error) => return Err(nats(error)),
             }
         }
-        Err(Failure::Missing(id.to_owned()))
+        match self.stream.get_last_raw_message_by_subject(&subject_of(id)).await {
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                Err(Failure::Missing(id.to_owned()))
+            }
+            _ => Err(Failure::Incomplete(id.to_owned())),
+        }
     }
 
-    /// Every pack of an index.
-    pub(super) async fn list(&self, name: &str) -> Result<Vec<Stored>, Failure> {
-        let prefix = pack_id(name, "");
+    /// Every pack that there is.
+    pub(super) async fn list(&self) -> Result<Vec<Stored>, Failure> {
         let list = self.objects.list().await.map_err(nats)?;
-        let packs = list.map_ok(|info| Stored { id: info.name, nuid: info.nuid });
-        packs.try_filter(|pack| std::future::ready(pack.id.starts_with(&prefix))).try_collect().await.map_err(nats)
+        list.map_ok(|info| Stored { id: info.name, nuid: info.nuid }).try_collect().await.map_err(nats)
+    }
+
+    /// What the chunks of packs are called, whether there is a pack to them or not.
+    pub(super) async fn chunks(&self) -> Result<Vec<String>, Failure> {
+        let prefix = chunks_of("");
+        let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
+        let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
+        Ok(subjects.iter().filter_map(|(subject, _)| subject.strip_prefix(&prefix).map(str::to_owned)).collect())
     }
 
     /// Removes a pack without a trace: the object store's own removal would leave a message for ever.
     pub(super) async fn remove(&self, pack: &Stored) -> Result<(), Failure> {
-        use base64::{Engine, engine::general_purpose::URL_SAFE};
-        let name = URL_SAFE.encode(&pack.id);
-        for subject in [format!("$O.{FILES}.M.{name}"), format!("$O.{FILES}.C.{}", pack.nuid)] {
-            self.stream.purge().filter(subject).await.map_err(nats)?;
-        }
+        self.purge(subject_of(&pack.id)).await?;
+        self.remove_chunks(&pack.nuid).await
+    }
+
+    /// Removes chunks.
+    pub(super) async fn remove_chunks(&self, nuid: &str) -> Result<(), Failure> {
+        self.purge(chunks_of(nuid)).await
+    }
+
+    async fn purge(&self, subject: String) -> Result<(), Failure> {
+        self.stream.purge().filter(subject).await.map_err(nats)?;
         Ok(())
     }
+}
+
+async fn create(context: &jetstream::Context, replicas: usize) -> Result<(), Failure> {
+    let config = stream::Config {
+        name: format!("KV_{MANIFESTS}"),
+        subjects: vec![format!("$KV.{MANIFESTS}.>")],
+        storage: StorageType::File,
+        num_replicas: replicas,
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        // A follower that lags must not tell who published last.
+        allow_direct: false,
+        ..stream::Config::default()
+    };
+    context.get_or_create_stream(config).await.map_err(nats)?;
+    if context.get_object_store(FILES).await.is_err() {
+        let config = object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
+        context.create_object_store(config).await.map_err(nats)?;
+    }
+    Ok(())
+}
+
+/// Where the object store keeps what it says of a pack.
+fn subject_of(pack: &str) -> String {
+    format!("$O.{FILES}.M.{}", URL_SAFE.encode(pack))
+}
+
+/// Where it keeps the contents.
+fn chunks_of(nuid: &str) -> String {
+    format!("$O.{FILES}.C.{nuid}")
 }
 
 /// The name of a pack: that of its index and a digest of its files.
@@ -156,8 +216,8 @@ pub(super) fn pack_id(index: &str, digest: &str) -> String {
 impl Told {
     fn of(entry: &kv::Entry) -> Self {
         let manifest = match entry.operation {
-            Operation::Put => serde_json::from_slice(&entry.value).ok().filter(Manifest::is_sound),
-            Operation::Delete | Operation::Purge => None,
+            Operation::Put => Manifest::read(&entry.value).map_or(Said::Unreadable, Said::Manifest),
+            Operation::Delete | Operation::Purge => Said::Nothing,
         };
         Self { manifest, revision: entry.revision }
     }

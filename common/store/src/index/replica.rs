@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    Failure, Layout, Manifest, Remote, Snapshot, blocking,
+    Failure, Layout, Manifest, Remote, Snapshot,
     directory::{Unsynced, write_whole},
     folder::{Folder, META},
     manifest::{File, Pack},
@@ -45,7 +45,7 @@ impl Replica {
     /// Makes the folder what the manifest says and opens it.
     ///
     /// # Errors
-    /// [`Failure::Missing`] when a pack is gone: there is a newer manifest, or will be.
+    /// [`Failure::Missing`] when a pack is gone or is not what it was: there is a newer manifest, or will be.
     pub async fn install(&mut self, manifest: &Manifest, remote: &Remote) -> Result<Arc<Snapshot>, Failure> {
         self.look(manifest).await?;
         for pack in &manifest.packs {
@@ -56,7 +56,11 @@ impl Replica {
         self.here.retain(|name, _| manifest.files().any(|file| file.name == *name));
         let (folder, layout, opened, manifest) =
             (self.folder.clone(), self.layout.clone(), self.opened.take(), manifest.clone());
-        let (opened, snapshot) = blocking(move || open(&folder, layout, opened, &manifest)).await?;
+        let work = {
+            let folder = folder.clone();
+            move || open(&folder, layout, opened, &manifest)
+        };
+        let (opened, snapshot) = folder.work(work).await?;
         self.opened = Some(opened);
         Ok(Arc::new(snapshot))
     }
@@ -69,7 +73,7 @@ impl Replica {
     async fn look(&mut self, manifest: &Manifest) -> Result<(), Failure> {
         let unknown: Vec<File> = manifest.files().filter(|file| !self.has(file)).cloned().collect();
         let folder = self.folder.clone();
-        let found = blocking(move || {
+        let found = self.folder.work(move || {
             let is_whole = |file: &File| {
                 folder.measure(&file.name).is_ok_and(|(size, digest)| size == file.size && digest == file.digest)
             };
@@ -113,8 +117,7 @@ async fn copy(
         let read = timeout(PART_LIMIT, from.read(&mut chunk[..most])).await;
         let read = match read {
             Ok(Ok(read)) if read > 0 => read,
-            // A pack whose parts were removed ends early, fails, or never comes.
-            _ => return Err(Failure::Missing(pack.to_owned())),
+            _ => return Err(Failure::Incomplete(pack.to_owned())),
         };
         hash.update(&chunk[..read]);
         to.write_all(&chunk[..read]).await?;
@@ -131,10 +134,7 @@ fn open(
 ) -> Result<(Opened, Snapshot), Failure> {
     write_whole(&folder.file(META), manifest.meta.as_bytes())?;
     let opened = match opened {
-        Some(opened) => {
-            opened.reader.reload()?;
-            opened
-        }
+        Some(opened) => opened,
         None => {
             let index = Index::open(Unsynced::open(folder.path())?)?;
             if index.schema() != layout.schema {

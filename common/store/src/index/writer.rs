@@ -1,7 +1,10 @@
 //! Writing an index: documents and checkpoint become visible and durable together.
 
 use jiff::Timestamp;
-use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyError, Term, indexer::LogMergePolicy};
+use tantivy::{
+    Index, IndexReader, IndexWriter, ReloadPolicy, SegmentMeta, Term,
+    indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
+};
 
 use super::{
     Failure, Folder, Layout, Snapshot,
@@ -17,6 +20,33 @@ const MEMORY: usize = 50_000_000;
 /// A segment with a larger share of deleted documents is merged, so that deletes are purged.
 const DELETED_SHARE: f32 = 0.2;
 
+/// A segment with more documents is merged only for its deletes: whatever is merged is published again.
+const LARGEST_MERGED: usize = 200_000;
+
+/// Merges small segments, and every segment that has too many deletes.
+#[derive(Debug)]
+struct Merging(LogMergePolicy);
+
+impl Merging {
+    fn new() -> Self {
+        let mut small = LogMergePolicy::default();
+        small.set_del_docs_ratio_before_merge(DELETED_SHARE);
+        small.set_max_docs_before_merge(LARGEST_MERGED);
+        Self(small)
+    }
+}
+
+impl MergePolicy for Merging {
+    fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
+        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        let share = |segment: &SegmentMeta| segment.num_deleted_docs() as f32 / segment.max_doc() as f32;
+        let is_large = |segment: &&SegmentMeta| segment.num_docs() as usize > LARGEST_MERGED;
+        let worn = segments.iter().filter(is_large).filter(|segment| share(segment) > DELETED_SHARE);
+        let worn = worn.map(|segment| MergeCandidate(vec![segment.id()]));
+        self.0.compute_merge_candidates(segments).into_iter().chain(worn).collect()
+    }
+}
+
 /// The one writer of an index.
 pub struct Writer {
     layout: Layout,
@@ -26,13 +56,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the index in a folder. What cannot be opened, or was written with another layout, is deleted and begins
-    /// anew: the log has it all.
+    /// Opens the index in a folder. What is broken, or was written with another layout, is deleted and begins anew: the
+    /// log has it all.
     pub fn open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
         match Self::try_open(folder, layout.clone()) {
-            // The writer before it has not ended yet, and what it wrote is good.
-            Err(Failure::Tantivy(error @ TantivyError::LockFailure(..))) => Err(error.into()),
-            Err(failure) => {
+            Err(failure) if failure.is_lasting() => {
                 tracing::warn!(error = %explain(&failure), "the search index cannot be opened and is built again");
                 Self::create(folder, layout)
             }
@@ -51,9 +79,7 @@ impl Writer {
         let index = Index::open_or_create(Unsynced::open(folder.path())?, layout.schema.clone())?;
         tokenizers(&index);
         let writer = index.writer_with_num_threads(1, MEMORY)?;
-        let mut merging = LogMergePolicy::default();
-        merging.set_del_docs_ratio_before_merge(DELETED_SHARE);
-        writer.set_merge_policy(Box::new(merging));
+        writer.set_merge_policy(Box::new(Merging::new()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         Ok(Self { layout, index, writer, reader })
     }
