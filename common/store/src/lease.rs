@@ -121,7 +121,7 @@ impl Lease {
     async fn keep_renewing(mut self, known: watch::Sender<Option<Duration>>, stop: CancellationToken) {
         loop {
             tokio::select! {
-                () = sleep((self.valid_until - TTL + RENEW_EVERY).saturating_sub(since_start())) => {}
+                () = sleep((self.valid_until + RENEW_EVERY).saturating_sub(TTL + since_start())) => {}
                 () = stop.cancelled() => return self.release().await,
             }
             if let Err(Lost) = self.renew().await {

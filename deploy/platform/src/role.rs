@@ -155,7 +155,7 @@ async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let router = finished(routes(&edge), rates, shutdown).await;
-    server::serve(listening, router, shutdown.cancelled(), limits()).await;
+    let served = finished(routes(&edge), rates, shutdown).await;
+    server::serve(listening, served, shutdown.cancelled(), limits()).await;
     Ok(())
 }

@@ -92,8 +92,8 @@ async fn requests_and_answers_are_as_described() {
     }
     let created = exchange(with, "CreateTarget", TARGETS, Some(&target("second")), &[]).await;
     let path = format!("{TARGETS}/{}", created.id());
-    let patch = json!({ "name": null, "isAsync": true, "timeout": "0.5s", "expirationSigningKey": "0s" });
-    let patched = exchange(with, "PatchTarget", &path, Some(&patch), &[]).await;
+    let change = json!({ "name": null, "isAsync": true, "timeout": "0.5s", "expirationSigningKey": "0s" });
+    let patched = exchange(with, "PatchTarget", &path, Some(&change), &[]).await;
     let fresh = [("consistency-token", patched.consistency()), ("consistency-wait", "10s".to_owned())];
     let fresh = fresh.each_ref().map(|(name, value)| (*name, value.as_str()));
     exchange(with, "GetTarget", &path, None, &fresh).await;
@@ -120,7 +120,7 @@ async fn refusals_are_as_described() {
     let nobody = platform.client_named("nobody").await;
     let one = format!("{TARGETS}/1");
     let post = |body: &Value| client.request(Method::POST, TARGETS).json(body);
-    let patch = || client.request(Method::PATCH, &one).json(&json!({ "name": "x" }));
+    let change = || client.request(Method::PATCH, &one).json(&json!({ "name": "x" }));
     let cases = [
         ("CreateTarget", post(&json!({})), 400),
         ("CreateTarget", post(&json!({ "nmae": "x" })), 400),
@@ -138,8 +138,8 @@ async fn refusals_are_as_described() {
         ("GetTarget", client.request(Method::GET, &one).header("consistency-token", "x"), 400),
         ("GetTarget", client.request(Method::GET, &format!("{one}?colour=red")), 400),
         ("SearchTargets", client.request(Method::POST, &format!("{TARGETS}/_search?query.limit=1001")), 400),
-        ("PatchTarget", patch(), 404),
-        ("PatchTarget", patch().header("if-match", "x"), 400),
+        ("PatchTarget", change(), 404),
+        ("PatchTarget", change().header("if-match", "x"), 400),
         ("DeleteTarget", client.request(Method::DELETE, &one).bearer_auth("x"), 401),
         ("token", client.anonymous(Method::POST, "/oauth/v2/token").form(&[("grant_type", "password")]), 400),
         (

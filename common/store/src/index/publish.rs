@@ -164,7 +164,7 @@ impl Snapshot {
         for path in self.metas.list_segment_files() {
             let name = path.to_string_lossy().into_owned();
             // A segment without deletes has no list of them, and the temporary store is there only while it is written.
-            let may_be_absent = name.ends_with(".del") || name.ends_with(".temp");
+            let may_be_absent = path.extension().is_some_and(|kind| kind == "del" || kind == "temp");
             match folder.file(&name).exists() {
                 true => files.insert(name),
                 false if may_be_absent => false,

@@ -182,10 +182,9 @@ impl Front {
 fn partition(matches: &mut [Match], is_front: impl Fn(u64) -> bool) -> usize {
     let mut front = 0;
     for index in 0..matches.len() {
-        let found = matches[index];
-        matches[index] = matches[front];
-        matches[front] = found;
-        front += usize::from(is_front(found.key));
+        let key = matches[index].key;
+        matches.swap(index, front);
+        front += usize::from(is_front(key));
     }
     front
 }

@@ -125,7 +125,7 @@ pub(crate) fn print(value: &Value, random: &mut Random, into: &mut Vec<u8>) {
         other => into.extend_from_slice(other.to_string().as_bytes()),
     }
     if random.once_in(50) {
-        into.push(random.below(4).try_into().map_or(b' ', |at: usize| b" \t\r\n"[at]));
+        into.push(b" \t\r\n"[random.below(4)]);
     }
 }
 

@@ -25,7 +25,7 @@ use self::{
     run::{Found, Target},
 };
 
-/// How long each kind takes, unless FUZZ_SECONDS says otherwise.
+/// How long each kind takes, unless `FUZZ_SECONDS` says otherwise.
 const SECONDS: u64 = 60;
 
 /// Makes a target.
@@ -52,7 +52,9 @@ fn main() -> ExitCode {
     let chosen: Vec<_> = arguments.iter().map(kind).collect();
     if chosen.contains(&None) {
         eprintln!("usage: fuzz [KIND...] or fuzz KIND HEX, where KIND is one of:");
-        KINDS.iter().for_each(|(name, _)| eprintln!("  {name}"));
+        for (name, _) in KINDS {
+            eprintln!("  {name}");
+        }
         return ExitCode::FAILURE;
     }
     let chosen =

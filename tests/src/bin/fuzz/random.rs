@@ -1,4 +1,4 @@
-//! Numbers that look random and come again with their seed (SplitMix64).
+//! Numbers that look random and come again with their seed (`SplitMix64`).
 
 /// A source of numbers.
 #[derive(Debug, Clone)]

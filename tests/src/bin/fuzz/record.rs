@@ -65,10 +65,7 @@ impl run::Target for Records {
     }
 
     fn check(&mut self, input: &[u8]) -> String {
-        let record = match Record::decode(1, &Bytes::copy_from_slice(input)) {
-            Ok(record) => record,
-            Err(_) => return "no record".to_owned(),
-        };
+        let Ok(record) = Record::decode(1, &Bytes::copy_from_slice(input)) else { return "no record".to_owned() };
         let position = record.position();
         assert_eq!(position.sequence + 1, record.commit.first_sequence + record.events.len() as u64);
         let _ = (record.committed_at(), Position::default().advance(&record));

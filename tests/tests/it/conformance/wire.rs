@@ -114,7 +114,10 @@ impl World {
         let url = self.base.join(facts.grpc).expect("it is a path");
         let request = self.http1.post(url).header("content-type", kind).body(body);
         let response = sent(request, headers).await;
-        assert_eq!((response.status().as_u16(), &response.headers()["content-type"]), (200, &kind.parse().unwrap()));
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["content-type"]),
+            (200, &kind.parse().expect("it is a header"))
+        );
         let headers = response.headers().clone();
         if let Some(status) = Status::from_header_map(&headers) {
             return refused(&status);
@@ -143,7 +146,7 @@ async fn json<I: Travels, O: Travels>(
         url.query_pairs_mut().extend_pairs(&parts.query);
     }
     let request = http.request(method(facts), url);
-    let response = sent(parts.body.iter().fold(request, |request, body| request.json(body)), headers).await;
+    let response = sent(parts.body.iter().fold(request, reqwest::RequestBuilder::json), headers).await;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let body: Value = response.json().await.expect("the body is JSON");
     if status < 300 {
