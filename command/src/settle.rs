@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 use store::{
+    explain::explain,
     fault,
     log::{Failure, Log},
     record::{Broken, CommitRecord, Position, Record},
@@ -45,7 +46,10 @@ pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settle
                 other,
                 "the log put a record in another place than it was written for"
             ),
-            Err(error) => tracing::warn!(%error, "a publish was not answered with success; reading what became of it"),
+            Err(error) => tracing::warn!(
+                error = explain(&error),
+                "a publish was not answered with success; reading what became of it"
+            ),
         }
         match occupant(log, place).await {
             Ok(Some(record)) if record.commit.record_id == commit.record_id => return Settled::Committed(record),
@@ -64,7 +68,7 @@ async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
             Ok(record) => return Ok(record),
             Err(Failure::Broken(broken)) => return Err(broken),
             Err(error) => {
-                tracing::warn!(%error, "cannot read what became of a publish; trying again");
+                tracing::warn!(error = explain(&error), "cannot read what became of a publish; trying again");
                 sleep_longer(&mut pause).await;
             }
         }

@@ -19,7 +19,7 @@ pub(crate) struct Tail {
     begin: Position,
     /// Where the log ends.
     end: Position,
-    records: VecDeque<Kept>,
+    records: VecDeque<TailRecord>,
     events: HashMap<Key, VecDeque<Arc<Recorded>>>,
     claims: HashMap<ClaimHash, VecDeque<(u64, Option<Key>)>>,
     answers: HashMap<Bytes, Answered>,
@@ -27,7 +27,7 @@ pub(crate) struct Tail {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct TailRecord {
     position: Position,
     events: Vec<Arc<Recorded>>,
     answers: Vec<Bytes>,
@@ -74,7 +74,7 @@ impl Tail {
         }
         let events = record.events;
         let of_answers: usize = record.commit.answers.iter().map(|answer| answer.encoded_len() + 128).sum();
-        let bytes = of_answers + events.iter().map(|recorded| weight(recorded)).sum::<usize>();
+        let bytes = of_answers + events.iter().map(|recorded| kept_bytes(recorded)).sum::<usize>();
         for recorded in &events {
             let key = recorded.key();
             for released in hashes(&recorded.event.claims_released) {
@@ -86,7 +86,7 @@ impl Tail {
             self.events.entry(key).or_default().push_back(recorded.clone());
         }
         self.bytes += bytes;
-        self.records.push_back(Kept { position, events, answers, bytes });
+        self.records.push_back(TailRecord { position, events, answers, bytes });
         self.end = position;
     }
 
@@ -143,7 +143,7 @@ impl Tail {
     }
 }
 
-fn weight(recorded: &Recorded) -> usize {
+fn kept_bytes(recorded: &Recorded) -> usize {
     size_of::<Recorded>() + recorded.event.payload.len() + 256
 }
 

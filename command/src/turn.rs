@@ -255,9 +255,9 @@ impl<'a> Turn<'a> {
         (keys, cause): (&ClaimKeys, &Cause),
     ) -> Result<Decided, Stop> {
         let owner = known.place.owner.as_ref().unwrap_or(owner).clone();
-        let before = hashes(&A::claims(&known.state), keys);
+        let before = hash_all(&A::claims(&known.state), keys);
         let state = events.iter().fold(A::State::clone(&known.state), A::evolve);
-        let after = hashes(&A::claims(&state), keys);
+        let after = hash_all(&A::claims(&state), keys);
         let mut place = known.place;
         if events.is_empty() {
             return Ok(Decided { sequence: place.sequence, changed_at: place.changed_at, owner });
@@ -326,7 +326,7 @@ impl<'a> Turn<'a> {
 
     /// Puts what the command wrote into the record, unless it is larger than a record may be.
     pub(crate) fn finish(self, limit: usize) -> Result<(), Box<Error>> {
-        let bytes: usize = self.appended.iter().flat_map(|appended| &appended.events).map(weight).sum();
+        let bytes: usize = self.appended.iter().flat_map(|appended| &appended.events).map(written_bytes).sum();
         if bytes > limit {
             let message =
                 format!("the command's events have {bytes} bytes, more than the {limit} that may be committed at once");
@@ -381,7 +381,7 @@ fn say_claims(written: &mut [Event], claims: &[(ClaimHash, Option<Key>)]) {
     (last.claims_taken, last.claims_released) = (with(Option::is_some), with(Option::is_none));
 }
 
-fn hashes(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
+fn hash_all(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
     let hash = |claim: &Claim| match claim.scope {
         domain::claim::Scope::Instance => claim_hash(&keys.instance, claim),
         domain::claim::Scope::System => claim_hash(&keys.system, claim),
@@ -390,6 +390,6 @@ fn hashes(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
 }
 
 /// About what an event adds to its record.
-fn weight(event: &Event) -> usize {
+fn written_bytes(event: &Event) -> usize {
     prost::Message::encoded_len(event) + 40
 }

@@ -17,6 +17,7 @@ pub use queue::{Handle, Once, Verdict};
 use store::{
     database::Database,
     durability::{Durability, Unsafe},
+    explain::explain,
     lease::Leases,
     log::Log,
     progress::Progress,
@@ -151,11 +152,11 @@ impl Writer {
                     tokio::time::sleep(PAUSE).await;
                 }
                 End::Failed(failure) if failure.is_passing() => {
-                    tracing::warn!(error = %failure, "this node cannot write now and tries again");
+                    tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");
                     tokio::time::sleep(PAUSE).await;
                 }
                 End::Failed(failure) => {
-                    tracing::error!(error = %failure, "this node cannot write");
+                    tracing::error!(error = explain(&failure), "this node cannot write");
                     phase.send_replace(Phase::Ended);
                     return Err(failure);
                 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use store::{
     checkpoint::Checkpoint,
-    database, fault,
+    database,
+    explain::explain,
+    fault,
     log::{self, Failure as LogFailure},
     progress::{Announcer, Reached},
     projection::Projection,
@@ -42,6 +44,8 @@ enum Stall {
     OtherLog(#[from] OtherLog),
     #[error("the log ended")]
     LogEnded,
+    #[error("tables are missing")]
+    Incomplete,
 }
 
 /// Works on a projection whenever nobody else does, until `shutdown`.
@@ -77,15 +81,15 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
 /// A stalled unit skips nothing: it comes back to the same batch until that can be applied. A failing event will be
 /// found and parked here one day, so that only its aggregate waits.
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
-    let cause = std::error::Error::source(stall).map(ToString::to_string).unwrap_or_default();
+    let error = explain(stall);
     match stall {
         Stall::Batch(project::Failure::Event(_))
         | Stall::Log(LogFailure::Broken(_))
         | Stall::OtherLog(OtherLog::Differs(_)) => {
-            tracing::error!(projection = projection.name, error = %stall, cause, "the projection stands still");
+            tracing::error!(projection = projection.name, error, "the projection stands still");
         }
         _ => {
-            tracing::warn!(projection = projection.name, error = %stall, cause, ?pause, "the projection waits and tries again");
+            tracing::warn!(projection = projection.name, error, ?pause, "the projection waits and tries again");
         }
     }
 }
@@ -103,9 +107,11 @@ async fn try_follow(
     projection: &'static Projection,
     applied: &mut bool,
 ) -> Result<std::convert::Infallible, Stall> {
-    let connection = database.connection().await?;
-    let mut checkpoint = Checkpoint::take_over(&connection, projection, *shard).await?;
-    drop(connection);
+    if !database.is_complete(projection).await? {
+        tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
+        database.prepare().await?;
+    }
+    let mut checkpoint = Checkpoint::take_over(&mut database.connection().await?, projection, *shard).await?;
     recognise(log, checkpoint.position).await?;
     let announcer = Announcer::new(log.client(), projection, *shard);
     let mut records = log.follow(checkpoint.position).await?;
@@ -126,14 +132,17 @@ async fn try_follow(
     }
 }
 
-/// An idle worker looks whether its checkpoint is still there: where Postgres lost its last commits, the rows that went
-/// with them come back without waiting for the next event.
+/// An idle worker looks whether its tables and its checkpoint are still there: where Postgres lost them or its last
+/// commits, the rows that went with them come back without waiting for the next event.
 async fn confirm(
     database: &database::Database,
     projection: &Projection,
     shard: u16,
     checkpoint: Checkpoint,
 ) -> Result<(), Stall> {
+    if !database.is_complete(projection).await? {
+        return Err(Stall::Incomplete);
+    }
     let found = Checkpoint::read(&database.connection().await?, projection, shard).await?;
     if found == Some(checkpoint) { Ok(()) } else { Err(project::Failure::Fenced.into()) }
 }

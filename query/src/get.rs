@@ -52,7 +52,7 @@ impl Queries {
         let mut progress = self.progress.of(projection);
         loop {
             progress.mark_unchanged();
-            let fresh = rows::get::<R>(&self.database, projection, &call.tenant.id, id).await;
+            let fresh = rows::get::<R>(&self.database, projection, call.tenant.shard, &call.tenant.id, id).await;
             let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
             let (is_enough, deadline) = match fresh.processed {
                 processed if processed < required => (false, start + wait),

@@ -2,7 +2,7 @@
 
 use store::{
     fault,
-    lease::Kept,
+    lease::KeptLease,
     record::{CommitRecord, Position, Record},
     secret,
 };
@@ -15,7 +15,7 @@ use crate::{
 
 impl Writer {
     /// Becomes the one that writes; `None` when the lease went to another node meanwhile.
-    pub(super) async fn activate(&self, lease: &Kept) -> Result<Option<Active<'_>>, Failure> {
+    pub(super) async fn activate(&self, lease: &KeptLease) -> Result<Option<Active<'_>>, Failure> {
         self.durability.check().await?;
         let Some(barrier) = self.raise_barrier(lease).await? else { return Ok(None) };
         tracing::info!(epoch = barrier.commit.epoch, behind = barrier.position().sequence, "this node writes now");
@@ -25,7 +25,7 @@ impl Writer {
     }
 
     /// Commits an empty record with an epoch above every epoch in the log. From then on no older writer can commit.
-    async fn raise_barrier(&self, lease: &Kept) -> Result<Option<Record>, Failure> {
+    async fn raise_barrier(&self, lease: &KeptLease) -> Result<Option<Record>, Failure> {
         while lease.is_held() {
             let last = self.log.last().await?;
             let behind = last.as_ref().map(Record::position).unwrap_or_default();

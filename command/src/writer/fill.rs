@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use store::{checkpoint::Checkpoint, explain::explain, lease::Kept, log::Log, projection::HISTORY, record::Position};
+use store::{
+    checkpoint::Checkpoint, explain::explain, lease::KeptLease, log::Log, projection::HISTORY, record::Position,
+};
 use tokio::time::{sleep, timeout};
 
 use super::{Failure, PAUSE, Writer};
@@ -15,7 +17,7 @@ const REFILL_TIME: Duration = Duration::from_secs(10);
 impl Writer {
     /// Reads what history does not have, and waits while that is more than may be kept. `None` when the lease went to
     /// another node meanwhile.
-    pub(super) async fn fill(&self, end: Position, lease: &Kept) -> Result<Option<Tail>, Failure> {
+    pub(super) async fn fill(&self, end: Position, lease: &KeptLease) -> Result<Option<Tail>, Failure> {
         tokio::select! {
             filled = self.fill_all(end) => filled.map(Some),
             () = lease.lost() => Ok(None),
@@ -45,7 +47,12 @@ impl Writer {
 
     /// Reads again what history, at this position, has lost. `None` when that is more than may be kept, or takes too
     /// long: an active writer has callers that wait.
-    pub(super) async fn refill(&self, history: Position, end: Position, lease: &Kept) -> Result<Option<Tail>, Failure> {
+    pub(super) async fn refill(
+        &self,
+        history: Position,
+        end: Position,
+        lease: &KeptLease,
+    ) -> Result<Option<Tail>, Failure> {
         let read = async {
             self.recognise(history, end).await?;
             let mut tail = Tail::at(history);

@@ -77,16 +77,19 @@ pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
 impl Handle {
     /// Submits a command and waits until its outcome is committed.
     pub(crate) async fn submit(&self, permit: Permit, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
-        if *self.phases.borrow() != Phase::Active {
-            return Err(unavailable("this node does not write at the moment"));
+        let phase = *self.phases.borrow();
+        if phase != Phase::Active {
+            return Err(writer_unavailable(phase.advice()));
         }
         let (answer, outcome) = oneshot::channel();
         let submission = Submission { permit, decide, once, rounds: 0, answer };
-        self.queue.try_send(submission).map_err(|_| unavailable("too many commands wait for their turn"))?;
+        self.queue.try_send(submission).map_err(|_| writer_unavailable("too many commands wait for their turn"))?;
         match timeout(PATIENCE, outcome).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(unavailable("the node that writes changed before the command was committed")),
-            Err(_) => Err(unavailable(
+            Ok(Err(_)) => Err(writer_unavailable(
+                "the node that writes changed before the command was committed: send it again, to any command node",
+            )),
+            Err(_) => Err(writer_unavailable(
                 "the log did not answer in time and the outcome is not known yet; send the command again with the same Idempotency-Key",
             )),
         }
@@ -102,7 +105,7 @@ impl Queue {
     /// Lets the callers of what waits know that it was not done.
     pub(super) fn refuse_all(&mut self) {
         while let Ok(submission) = self.arrivals.try_recv() {
-            submission.refuse(unavailable("this node does not write at the moment"));
+            submission.refuse(writer_unavailable(Phase::Standby.advice()));
         }
     }
 }
@@ -114,6 +117,21 @@ impl Submission {
     }
 }
 
-pub(super) fn unavailable(message: &str) -> Error {
+impl Phase {
+    /// What the sender of a command can do that this node does not take.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Standby => {
+                "this node is not the one that writes: send the command to another command node, or again to this one, \
+                 which takes over when no other writes"
+            }
+            Self::TakingOver => "this node is about to write, when it knows the end of the log: send the command again",
+            Self::Active | Self::Ended => "this node has stopped writing: send the command to another command node",
+        }
+    }
+}
+
+/// A command that the writer does not take now, and that can be sent again.
+pub(super) fn writer_unavailable(message: &str) -> Error {
     Error::new(Reason::WriterUnavailable, message).retry_after(RETRY_AFTER)
 }

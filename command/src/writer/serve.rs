@@ -13,7 +13,7 @@ use store::{
     explain::explain,
     fault,
     history::{ANSWERS_KEPT, Needs},
-    lease::Kept,
+    lease::KeptLease,
     projection::HISTORY,
     record::{Answer, CommitRecord, Record},
     secret,
@@ -25,7 +25,7 @@ use transport::error::{Error, Reason};
 use super::{
     End, Verdict, Writer,
     load::{Loaded, Unread, load},
-    queue::{Queue, Submission, unavailable},
+    queue::{Queue, Submission, writer_unavailable},
 };
 use crate::{
     settle::{Settled, commit},
@@ -81,7 +81,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    pub(super) async fn serve(mut self, queue: &mut Queue, lease: &Kept, shutdown: &CancellationToken) -> End {
+    pub(super) async fn serve(mut self, queue: &mut Queue, lease: &KeptLease, shutdown: &CancellationToken) -> End {
         let mut history = self.writer.progress.of(&HISTORY);
         loop {
             tokio::select! {
@@ -113,10 +113,12 @@ impl<'a> Active<'a> {
     fn admit(&mut self, submission: Submission) {
         if self.memory.tail.bytes() > self.writer.tail_limit {
             let message = "the read model of the write node lags too far behind the log";
-            return submission.refuse(unavailable(message).with("tailBytes", self.memory.tail.bytes().to_string()));
+            return submission
+                .refuse(writer_unavailable(message).with("tailBytes", self.memory.tail.bytes().to_string()));
         }
         if self.loading > MOST_LOADING {
-            return submission.refuse(unavailable("too many commands wait for the read model of the write node"));
+            return submission
+                .refuse(writer_unavailable("too many commands wait for the read model of the write node"));
         }
         if let Some(once) = &submission.once
             && !self.in_progress.insert(once.command_id.clone())
@@ -128,7 +130,7 @@ impl<'a> Active<'a> {
     }
 
     /// Decides what waits, as much as fits one record, and commits it.
-    async fn take_turns(&mut self, lease: &Kept) -> Result<(), End> {
+    async fn take_turns(&mut self, lease: &KeptLease) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
         let mut unread = vec![];
@@ -239,7 +241,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    async fn take_up(&mut self, loaded: Loaded, lease: &Kept) -> Result<(), End> {
+    async fn take_up(&mut self, loaded: Loaded, lease: &KeptLease) -> Result<(), End> {
         self.loading -= loaded.submissions.len();
         match loaded.snapshot {
             Ok(Some(snapshot)) => {
@@ -275,7 +277,7 @@ impl<'a> Active<'a> {
             if let Some(once) = &submission.once {
                 self.in_progress.remove(&once.command_id);
             }
-            submission.refuse(unavailable(message));
+            submission.refuse(writer_unavailable(message));
         }
     }
 }

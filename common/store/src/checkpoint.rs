@@ -1,6 +1,6 @@
 //! How far a projection is: the record whose rows it committed last, and who may commit next.
 
-use deadpool_postgres::GenericClient;
+use deadpool_postgres::{Client, GenericClient};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
@@ -22,9 +22,11 @@ pub struct Checkpoint {
 pub struct Fenced;
 
 impl Checkpoint {
-    /// Takes the projection over: from now on the workers before change nothing.
-    pub async fn take_over(client: &impl GenericClient, projection: &Projection, shard: u16) -> Result<Self, Failure> {
-        let row = client
+    /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
+    /// begins with empty tables, whatever was left in them.
+    pub async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
+        let transaction = client.transaction().await?;
+        let row = transaction
             .query_one(
                 "insert into platform.checkpoints as c values ($1, $2, $3, 1, 0, 0, $4, 'epoch') \
                  on conflict (projection, version, shard) do update set epoch = c.epoch + 1 \
@@ -32,7 +34,24 @@ impl Checkpoint {
                 &[&projection.name, &projection.version, &i32::from(shard), &[0_u8; 32].as_slice()],
             )
             .await?;
-        Ok(Self::of(&row))
+        let checkpoint = Self::of(&row);
+        // Shards share the tables.
+        let text =
+            "select coalesce(max(stream_sequence), 0) from platform.checkpoints where projection = $1 and version = $2";
+        let furthest: i64 = transaction.query_one(text, &[&projection.name, &projection.version]).await?.get(0);
+        if furthest == 0 {
+            transaction.batch_execute(&format!("truncate {}", projection.tables().join(", "))).await?;
+        }
+        transaction.commit().await?;
+        Ok(checkpoint)
+    }
+
+    /// Sets the checkpoints of all shards to the beginning of the log. Workers notice, and change nothing before.
+    pub(crate) async fn reset(client: &impl GenericClient, projection: &Projection) -> Result<(), Failure> {
+        let text = "update platform.checkpoints set epoch = epoch + 1, sequence = 0, stream_sequence = 0, digest = $3, \
+                    committed_at = 'epoch' where projection = $1 and version = $2";
+        client.execute(text, &[&projection.name, &projection.version, &[0_u8; 32].as_slice()]).await?;
+        Ok(())
     }
 
     /// Moves the checkpoint, if it still is the one that this worker left.

@@ -2,10 +2,13 @@
 
 use std::{str::FromStr, time::Duration};
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, Timeouts};
 use tokio_postgres::{Config, NoTls};
 
-use crate::projection::{PROJECTIONS, Projection};
+use crate::{
+    checkpoint::Checkpoint,
+    projection::{PROJECTIONS, Projection},
+};
 
 /// How long a read may take, all its statements together.
 const READ_TIME: Duration = Duration::from_secs(5);
@@ -96,13 +99,36 @@ impl Database {
     }
 
     /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
+    ///
+    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone.
     pub async fn prepare(&self) -> Result<(), Failure> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
         transaction.execute("select pg_advisory_xact_lock(7105771)", &[]).await?;
+        let mut incomplete = vec![];
+        for projection in PROJECTIONS {
+            if !has_all(&transaction, projection.tables()).await? {
+                incomplete.push(projection);
+            }
+        }
         transaction.batch_execute(&schema()).await?;
+        for projection in incomplete {
+            Checkpoint::reset(&transaction, projection).await?;
+        }
         Ok(transaction.commit().await?)
     }
+
+    /// Whether nothing is missing of what a projection keeps.
+    pub async fn is_complete(&self, projection: &Projection) -> Result<bool, Failure> {
+        let tables = projection.tables().into_iter().chain(["platform.checkpoints".to_owned()]).collect();
+        has_all(&self.connection().await?, tables).await
+    }
+}
+
+async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, Failure> {
+    let text = "select coalesce(bool_and(to_regclass(name) is not null), true) from unnest($1::text[]) as t (name)";
+    let statement = client.prepare_cached(text).await?;
+    Ok(client.query_one(&statement, &[&tables]).await?.get(0))
 }
 
 fn config(url: &str) -> Result<Config, Failure> {

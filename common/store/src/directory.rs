@@ -13,11 +13,15 @@ use domain::{
 };
 use moka::future::Cache;
 use serde::de::DeserializeOwned;
+use tokio_postgres::types::ToSql;
 
 use crate::{
     checkpoint::unsigned,
     database::{Database, Failure},
+    explain::explain,
     keyring::SYSTEM,
+    progress::Progress,
+    projection::{ACCESS, Sql},
 };
 
 /// The longest user name or id, in bytes: 200 characters.
@@ -36,6 +40,8 @@ pub struct Tenant {
     pub processed: u64,
     /// The instance.
     pub id: String,
+    /// The shard where it lives.
+    pub shard: u16,
     /// What it is.
     pub instance: Instance,
     /// The host of its issuer.
@@ -82,6 +88,8 @@ impl Name {
 #[derive(Clone)]
 pub struct Directory {
     database: Database,
+    progress: Progress,
+    shard: u16,
     tenants: Arc<Known<String, Tenant>>,
     standings: Arc<Known<(String, Name), Standing>>,
 }
@@ -94,14 +102,27 @@ impl std::fmt::Debug for Directory {
 
 /// Answers of Postgres: the fresh ones, and those that stand in for it.
 struct Known<K, V> {
-    fresh: Cache<K, Option<Arc<V>>>,
-    last: Cache<K, Arc<V>>,
+    fresh: Cache<K, Said<V>>,
+    last: Cache<K, Said<V>>,
+}
+
+/// What the read model said when it had processed some sequence, at least.
+struct Said<V> {
+    processed: u64,
+    found: Option<Arc<V>>,
+}
+
+impl<V> Clone for Said<V> {
+    fn clone(&self) -> Self {
+        Self { processed: self.processed, found: self.found.clone() }
+    }
 }
 
 impl Directory {
-    /// A directory that reads from this database.
-    pub fn new(database: Database) -> Self {
-        Self { database, tenants: Arc::new(Known::new(10_000)), standings: Arc::new(Known::new(100_000)) }
+    /// A directory of a shard that reads from this database.
+    pub fn new(database: Database, progress: Progress, shard: u16) -> Self {
+        let (tenants, standings) = (Arc::new(Known::new(10_000)), Arc::new(Known::new(100_000)));
+        Self { database, progress, shard, tenants, standings }
     }
 
     /// The instance that answers under a host name, as of `sequence` or later if the read model has it.
@@ -110,8 +131,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_tenant(host));
-        let is_new = |tenant: Option<&Tenant>| tenant.map_or(0, |tenant| tenant.processed) >= sequence;
-        self.tenants.get(&host.to_owned(), is_new, load).await
+        self.tenants.get(&host.to_owned(), (sequence, &self.progress), load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -126,67 +146,58 @@ impl Directory {
         }
         let key = (instance_id.to_owned(), name);
         let load = || self.database.within(self.load_standing(instance_id, &key.1));
-        let is_new = |standing: Option<&Standing>| standing.map_or(0, |standing| standing.processed) >= sequence;
-        self.standings.get(&key, is_new, load).await
+        self.standings.get(&key, (sequence, &self.progress), load).await
     }
 
-    async fn load_tenant(&self, host: &str) -> Result<Option<Arc<Tenant>>, Failure> {
+    async fn load_tenant(&self, host: &str) -> Result<Said<Tenant>, Failure> {
         let connection = self.database.connection().await?;
-        let statement = connection
-            .prepare_cached(&format!(
-                "select ({CHECKPOINT}), i.id, i.state::text, p.name as primary_domain from access_1.domains d \
-                 join access_1.instances i on i.instance_id = d.instance_id and i.id = d.instance_id \
-                 join access_1.domains p on p.instance_id = d.instance_id and p.is_primary where d.name = $1"
-            ))
-            .await?;
-        let Some(row) = connection.query_opt(&statement, &[&host]).await? else { return Ok(None) };
-        let id: String = row.get("id");
-        let keys = connection
-            .prepare_cached("select id, state::text from access_1.signing_keys where instance_id = $1 order by id")
-            .await?;
-        let features = connection
-            .prepare_cached("select id, state::text from access_1.feature_settings where instance_id = any($1) and id = any($1) order by instance_id desc")
-            .await?;
+        let statement = connection.prepare_cached(&TENANT).await?;
+        let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &host];
+        let row = connection.query_one(&statement, &parameters).await?;
+        let processed = unsigned(row.get("processed"));
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
+        let (keys, features) = (connection.prepare_cached(&KEYS).await?, connection.prepare_cached(&FEATURES).await?);
         let contexts: &[&str] = &[&id, SYSTEM];
         let (keys, features) =
             (connection.query(&keys, &[&id]).await?, connection.query(&features, &[&contexts]).await?);
         let read_keys = keys.iter().map(|row| Ok((row.get("id"), state("signing_key", &id, row)?)));
-        Ok(Some(Arc::new(Tenant {
-            processed: unsigned(row.get(0)),
+        let found = Tenant {
+            processed,
+            shard: self.shard,
             instance: state("instance", &id, &row)?,
             primary_domain: row.get("primary_domain"),
             signing_keys: read_keys.collect::<Result<_, Failure>>()?,
             features: features.iter().map(|row| state("feature_settings", &id, row)).collect::<Result<_, _>>()?,
             id,
-        })))
+        };
+        Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 
-    async fn load_standing(&self, instance_id: &str, name: &Name) -> Result<Option<Arc<Standing>>, Failure> {
-        let (column, value) = match name {
-            Name::Id(id) => ("id", id),
-            Name::Username(username) => ("username", username),
+    async fn load_standing(&self, instance_id: &str, name: &Name) -> Result<Said<Standing>, Failure> {
+        let (text, value) = match name {
+            Name::Id(id) => (&USER_BY_ID, id),
+            Name::Username(username) => (&USER_BY_NAME, username),
         };
         let connection = self.database.connection().await?;
-        // One statement, so that a name that exists takes no longer than one that does not.
-        let text = format!(
-            "select ({CHECKPOINT}), u.id, u.owner_id, u.state::text, (select coalesce(json_agg(m.state), '[]')::text \
-             from access_1.memberships m where m.instance_id = u.instance_id and m.user_id = u.id) as memberships \
-             from access_1.users u where u.instance_id = $1 and u.{column} = $2"
-        );
-        let statement = connection.prepare_cached(&text).await?;
-        let Some(row) = connection.query_opt(&statement, &[&instance_id, value]).await? else { return Ok(None) };
+        let statement = connection.prepare_cached(text).await?;
+        let shard = i32::from(self.shard);
+        let parameters: [&(dyn ToSql + Sync); 5] = [&ACCESS.name, &ACCESS.version, &shard, &instance_id, value];
+        let row = connection.query_one(&statement, &parameters).await?;
+        let processed = unsigned(row.get("processed"));
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
         let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| Failure::Inconsistent {
             table: "membership",
             instance_id: instance_id.to_owned(),
-            id: row.get("id"),
+            id: id.clone(),
         })?;
-        Ok(Some(Arc::new(Standing {
-            processed: unsigned(row.get(0)),
+        let found = Standing {
+            processed,
             user: state("user", instance_id, &row)?,
             owner: Owner::organization(row.get::<_, String>("owner_id")),
             memberships,
-            id: row.get("id"),
-        })))
+            id,
+        };
+        Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 }
 
@@ -198,50 +209,82 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
         }
     }
 
-    async fn get<L: Future<Output = Result<Option<Arc<V>>, Failure>>>(
+    /// What is known under a key, as of a sequence or later if the read model has it.
+    async fn get<L: Future<Output = Result<Said<V>, Failure>>>(
         &self,
         key: &K,
-        is_new: impl Fn(Option<&V>) -> bool,
+        (sequence, progress): (u64, &Progress),
         load: impl Fn() -> L,
     ) -> Result<Option<Arc<V>>, Arc<Failure>> {
-        let cached = self.fresh.try_get_with_by_ref(key, self.load(key, load())).await?;
-        if is_new(cached.as_deref()) {
-            return Ok(cached);
+        let said = self.fresh.try_get_with_by_ref(key, self.load(key, load())).await?;
+        if said.processed >= sequence || progress.of(&ACCESS).borrow().sequence < sequence {
+            return Ok(said.found);
         }
-        let loaded = self.load(key, load()).await?;
-        self.fresh.insert(key.clone(), loaded.clone()).await;
-        Ok(loaded)
+        // Somebody else may have noticed it first; and who notices it later waits for this load.
+        if self.fresh.get(key).await.is_some_and(|said| said.processed < sequence) {
+            self.fresh.invalidate(key).await;
+        }
+        Ok(self.fresh.try_get_with_by_ref(key, self.load(key, load())).await?.found)
     }
 
-    async fn load(
-        &self,
-        key: &K,
-        load: impl Future<Output = Result<Option<Arc<V>>, Failure>>,
-    ) -> Result<Option<Arc<V>>, Failure> {
-        match load.await {
-            Ok(Some(found)) => {
-                self.last.insert(key.clone(), found.clone()).await;
-                Ok(Some(found))
+    async fn load(&self, key: &K, load: impl Future<Output = Result<Said<V>, Failure>>) -> Result<Said<V>, Failure> {
+        let (said, known) = (load.await, self.last.get(key).await);
+        match (said, known) {
+            (Err(failure @ Failure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),
+            (Err(failure), Some(known)) => {
+                tracing::debug!(error = explain(&failure), "the read model cannot be read; what it said last goes on");
+                Ok(known)
             }
-            Ok(None) => {
-                self.last.remove(key).await;
-                Ok(None)
-            }
-            Err(failure @ Failure::Inconsistent { .. }) => Err(failure),
-            Err(failure) => match self.last.get(key).await {
-                Some(known) => {
-                    tracing::debug!(error = %failure, "the read model cannot be read; what it said last goes on");
-                    Ok(Some(known))
+            // Postgres has lost what it said; it comes back from the log.
+            (Ok(said), Some(known)) if said.processed < known.processed => Ok(known),
+            (Ok(said), _) => {
+                if said.found.is_some() {
+                    self.last.insert(key.clone(), said.clone()).await;
+                } else {
+                    self.last.remove(key).await;
                 }
-                None => Err(failure),
-            },
+                Ok(said)
+            }
         }
     }
 }
 
-/// Read with or before the data, so that it promises no more than the data holds.
-const CHECKPOINT: &str =
-    "select coalesce(max(sequence), 0) from platform.checkpoints where projection = 'access' and version = 1";
+static TENANT: Sql = Sql::new(|| {
+    with_processed(
+        "select i.id, i.state::text, p.name as primary_domain from {schema}.domains d \
+         join {schema}.instances i on i.instance_id = d.instance_id and i.id = d.instance_id \
+         join {schema}.domains p on p.instance_id = d.instance_id and p.is_primary where d.name = $4",
+    )
+});
+
+static KEYS: Sql =
+    Sql::new(|| ACCESS.sql("select id, state::text from {schema}.signing_keys where instance_id = $1 order by id"));
+
+static FEATURES: Sql = Sql::new(|| {
+    ACCESS.sql(
+        "select id, state::text from {schema}.feature_settings where instance_id = any($1) and id = any($1) \
+         order by instance_id desc",
+    )
+});
+
+static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
+
+static USER_BY_NAME: Sql = Sql::new(|| with_processed(&format!("{USER} and u.username = $5")));
+
+/// A user with its roles. In one statement, so that a name that exists takes no longer than one that does not.
+const USER: &str = "select u.id, u.owner_id, u.state::text, (select coalesce(json_agg(m.state), '[]')::text \
+                    from {schema}.memberships m where m.instance_id = u.instance_id and m.user_id = u.id) \
+                    as memberships from {schema}.users u where u.instance_id = $4";
+
+/// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
+/// read with or before the data, so that it promises no more than the data holds.
+fn with_processed(statement: &str) -> String {
+    ACCESS.sql(&format!(
+        "select (select coalesce(max(sequence), 0) from platform.checkpoints \
+         where projection = $1 and version = $2 and shard = $3) as processed, found.* \
+         from (values (1)) as one left join ({statement}) as found on true"
+    ))
+}
 
 fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &tokio_postgres::Row) -> Result<R, Failure> {
     serde_json::from_str(row.get("state")).map_err(|_| Failure::Inconsistent {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde::Deserialize;
 
+use crate::nats;
+
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where to ask a server for its settings.
@@ -95,7 +97,7 @@ async fn ask_monitor(url: &str) -> Result<Varz, reqwest::Error> {
 
 /// Every server of the cluster answers; the first pause ends the collection.
 async fn ask_system(url: &str) -> Result<Vec<Varz>, async_nats::Error> {
-    let client = async_nats::ConnectOptions::new().connection_timeout(TIMEOUT).connect(url).await?;
+    let client = nats::options(url).connection_timeout(TIMEOUT).connect(url).await?;
     let inbox = client.new_inbox();
     let mut answers = client.subscribe(inbox.clone()).await?;
     client.publish_with_reply("$SYS.REQ.SERVER.PING.VARZ", inbox, "".into()).await?;
@@ -109,7 +111,5 @@ async fn ask_system(url: &str) -> Result<Vec<Varz>, async_nats::Error> {
 }
 
 fn no_answer(url: &str, error: impl std::fmt::Display) -> Unsafe {
-    // A URL of the system account carries a password.
-    let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
-    Unsafe::NoAnswer(shown.to_owned(), error.to_string())
+    Unsafe::NoAnswer(nats::without_password(url).to_owned(), error.to_string())
 }

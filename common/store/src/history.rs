@@ -12,12 +12,15 @@ use tokio_postgres::{Row, types::Type};
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
     database::{Database, Failure},
-    projection::HISTORY,
+    projection::{HISTORY, Sql},
     record::{Answer, Event, Key, Record, Recorded},
 };
 
 /// How long the answer to an idempotent command is kept.
 pub const ANSWERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+
+/// The names of its tables.
+pub const TABLES: [&str; 3] = ["events", "claims", "answers"];
 
 /// The SQL that creates what is missing.
 pub fn create(schema: &str) -> String {
@@ -63,25 +66,7 @@ pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
 pub async fn apply(transaction: &Transaction<'_>, records: &[Record], events: &[Arc<Recorded>]) -> Result<(), Failure> {
     copy_events(transaction, events).await?;
     apply_claims(transaction, fold_claims(events)).await?;
-    for record in records {
-        let committed_at = record.committed_at();
-        for answer in &record.commit.answers {
-            let statement = "insert into history_1.answers values ($1, $2, $3, $4, $5, $6) \
-                             on conflict (command_id) do update set request_digest = excluded.request_digest, \
-                             answer = excluded.answer, sequence = excluded.sequence, committed_at = excluded.committed_at";
-            let Answer { command_id, request_digest, answer, instance_id, sequence } = answer;
-            let (command_id, request_digest, answer) = (command_id.as_ref(), request_digest.as_ref(), answer.as_ref());
-            let sequence = signed(*sequence);
-            transaction
-                .execute(statement, &[&command_id, &request_digest, &answer, instance_id, &sequence, &committed_at])
-                .await?;
-        }
-    }
-    if let Some(last) = records.iter().rfind(|record| !record.commit.answers.is_empty()) {
-        let expired = last.committed_at() - ANSWERS_KEPT;
-        transaction.execute("delete from history_1.answers where committed_at < $1", &[&expired]).await?;
-    }
-    Ok(())
+    apply_answers(transaction, records).await
 }
 
 const EVENT_COLUMNS: &[Type] = &[
@@ -103,10 +88,11 @@ const EVENT_COLUMNS: &[Type] = &[
 ];
 
 async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) -> Result<(), Failure> {
+    static COPY: Sql = Sql::new(|| HISTORY.sql("copy {schema}.events from stdin (format binary)"));
     if events.is_empty() {
         return Ok(());
     }
-    let sink = transaction.copy_in("copy history_1.events from stdin (format binary)").await?;
+    let sink = transaction.copy_in(&**COPY).await?;
     let writer = tokio_postgres::binary_copy::BinaryCopyInWriter::new(sink, EVENT_COLUMNS);
     let mut writer = std::pin::pin!(writer);
     for recorded in events {
@@ -143,20 +129,64 @@ async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) ->
 async fn apply_claims(transaction: &Transaction<'_>, claims: HashMap<ClaimHash, Option<Key>>) -> Result<(), Failure> {
     let (taken, released): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, holder)| holder.is_some());
     if !released.is_empty() {
+        static DELETE: Sql = Sql::new(|| HISTORY.sql("delete from {schema}.claims where claim = any($1)"));
         let released: Vec<&[u8]> = released.iter().map(|(claim, _)| claim.as_slice()).collect();
-        let statement = transaction.prepare_cached("delete from history_1.claims where claim = any($1)").await?;
+        let statement = transaction.prepare_cached(&DELETE).await?;
         transaction.execute(&statement, &[&released]).await?;
     }
     if !taken.is_empty() {
+        static INSERT: Sql = Sql::new(|| {
+            HISTORY.sql(
+                "insert into {schema}.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
+                 on conflict (claim) do update set instance_id = excluded.instance_id, \
+                 aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id",
+            )
+        });
         let claims: Vec<&[u8]> = taken.iter().map(|(claim, _)| claim.as_slice()).collect();
         let holders = taken.iter().filter_map(|(_, holder)| holder.as_ref());
-        let statement = "insert into history_1.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
-                         on conflict (claim) do update set instance_id = excluded.instance_id, \
-                         aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id";
-        let statement = transaction.prepare_cached(statement).await?;
+        let statement = transaction.prepare_cached(&INSERT).await?;
         let (instances, types, ids) = columns(holders);
         transaction.execute(&statement, &[&claims, &instances, &types, &ids]).await?;
     }
+    Ok(())
+}
+
+/// Keeps the answers of the batch, the last one where a command has several, and forgets those that are too old.
+async fn apply_answers(transaction: &Transaction<'_>, records: &[Record]) -> Result<(), Failure> {
+    static INSERT: Sql = Sql::new(|| {
+        HISTORY.sql(
+            "insert into {schema}.answers \
+             select * from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::bigint[], $6::timestamptz[]) \
+             on conflict (command_id) do update set request_digest = excluded.request_digest, \
+             answer = excluded.answer, sequence = excluded.sequence, committed_at = excluded.committed_at",
+        )
+    });
+    static EXPIRE: Sql = Sql::new(|| HISTORY.sql("delete from {schema}.answers where committed_at < $1"));
+    let all =
+        records.iter().flat_map(|record| record.commit.answers.iter().map(|answer| (answer, record.committed_at())));
+    let last: HashMap<&Bytes, (&Answer, Timestamp)> =
+        all.map(|(answer, at)| (&answer.command_id, (answer, at))).collect();
+    let Some(newest) = last.values().map(|(_, committed_at)| *committed_at).max() else { return Ok(()) };
+    let column = |part: fn(&Answer) -> &[u8]| last.values().map(|(answer, _)| part(answer)).collect::<Vec<_>>();
+    let instances: Vec<&str> = last.values().map(|(answer, _)| answer.instance_id.as_str()).collect();
+    let sequences: Vec<i64> = last.values().map(|(answer, _)| signed(answer.sequence)).collect();
+    let times: Vec<Timestamp> = last.values().map(|(_, committed_at)| *committed_at).collect();
+    let statement = transaction.prepare_cached(&INSERT).await?;
+    transaction
+        .execute(
+            &statement,
+            &[
+                &column(|answer| &answer.command_id),
+                &column(|answer| &answer.request_digest),
+                &column(|answer| &answer.answer),
+                &instances,
+                &sequences,
+                &times,
+            ],
+        )
+        .await?;
+    let statement = transaction.prepare_cached(&EXPIRE).await?;
+    transaction.execute(&statement, &[&(newest - ANSWERS_KEPT)]).await?;
     Ok(())
 }
 
@@ -230,15 +260,19 @@ async fn load_aggregates(
     transaction: &Transaction<'_>,
     keys: Vec<Key>,
 ) -> Result<HashMap<Key, Vec<Arc<Recorded>>>, Failure> {
+    static SELECT: Sql = Sql::new(|| {
+        HISTORY.sql(
+            "select e.* from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) join lateral \
+             (select * from {schema}.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a \
+             and version >= coalesce((select version from {schema}.events where instance_id = k.i \
+             and aggregate_type = k.t and aggregate_id = k.a and restores order by version desc limit 1), 0)) e \
+             on true order by e.sequence",
+        )
+    });
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let statement = "select e.* from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) join lateral \
-                     (select * from history_1.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a \
-                     and version >= coalesce((select version from history_1.events where instance_id = k.i \
-                     and aggregate_type = k.t and aggregate_id = k.a and restores order by version desc limit 1), 0)) e \
-                     on true order by e.sequence";
-    let statement = transaction.prepare_cached(statement).await?;
+    let statement = transaction.prepare_cached(&SELECT).await?;
     let (instances, types, ids) = columns(&keys);
     let rows = transaction.query(&statement, &[&instances, &types, &ids]).await?;
     let mut found: HashMap<Key, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
@@ -273,13 +307,15 @@ async fn load_claims(
     transaction: &Transaction<'_>,
     claims: Vec<ClaimHash>,
 ) -> Result<HashMap<ClaimHash, Option<Key>>, Failure> {
+    static SELECT: Sql = Sql::new(|| {
+        HISTORY
+            .sql("select claim, instance_id, aggregate_type, aggregate_id from {schema}.claims where claim = any($1)")
+    });
     if claims.is_empty() {
         return Ok(HashMap::new());
     }
     let asked: Vec<&[u8]> = claims.iter().map(<[u8; 32]>::as_slice).collect();
-    let statement =
-        "select claim, instance_id, aggregate_type, aggregate_id from history_1.claims where claim = any($1)";
-    let statement = transaction.prepare_cached(statement).await?;
+    let statement = transaction.prepare_cached(&SELECT).await?;
     let rows = transaction.query(&statement, &[&asked]).await?;
     let mut found: HashMap<ClaimHash, Option<Key>> = claims.into_iter().map(|claim| (claim, None)).collect();
     for row in rows {
@@ -295,12 +331,12 @@ async fn load_answers(
     transaction: &Transaction<'_>,
     commands: Vec<Bytes>,
 ) -> Result<HashMap<Bytes, Option<Answered>>, Failure> {
+    static SELECT: Sql = Sql::new(|| HISTORY.sql("select * from {schema}.answers where command_id = any($1)"));
     if commands.is_empty() {
         return Ok(HashMap::new());
     }
     let asked: Vec<&[u8]> = commands.iter().map(AsRef::as_ref).collect();
-    let statement = "select * from history_1.answers where command_id = any($1)";
-    let statement = transaction.prepare_cached(statement).await?;
+    let statement = transaction.prepare_cached(&SELECT).await?;
     let rows = transaction.query(&statement, &[&asked]).await?;
     let mut found: HashMap<Bytes, Option<Answered>> = commands.into_iter().map(|command| (command, None)).collect();
     for row in rows {

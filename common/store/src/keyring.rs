@@ -10,6 +10,7 @@ use crate::{
     database::{self, Database},
     fold::fold,
     history::ClaimHash,
+    projection::{ACCESS, Sql},
     secret::Key,
 };
 
@@ -98,10 +99,14 @@ impl Keyring {
     }
 
     async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<String>, database::Failure> {
+        static SELECT: Sql = Sql::new(|| {
+            ACCESS.sql(
+                "select state ->> 'wrapped' from {schema}.data_keys where instance_id = $1 and purpose = $2 \
+                 order by id desc limit 1",
+            )
+        });
         let connection = self.database.connection().await?;
-        let statement = connection
-            .prepare_cached("select state ->> 'wrapped' from access_1.data_keys where instance_id = $1 and purpose = $2 order by id desc limit 1")
-            .await?;
+        let statement = connection.prepare_cached(&SELECT).await?;
         let row = connection.query_opt(&statement, &[&instance_id, &purpose.name()]).await?;
         Ok(row.map(|row| row.get(0)))
     }

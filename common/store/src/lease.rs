@@ -3,7 +3,7 @@
 //! A lease keeps two nodes from doing the same work at the same time, most of the time. It protects nothing: what must
 //! not happen twice is fenced where it takes effect, by the log's expected sequence or a checkpoint's epoch.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use async_nats::jetstream::{
     self,
@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::since_start, log::Failure};
+use crate::{clock::since_start, explain::explain, log::Failure};
 
 const BUCKET: &str = "LEASES";
 
@@ -44,7 +44,7 @@ pub struct Lease {
 
 /// A lease that a task renews.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptLease {
     /// Until when nobody else can hold it, by [`since_start`]; `None` once somebody else does.
     valid_until: watch::Receiver<Option<Duration>>,
     stop: CancellationToken,
@@ -102,7 +102,7 @@ impl Leases {
             match self.try_acquire(name).await {
                 Ok(Some(lease)) => return lease,
                 Ok(None) => {}
-                Err(error) => tracing::debug!(lease = name, %error, "cannot ask for the lease"),
+                Err(error) => tracing::debug!(lease = name, error = explain(&error), "cannot ask for the lease"),
             }
             sleep(RENEW_EVERY / 4).await;
         }
@@ -111,11 +111,11 @@ impl Leases {
 
 impl Lease {
     /// Lets a task renew the lease.
-    pub fn keep(self) -> Kept {
+    pub fn keep(self) -> KeptLease {
         let (known, valid_until) = watch::channel(Some(self.valid_until));
         let stop = CancellationToken::new();
         let task = tokio::spawn(self.keep_renewing(known, stop.clone()));
-        Kept { valid_until, stop, task }
+        KeptLease { valid_until, stop, task }
     }
 
     async fn keep_renewing(mut self, known: watch::Sender<Option<Duration>>, stop: CancellationToken) {
@@ -145,7 +145,7 @@ impl Lease {
             Err(_) => Ok(()),
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
             Ok(Err(error)) => {
-                tracing::warn!(lease = self.name, %error, "cannot renew the lease");
+                tracing::warn!(lease = self.name, error = explain(&error), "cannot renew the lease");
                 sleep(RENEW_EVERY / 4).await;
                 Ok(())
             }
@@ -167,12 +167,12 @@ impl Lease {
     /// Gives the lease up, so that others need not wait for its end.
     async fn release(self) {
         if let Err(error) = self.leases.bucket.delete_expect_revision(&self.name, Some(self.revision)).await {
-            tracing::debug!(lease = self.name, %error, "the lease was not released; it expires");
+            tracing::debug!(lease = self.name, error = explain(&error), "the lease was not released; it expires");
         }
     }
 }
 
-impl Kept {
+impl KeptLease {
     /// Whether nobody else has taken the lease, as far as is known.
     pub fn is_held(&self) -> bool {
         self.valid_until.borrow().is_some()
@@ -198,6 +198,6 @@ impl Kept {
     }
 }
 
-fn nats(error: impl std::fmt::Display) -> Failure {
-    Failure::Nats(error.to_string())
+fn nats(error: impl Error + 'static) -> Failure {
+    Failure::Nats(explain(&error))
 }

@@ -18,6 +18,7 @@ pub mod index;
 pub mod keyring;
 pub mod lease;
 pub mod log;
+pub mod nats;
 pub mod progress;
 pub mod projection;
 pub mod record;

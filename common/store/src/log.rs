@@ -1,6 +1,6 @@
 //! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use async_nats::jetstream::{
     self,
@@ -13,10 +13,13 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use tokio::time::timeout;
 
-use crate::record::{Broken, Position, Record};
+use crate::{
+    explain::explain,
+    record::{Broken, Position, Record},
+};
 
 /// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has several
-/// readers, and NATS drops a connection with 64 MiB on their way.
+/// readers, and NATS gives a connection up that is 64 MiB behind.
 const MOST_IN_FLIGHT: i64 = 16;
 /// How long a reader hears nothing before it looks whether there was something to hear.
 const IDLE: Duration = Duration::from_secs(5);
@@ -36,7 +39,7 @@ pub enum Failure {
     #[error(transparent)]
     Broken(#[from] Broken),
     /// The stream is configured so that it could lose events.
-    #[error("stream {stream} has {rule}; the log must never lose an event, so it is not used")]
+    #[error("stream {stream} has {rule}; the log must never lose an event nor refuse one, so it is not used")]
     Rules {
         /// The stream.
         stream: String,
@@ -55,6 +58,8 @@ pub struct Unsettled(String);
 pub struct Log {
     context: jetstream::Context,
     stream: stream::Stream,
+    /// The stream on the connection of readers.
+    reading: stream::Stream,
     subject: String,
 }
 
@@ -64,8 +69,7 @@ impl Log {
     /// # Errors
     /// An existing stream whose rules differ from ours is refused: it could lose events.
     pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
-        let context =
-            jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client);
+        let context = context(client);
         let name = format!("EVENTS_{shard}");
         let wanted = rules(shard, replicas);
         let stream = match context.get_stream(&name).await {
@@ -81,7 +85,14 @@ impl Log {
             Err(error) => return Err(nats(error)),
         };
         check_rules(&stream.cached_info().config, &wanted)?;
-        Ok(Self { context, stream, subject: subject(shard) })
+        Ok(Self { context, reading: stream.clone(), stream, subject: subject(shard) })
+    }
+
+    /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait behind
+    /// the megabytes that readers are sent.
+    pub async fn read_through(self, client: async_nats::Client) -> Result<Self, Failure> {
+        let reading = context(client).get_stream(&self.stream.cached_info().config.name).await.map_err(nats)?;
+        Ok(Self { reading, ..self })
     }
 
     /// Publishes a record behind the message of this stream sequence. One at a time: pipelined publishes do not fence.
@@ -93,7 +104,7 @@ impl Log {
         let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
         match timeout(ACK_TIMEOUT, publish).await {
             Ok(Ok(answer)) => Ok(answer.sequence),
-            Ok(Err(error)) => Err(Unsettled(error.to_string())),
+            Ok(Err(error)) => Err(Unsettled(explain(&error))),
             Err(_) => Err(Unsettled("no answer".to_owned())),
         }
     }
@@ -139,7 +150,7 @@ impl Log {
             max_batch: MOST_IN_FLIGHT,
             ..OrderedConfig::default()
         };
-        let consumer = self.stream.create_consumer(config).await.map_err(nats)?;
+        let consumer = self.reading.create_consumer(config).await.map_err(nats)?;
         let messages = consumer.messages().await.map_err(nats)?;
         // It ends with its first failure, at once: nothing behind that may be read.
         let start = (messages, from, self.stream.clone());
@@ -151,7 +162,7 @@ impl Log {
                     Err(_) => nothing_lost(&stream, at).await?,
                 }
             };
-            let sequence = message.info().map_err(nats)?.stream_sequence;
+            let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
             let record = Record::decode(sequence, &message.payload)?;
             let at = at.advance(&record)?;
             Ok(Some((record, (messages, at, stream))))
@@ -210,6 +221,8 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Fa
         (found.storage != StorageType::File, "memory storage"),
         (!found.max_age.is_zero(), "a maximum age"),
         (found.max_messages > 0, "a maximum of messages"),
+        (found.max_bytes > 0, "a maximum of bytes"),
+        (found.max_message_size > 0, "a maximum message size"),
         // Unlike the other maxima it makes room by removing old messages, whatever the discard policy.
         (found.max_messages_per_subject > 0, "a maximum of messages per subject"),
         (found.retention != RetentionPolicy::Limits, "a retention policy that removes what was read"),
@@ -227,6 +240,10 @@ fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) -> bool {
     matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
 }
 
-fn nats(error: impl std::fmt::Display) -> Failure {
-    Failure::Nats(error.to_string())
+fn context(client: async_nats::Client) -> jetstream::Context {
+    jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client)
+}
+
+fn nats(error: impl Error + 'static) -> Failure {
+    Failure::Nats(explain(&error))
 }

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use tokio::sync::watch;
 
 use crate::{
+    explain::explain,
     projection::{PROJECTIONS, Projection},
     record::Position,
 };
@@ -96,7 +97,7 @@ impl Announcer {
     pub async fn announce(&self, reached: Reached) {
         let payload = reached.encode().into();
         if let Err(error) = self.client.publish(self.subject.clone(), payload).await {
-            tracing::debug!(%error, "progress was not announced");
+            tracing::debug!(error = explain(&error), "progress was not announced");
         }
     }
 }

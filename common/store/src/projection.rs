@@ -2,6 +2,8 @@
 //!
 //! Each has a schema of its own, named with its version, so that a new version can be built beside the live one.
 
+use std::sync::LazyLock;
+
 use domain::{
     resource::{
         data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
@@ -14,6 +16,9 @@ use crate::{
     history,
     table::{Table, settings, standard},
 };
+
+/// The text of a statement, made when it is first needed; see [`Projection::sql`].
+pub type Sql = LazyLock<String>;
 
 /// What keeps a set of tables up to date.
 pub struct Projection {
@@ -69,6 +74,21 @@ impl Projection {
     /// The name of this version: of its schema in Postgres, or of its index.
     pub fn schema_name(&self) -> String {
         format!("{}_{}", self.name, self.version)
+    }
+
+    /// A statement on the tables of this version, which its text names as in `{schema}.events`.
+    pub fn sql(&self, text: &str) -> String {
+        text.replace("{schema}", &self.schema_name())
+    }
+
+    /// The tables of this version.
+    pub fn tables(&self) -> Vec<String> {
+        let names = match &self.kind {
+            Kind::History => history::TABLES.map(str::to_owned).to_vec(),
+            Kind::Rows(tables) => tables.iter().map(|table| (table.name)()).collect(),
+            Kind::Index(_) => vec![],
+        };
+        names.iter().map(|name| format!("{}.{name}", self.schema_name())).collect()
     }
 
     /// The SQL that creates what is missing; `None` for what is not in Postgres.

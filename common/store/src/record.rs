@@ -56,7 +56,11 @@ pub struct Recorded {
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
     /// The message is no commit record.
-    #[error("message {stream_sequence} of the log is no commit record")]
+    #[error(
+        "message {stream_sequence} of the log is no commit record: something else than the platform has published it. \
+         Nothing behind it is read or written until the log is restored to the message before; docs/operations.md tells \
+         how, and docs/nats-permissions.md how to keep others from publishing"
+    )]
     NoRecord {
         /// Its sequence in the stream.
         stream_sequence: u64,

@@ -38,21 +38,23 @@ pub struct Found<R> {
     pub state: R,
 }
 
-/// The resource of an instance with this id.
+/// The resource with this id of an instance, which lives in this shard.
 pub async fn get<R: Resource>(
     database: &Database,
     projection: &Projection,
+    shard: u16,
     instance_id: &str,
     id: &str,
 ) -> Result<Fresh<Option<Found<R>>>, Failure> {
     // Postgres has no U+0000, so no id has one; an empty id is nobody's.
     let id = if id.contains('\0') { "" } else { id };
-    database.within(read(database, projection, instance_id, id)).await
+    database.within(read(database, projection, shard, instance_id, id)).await
 }
 
 async fn read<R: Resource>(
     database: &Database,
     projection: &Projection,
+    shard: u16,
     instance_id: &str,
     id: &str,
 ) -> Result<Fresh<Option<Found<R>>>, Failure> {
@@ -60,11 +62,12 @@ async fn read<R: Resource>(
     let text = format!(
         "select c.sequence as processed, c.committed_at, r.id, r.owner_type, r.owner_id, r.sequence, r.changed_at, \
          r.state::text from platform.checkpoints c left join {schema}.{table}s r on r.instance_id = $1 and r.id = $2 \
-         where c.projection = $3 and c.version = $4 and c.shard = 0"
+         where c.projection = $3 and c.version = $4 and c.shard = $5"
     );
     let connection = database.connection().await?;
     let statement = connection.prepare_cached(&text).await?;
-    let row = connection.query_opt(&statement, &[&instance_id, &id, &projection.name, &projection.version]).await?;
+    let Projection { name, version, .. } = projection;
+    let row = connection.query_opt(&statement, &[&instance_id, &id, name, version, &i32::from(shard)]).await?;
     let Some(row) = row else {
         return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, answer: None });
     };

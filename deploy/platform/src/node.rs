@@ -21,6 +21,7 @@ use store::{
     keyring::Keyring,
     lease::Leases,
     log::Log,
+    nats,
     progress::Progress,
     secret::Key,
 };
@@ -94,10 +95,11 @@ impl Adapters {
             system_url: place.nats.nats_system_url.clone(),
             unsafe_durability: place.nats.unsafe_durability,
         };
-        let client = connect(&place).await?;
+        let client = connect(&place, &place.name).await?;
         durability.check().await?;
         let replicas = usize::from(place.nats.nats_replicas);
-        let log = Log::open(client, SHARD, replicas).await?;
+        let reading = connect(&place, &format!("{}, reading", place.name)).await?;
+        let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
         let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
@@ -117,11 +119,12 @@ impl Adapters {
 impl Node {
     /// A node on these adapters.
     pub(crate) async fn new(adapters: Adapters, face: Face, master_key: Key) -> Result<Self, Failure> {
+        let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
         Ok(Self {
             keyring: Keyring::new(master_key, adapters.database.clone()),
             ids: Arc::new(Ids::new(face.number)),
-            directory: Directory::new(adapters.database.clone()),
-            progress: Progress::listen(&adapters.log.client(), SHARD).await?,
+            directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
+            progress,
             external: external(&face.external)?,
             tail_limit: face.tail_limit,
             adapters,
@@ -192,16 +195,16 @@ impl Node {
     }
 }
 
-async fn connect(place: &Place) -> Result<async_nats::Client, Failure> {
-    let Place { nats, nats_url: url, name, .. } = place;
-    let options = match (&nats.nats_token, &nats.nats_credentials) {
+async fn connect(place: &Place, name: &str) -> Result<async_nats::Client, Failure> {
+    let Place { nats: flags, nats_url: url, .. } = place;
+    let options = match (&flags.nats_token, &flags.nats_credentials) {
         (Some(token), _) => ConnectOptions::with_token(token.clone()),
         (None, Some(file)) => ConnectOptions::with_credentials_file(file).await?,
-        (None, None) => ConnectOptions::new(),
+        (None, None) => nats::options(url),
     };
     let options = options.name(name).connection_timeout(CONNECT_TIMEOUT);
     let connected = within(options.connect(url)).await;
-    connected.map_err(|error| ConnectError::Nats { url: url.clone(), error }.into())
+    connected.map_err(|error| ConnectError::Nats { url: nats::without_password(url).to_owned(), error }.into())
 }
 
 async fn within<T, E: std::error::Error + 'static>(

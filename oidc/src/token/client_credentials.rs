@@ -44,7 +44,7 @@ async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String
     if id == "platform" || id == tenant.instance.platform_project_id {
         return Ok(Some(tenant.instance.platform_project_id.clone()));
     }
-    let found = rows::get::<Project>(&oidc.database, &ACCESS, &tenant.id, id).await.map_err(|error| {
+    let found = rows::get::<Project>(&oidc.database, &ACCESS, tenant.shard, &tenant.id, id).await.map_err(|error| {
         tracing::warn!(error = %explain(&error), "the read model cannot be read");
         Error::Unavailable
     })?;

@@ -94,6 +94,7 @@ fn tenant(id: &str, point: &[u8]) -> Tenant {
     });
     let key = SigningKey { algorithm: "ES256".into(), public, sealed: String::new(), signs_from: 0, signs_until: None };
     Tenant {
+        shard: 0,
         processed: 1,
         id: id.to_owned(),
         instance: Instance { name: id.to_owned(), platform_project_id: format!("p{id}") },
