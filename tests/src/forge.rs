@@ -6,6 +6,7 @@ use domain::{
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
     standard::{self, Standard},
 };
+use jiff::SignedDuration;
 use prost::Message;
 use store::{
     clock,
@@ -37,6 +38,14 @@ pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize)
     }
     println!("{appended} bytes in {} targets were appended", ids.len());
     ids
+}
+
+/// Appends an empty record that was committed so much later than now. Every record behind it is, too.
+pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let committed_at = (clock::now() + by).as_microsecond();
+    publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch + 1, vec![]) }).await;
 }
 
 fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {

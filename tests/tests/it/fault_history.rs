@@ -270,6 +270,39 @@ async fn an_empty_postgres_is_filled_from_the_log() {
     assert_eq!(again.0, StatusCode::OK, "it is complete for commands too");
 }
 
+#[tokio::test]
+async fn read_models_that_are_dropped_come_back_without_a_restart() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let client = platform.client().await;
+    let mut ids = vec![];
+    for number in 0..10 {
+        let keyed = client.request(Method::POST, TARGETS).header("idempotency-key", number.to_string());
+        ids.push(send(keyed.json(&tests::client::target(&format!("target {number}")))).await.id());
+    }
+    assert_eq!(patch(&client, &ids[0], json!({ "timeout": "2s", "isAsync": true })).await.0, StatusCode::OK);
+    let last = send(client.request(Method::DELETE, &format!("{TARGETS}/{}", ids[1]))).await.consistency();
+    let (bodies, rows) = (bodies_of(&client, &ids, &last).await, rows_of(&platform).await);
+    let url = platform.postgres_url();
+    let table = "drop table history_1.events";
+    let platform_only = "drop schema platform cascade";
+    let all = "drop schema targets_1, history_1, access_1, platform cascade";
+    for dropping in ["drop schema targets_1 cascade", "drop schema access_1 cascade", table, platform_only, all] {
+        let begin = Instant::now();
+        connect(&url).await.batch_execute(dropping).await.expect("Postgres is there");
+        eventually("the same rows", || async { (dump(&url).await == rows).then_some(()) }).await;
+        eventually("the same answers", || async { (bodies_of(&client, &ids, &last).await == bodies).then_some(()) })
+            .await;
+        println!("{dropping}: the same rows and answers after {:?}", begin.elapsed());
+        assert!(begin.elapsed() < HEALED * SLACK);
+        assert_eq!(dump(&url).await, rows, "{dropping}");
+        let unchanged = patch(&client, &ids[2], json!({ "name": "target 2" })).await;
+        assert_eq!(unchanged.0, StatusCode::OK, "{dropping}: commands go on");
+    }
+    assert_eq!(patch(&client, &ids[3], json!({ "name": "afterwards" })).await.0, StatusCode::OK);
+    rows_of(&platform).await;
+}
+
 async fn bodies_of(client: &Client, ids: &[String], consistency: &str) -> Vec<(StatusCode, Value)> {
     let mut bodies = vec![];
     for id in ids {

@@ -32,13 +32,15 @@ fn rules() -> Config {
 async fn a_stream_that_could_lose_events_is_refused() {
     let servers = Servers::start().await;
     let context = jetstream::new(servers.nats().await);
-    let broken: [(&str, Config); 10] = [
+    let broken: [(&str, Config); 12] = [
         ("deletes allowed", Config { deny_delete: false, ..rules() }),
         ("purges allowed", Config { deny_purge: false, ..rules() }),
         ("discard policy old", Config { discard: DiscardPolicy::Old, ..rules() }),
         ("memory storage", Config { storage: StorageType::Memory, ..rules() }),
         ("a maximum age", Config { max_age: Duration::from_hours(1), ..rules() }),
         ("a maximum of messages", Config { max_messages: 1000, ..rules() }),
+        ("a maximum of bytes", Config { max_bytes: 1_000_000_000, ..rules() }),
+        ("a maximum message size", Config { max_message_size: 500_000, ..rules() }),
         ("a maximum of messages per subject", Config { max_messages_per_subject: 1000, ..rules() }),
         ("a retention policy that removes what was read", Config { retention: RetentionPolicy::WorkQueue, ..rules() }),
         ("messages with a time to live", Config { allow_message_ttl: true, ..rules() }),

@@ -1,14 +1,20 @@
 //! Idempotency keys: one key, one command, one answer.
 
-use std::fs;
+use std::{fs, time::Duration};
 
+use jiff::SignedDuration;
 use proto::{action::CreateTargetRequest, operation::CREATE_TARGET};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
+    auditor::{Audit, connect},
     client::{Answer, Client, TARGETS, send, target},
+    cluster::Cluster,
+    eventually, forge,
     grpc::{Grpc, value},
     platform::Platform,
+    proxy::Proxy,
+    servers::Servers,
 };
 
 async fn create(client: &Client, name: &str, key: &str) -> Answer {
@@ -57,6 +63,75 @@ async fn many_requests_with_one_key_create_one_target() {
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
     assert_eq!(platform.log_end().await.0, before + 1, "there is one event");
+}
+
+#[tokio::test]
+async fn an_answer_is_forgotten_after_a_day() {
+    let servers = Servers::start().await;
+    let url = &servers.places.postgres_url;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let client = platform.client().await;
+    let (first, other) = (create(&client, "first", "key").await, create(&client, "other", "other key").await);
+    assert_eq!((first.status, other.status), (StatusCode::CREATED, StatusCode::CREATED));
+    platform.stop().await;
+
+    // Time is what the log says, and never goes back: a day and an hour later.
+    forge::append_later(servers.nats().await, SignedDuration::from_hours(25)).await;
+    platform.restart(&[]).await;
+    let later = create(&client, "second", "key").await;
+    assert_eq!((later.status, is_replayed(&later)), (StatusCode::CREATED, false), "the key is free again");
+    assert_ne!(later.id(), first.id());
+    let again = create(&client, "second", "key").await;
+    assert_eq!((&again.body, is_replayed(&again)), (&later.body, true));
+    Audit::of(servers.nats().await).await.wait_projected(url).await;
+    assert_eq!(answers(url).await, 1, "what is too old is not kept");
+    platform.stop().await;
+
+    // A replay finds both answers under one key in one batch.
+    let text = "drop schema history_1 cascade; delete from platform.checkpoints where projection = 'history'";
+    connect(url).await.batch_execute(text).await.expect("Postgres is there");
+    platform.restart(&[]).await;
+    let again = create(&client, "second", "key").await;
+    assert_eq!((&again.body, is_replayed(&again)), (&later.body, true));
+    assert_eq!(answers(url).await, 1);
+}
+
+async fn answers(url: &str) -> i64 {
+    let count = connect(url).await.query_one("select count(*) from history_1.answers", &[]).await;
+    count.expect("Postgres is there").get(0)
+}
+
+#[tokio::test]
+async fn a_second_request_while_the_first_is_in_progress_is_refused() {
+    let cluster = Cluster::start().await;
+    let proxy = Proxy::start(cluster.servers.places.nats_url.trim_start_matches("nats://")).await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let command = cluster.node("command", "command", &[("--nats-url", &format!("nats://{}", proxy.address))], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+
+    // While NATS does not answer, both wait for their turn behind another command.
+    proxy.silence();
+    let in_the_way = tokio::spawn({
+        let client = client.clone();
+        async move { client.create_target("in the way").await }
+    });
+    eventually("a publish is on its way", || async { (proxy.waiting() > 0).then_some(()) }).await;
+    let both = [(); 2].map(|()| {
+        let client = client.clone();
+        tokio::spawn(async move { create(&client, "one", "key").await })
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    proxy.open();
+    assert!(in_the_way.await.expect("it is not cancelled").is_some());
+    let [one, two] = both;
+    let (one, two) = (one.await.expect("it is not cancelled"), two.await.expect("it is not cancelled"));
+    let (created, refused) = if one.status == StatusCode::CREATED { (one, two) } else { (two, one) };
+    assert_eq!((created.status, is_replayed(&created)), (StatusCode::CREATED, false));
+    refused.assert_refused("the other", 409, "IDEMPOTENCY_IN_PROGRESS");
+    let again = create(&client, "one", "key").await;
+    assert_eq!((&again.body, is_replayed(&again)), (&created.body, true));
 }
 
 /// Starts a platform where two more users may do everything.

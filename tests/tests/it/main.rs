@@ -3,6 +3,7 @@
 mod bad_input;
 mod bad_input_http;
 mod conformance;
+mod directory;
 mod errors_doc;
 mod examples;
 mod fault_commit;
