@@ -199,7 +199,8 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
     async fn consistency(&self) {
         let subject = self.subject().await;
         let message = self.plain()(&subject);
-        let forged = format!("{}A", &subject.token[..subject.token.len() - 1]);
+        let (head, last) = subject.token.split_at(subject.token.len() - 1);
+        let forged = format!("{head}{}", if last == "A" { "E" } else { "A" });
         for (case, reason, header) in [
             ("a token that is none", "CONSISTENCY_TOKEN_INVALID", ("consistency-token", "abc")),
             ("a forged token", "CONSISTENCY_TOKEN_INVALID", ("consistency-token", forged.as_str())),
