@@ -293,7 +293,8 @@ async fn an_index_that_is_built_again_is_not_shown_in_part() {
     let _projector = cluster.node("projector", "projector", &[], &[]);
     let reader = cluster.client(&query);
     let answered = eventually("an answer", || async {
-        let answer = send(reader.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await;
+        let request = reader.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
+        let answer = Answer::of(request.send().await.ok()?).await;
         (answer.status == 200).then_some(answer)
     });
     let answered = answered.await;
