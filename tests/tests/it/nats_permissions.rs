@@ -1,0 +1,189 @@
+//! Every role as a NATS user of its own, with the permissions of docs/nats-permissions.md: enough, and no more.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use async_nats::jetstream;
+use reqwest::Method;
+use serde_json::json;
+use tempfile::TempDir;
+use tests::{
+    client::{Client, TARGETS, send},
+    eventually,
+    platform::Platform,
+    process::{Process, server},
+    servers::Servers,
+};
+use tokio::process::{Child, Command};
+
+/// A NATS server with the users of the document.
+struct Nats {
+    _child: Child,
+    folder: TempDir,
+    address: String,
+}
+
+impl Nats {
+    async fn start(program: &Path) -> Self {
+        let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nats-permissions.md");
+        let document = fs::read_to_string(document).expect("it is there");
+        let users = document.split("```").nth(1).and_then(|block| block.split_once('\n')).expect("it has a block").1;
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let address = free_address();
+        let configuration = folder.path().join("nats.conf");
+        let text = format!(
+            "listen: \"{address}\"\nlog_file: \"{}\"\njetstream {{ store_dir: \"{}\", sync_interval: \"always\" }}\n{users}",
+            folder.path().join("log").display(),
+            folder.path().join("store").display()
+        );
+        fs::write(&configuration, text).expect("the folder can be written");
+        let mut command = Command::new(program);
+        command.arg("--config").arg(&configuration).stdout(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+        let nats = Self { _child: command.spawn().expect("it can be started"), folder, address };
+        eventually("NATS answers", || async { async_nats::connect(nats.url("setup")).await.is_err().then_some(()) })
+            .await;
+        nats
+    }
+
+    fn url(&self, user: &str) -> String {
+        format!("nats://{user}:change-me-{user}@{}", self.address)
+    }
+
+    async fn client(&self, user: &str) -> async_nats::Client {
+        store::nats::options(&self.url(user)).connect(&self.url(user)).await.expect("the user is known")
+    }
+
+    /// What the server did not let its users do.
+    fn refused(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("Violation")).map(str::to_owned).collect()
+    }
+
+    /// The flags of a node that is this user.
+    fn flags(&self, servers: &Servers, user: &str) -> Vec<String> {
+        let mut flags = servers.flags();
+        for (flag, instead) in [
+            ("--nats-url", Some(("--nats-url", self.url(user)))),
+            ("--nats-token", None),
+            ("--nats-monitor-url", Some(("--nats-system-url", self.url("sys")))),
+        ] {
+            let place = flags.iter().position(|word| word == flag).expect("it is given");
+            let instead = instead.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+            flags.splice(place..place + 2, instead);
+        }
+        flags
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- NATS refused:\n{}", self.refused().join("\n"));
+        }
+    }
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+    listener.local_addr().expect("it listens").to_string()
+}
+
+/// Where the program of a running process is.
+fn program(servers: &Servers) -> PathBuf {
+    let pid = server(&servers.folder(), "nats").expect("it runs").as_raw_nonzero();
+    fs::read_link(format!("/proc/{pid}/exe")).expect("it is a process of this user")
+}
+
+/// Starts a node of this role, as the user of the same name.
+fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Process, String) {
+    let listen = free_address();
+    let mut flags = nats.flags(servers, role);
+    if role == "projector" {
+        let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
+        flags.drain(key..key + 2);
+    } else {
+        let own = ["--listen", &listen, "--external-url", issuer];
+        flags.extend(own.map(str::to_owned));
+    }
+    flags.insert(0, role.to_owned());
+    (Process::spawn(&flags, &[], Stdio::null()), format!("http://{listen}"))
+}
+
+#[tokio::test]
+async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log() {
+    let servers = Servers::start().await;
+    let nats = Nats::start(&program(&servers)).await;
+    let mut platform = Platform::start_with(&nats.flags(&servers, "setup"), &[]).await;
+    platform.ready().await;
+    let bootstrap = platform.bootstrap.clone();
+    platform.stop().await;
+
+    let roles = ["command", "projector", "query", "oidc"];
+    let nodes = roles.map(|role| node(&nats, &servers, role, &bootstrap.issuer));
+    let [command, _, query, oidc] = nodes.each_ref().map(|(_, url)| url.as_str());
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    eventually("tokens", || async {
+        http.get(format!("{oidc}/.well-known/openid-configuration")).send().await.ok().filter(|it| it.status() == 200)
+    })
+    .await;
+    let client = Client::log_in(oidc, &bootstrap.service_user).await;
+    let id = eventually("a write", || async {
+        let request = client.at(command).request(Method::POST, TARGETS).json(&tests::client::target("one"));
+        let answer = tests::client::Answer::of(request.send().await.ok()?).await;
+        (answer.status == 201).then(|| (answer.id(), answer.consistency()))
+    });
+    let (id, consistency) = id.await;
+    let found = client.at(query).get_target(&id, Some(&consistency)).await;
+    assert_eq!(found.status, 200, "{found:?}");
+    let search = eventually("a search", || async {
+        let request = client.at(query).request(Method::POST, &format!("{TARGETS}/_search"));
+        let answer = send(request.header("consistency-token", &consistency).header("consistency-wait", "10s")).await;
+        (answer.status == 200).then_some(answer)
+    });
+    assert_eq!(search.await.body["details"]["totalResult"], json!("1"));
+    assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
+
+    only_one_writes(&nats).await;
+    assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
+    replies_are_not_refused(&nats).await;
+}
+
+async fn only_one_writes(nats: &Nats) {
+    let context = jetstream::new(nats.client("setup").await);
+    let end = || async { context.get_stream("EVENTS_0").await.expect("it is there").cached_info().state.last_sequence };
+    let before = end().await;
+    for user in ["projector", "query", "oidc"] {
+        let client = nats.client(user).await;
+        client.publish("events.0", "hello".into()).await.expect("it is sent");
+        client.publish("$KV.LEASES.writer.0", user.into()).await.expect("it is sent");
+        client.flush().await.expect("NATS is there");
+        let refused = || async {
+            let refused = nats.refused();
+            let is_refused = |subject: &str| {
+                refused.iter().any(|line| line.contains(&format!("user:{user}\"")) && line.contains(subject))
+            };
+            (is_refused("events.0") && is_refused("$KV.LEASES.writer.0")).then_some(())
+        };
+        eventually("both are refused", refused).await;
+    }
+    assert_eq!(end().await, before);
+    for user in ["command", "projector", "query", "oidc"] {
+        let mut context = jetstream::new(nats.client(user).await);
+        context.set_timeout(std::time::Duration::from_millis(300));
+        assert!(context.delete_stream("EVENTS_0").await.is_err(), "{user} cannot delete the log");
+    }
+    assert_eq!(end().await, before);
+}
+
+/// The limit that the document tells of. When this fails, NATS has closed it, and the document can say so.
+async fn replies_are_not_refused(nats: &Nats) {
+    let context = jetstream::new(nats.client("setup").await);
+    let end = || async { context.get_stream("EVENTS_0").await.expect("it is there").cached_info().state.last_sequence };
+    let (before, client) = (end().await, nats.client("query").await);
+    client.publish_with_reply("$JS.API.STREAM.INFO.EVENTS_0", "events.0", "".into()).await.expect("it is sent");
+    eventually("the server's answer is in the log", || async { (end().await > before).then_some(()) }).await;
+}
