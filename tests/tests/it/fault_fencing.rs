@@ -52,6 +52,12 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
     let removed = at_first.create_target("removed").await.expect("the first writes");
     let path = |id: &str| format!("{TARGETS}/{id}");
 
+    let standby = send(at_second.request(Method::POST, TARGETS).json(&target("at the standby"))).await;
+    assert_not_served(&standby, "the second is the standby");
+    let advice = standby.body["message"].as_str().unwrap_or_default();
+    assert!(advice.contains("send the command to another command node"), "{advice}");
+    assert!(standby.headers.contains_key("retry-after"));
+
     let load = Load::start(std::slice::from_ref(&at_first), 4, "first");
     load.creates(10).await;
     first.process.signal(Signal::STOP);
@@ -80,7 +86,7 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
 
     let audit = cluster.audit().await;
     let mut created = audit.created();
-    assert!(!created.contains_key("by the stopped"));
+    assert!(!created.contains_key("by the stopped") && !created.contains_key("at the standby"));
     for name in ["before", "removed", "added", "at the end"] {
         assert_eq!(created.remove(name).map(|ids| ids.len()), Some(1), "{name}");
     }
