@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// The first event commits at once; what follows gathers for so long.
-const COMMIT_EVERY: Duration = Duration::from_millis(200);
+const COMMIT_EVERY: Duration = Duration::from_millis(250);
 /// As above, while so many records are still to be read: few large segments cost less than many small ones.
 const BEHIND: u64 = 100;
 const CATCH_UP_EVERY: Duration = Duration::from_secs(2);
