@@ -1,6 +1,9 @@
 //! Consistency tokens: what a write answers, so that a read can wait for it.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderMap;
@@ -50,6 +53,8 @@ pub struct Tokens {
     form: Form,
     /// The last write that this node answered to a caller, by instance and caller.
     answered: Cache<(String, String), u64>,
+    /// The token that was made last: many reads in a row see the same sequence.
+    last: Arc<Mutex<Option<(u64, String)>>>,
 }
 
 /// What an answer must not be older than.
@@ -68,7 +73,7 @@ impl Tokens {
     pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
         let answered = Cache::builder().max_capacity(CALLERS).time_to_live(REMEMBERED).build();
         let form = Form { shard, log_id: log_id.try_into().unwrap_or_default(), incarnation };
-        Self { keyring, form, answered }
+        Self { keyring, form, answered, last: Arc::default() }
     }
 
     /// The token of a write, which the caller's next reads on this node will wait for even without it.
@@ -86,8 +91,17 @@ impl Tokens {
 
     /// The token of a sequence.
     pub async fn mint(&self, sequence: u64) -> Result<String, keyring::Failure> {
+        if let Some((_, token)) = self.last().as_ref().filter(|(last, _)| *last == sequence) {
+            return Ok(token.clone());
+        }
         let key = self.keyring.key(SYSTEM, Purpose::Consistency).await?;
-        Ok(self.form.write(&key, sequence))
+        let token = self.form.write(&key, sequence);
+        *self.last() = Some((sequence, token.clone()));
+        Ok(token)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(u64, String)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sequence of a token of this log.

@@ -73,6 +73,8 @@ pub struct Peer(pub SocketAddr);
 /// Serves until `shutdown` is ready; then accepts nothing more, and gives the requests that are under way some time.
 pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<Output = ()>, limits: Limits) {
     let Listening { listener, certificate } = listening;
+    // Puts the layers around the routes once; without it axum does so for every request.
+    let router = router.with_state(());
     let stopping = CancellationToken::new();
     let renewing = certificate
         .clone()

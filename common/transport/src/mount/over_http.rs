@@ -21,6 +21,8 @@ use crate::{
 };
 
 const JSON: &str = "application/json";
+/// How many times as large as in protobuf a message may well be in JSON.
+const JSON_TO_BINARY: usize = 4;
 
 /// HTTP with JSON bodies.
 pub(super) struct Http;
@@ -46,7 +48,8 @@ impl Wire for Http {
     }
 
     fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error> {
-        let body = serde_json::to_vec(&answer.message).map_err(|failure| Error::internal(&failure))?;
+        let mut body = Vec::with_capacity(JSON_TO_BINARY * answer.message.encoded_len());
+        serde_json::to_writer(&mut body, &answer.message).map_err(|failure| Error::internal(&failure))?;
         let status = StatusCode::from_u16(answer.status.unwrap_or(facts.success));
         let status = status.map_err(|failure| Error::internal(&failure))?;
         let mut response = (status, body).into_response();

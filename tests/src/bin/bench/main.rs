@@ -11,6 +11,7 @@ mod load;
 mod machine;
 mod naive;
 mod replay;
+mod requests;
 mod search;
 mod start;
 mod tokens;
@@ -27,6 +28,8 @@ const DOCUMENTS: usize = 100_000;
 async fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("bare") => return bare::serve().await,
+        Some("bare-requests") => return requests::serve().await,
+        Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("index") => return index::measure().await,
         _ => {}
@@ -36,6 +39,7 @@ async fn main() {
     start::memory("idle, after the first start", &mut platform);
     commands::measure(&mut platform).await;
     tokens::measure(&mut platform).await;
+    requests::measure(&mut platform).await;
     start::memory("after the load", &mut platform);
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
