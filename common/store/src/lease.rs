@@ -141,8 +141,11 @@ impl Lease {
                 (self.revision, self.valid_until) = (revision, sent + TTL);
                 Ok(())
             }
-            // Where the answer was lost, the next renewal finds a wrong revision.
-            Err(_) => Ok(()),
+            // Where only the answer was lost, the next renewal finds a wrong revision.
+            Err(_) => {
+                tracing::warn!(lease = self.name, "NATS does not answer to the renewal of the lease");
+                Ok(())
+            }
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
             Ok(Err(error)) => {
                 tracing::warn!(lease = self.name, error = explain(&error), "cannot renew the lease");

@@ -58,8 +58,8 @@ pub enum Broken {
     /// The message is no commit record.
     #[error(
         "message {stream_sequence} of the log is no commit record: something else than the platform has published it. \
-         Nothing behind it is read or written until the log is restored to the message before; docs/operations.md tells \
-         how, and docs/nats-permissions.md how to keep others from publishing"
+         Nothing behind it is read or written until the log ends at the message before it; docs/nats-permissions.md tells \
+         how to do that, and how to keep others from publishing"
     )]
     NoRecord {
         /// Its sequence in the stream.

@@ -7,6 +7,7 @@ use async_nats::jetstream::{
     stream::{Config, DiscardPolicy, RetentionPolicy, StorageType},
 };
 use reqwest::{Method, StatusCode};
+use rustix::process::Signal;
 use tests::{
     auditor::connect,
     client::{TARGETS, send, target},
@@ -81,7 +82,7 @@ async fn a_foreign_message_stops_the_writer_and_the_projectors() {
     let complaint = format!("message {place} of the log is no commit record");
 
     // What came before it is projected.
-    let projector = cluster.node("projector", "projector", &[], &[]);
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
     let url = &cluster.servers.places.postgres_url;
     before.assert_projected(url).await;
     eventually("the projector says why it stands still", || async {
@@ -101,4 +102,25 @@ async fn a_foreign_message_stops_the_writer_and_the_projectors() {
     let info = nats.get_stream("EVENTS_0").await.expect("it is there").cached_info().state.last_sequence;
     assert_eq!(info, place);
     before.assert_equal_rows(&connect(url).await).await;
+
+    // The remedy: a stream that ends before it, each message in its old place.
+    projector.process.signal(Signal::TERM);
+    projector.process.ended().await;
+    let stream = nats.get_stream("EVENTS_0").await.expect("it is there");
+    let mut kept = vec![];
+    for sequence in 1..place {
+        kept.push(stream.get_raw_message(sequence).await.expect("it is there").payload);
+    }
+    nats.delete_stream("EVENTS_0").await.expect("it is there");
+    eventually("NATS takes it", || async { nats.create_stream(rules()).await.ok() }).await;
+    for payload in kept {
+        nats.publish("events.0", payload).await.expect("NATS is there").await.expect("the stream takes it");
+    }
+    let command = cluster.node("command", "command", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    cluster.writes(&command).await;
+    assert!(cluster.client(&command).create_target("afterwards").await.is_some());
+    let after = cluster.audit().await;
+    assert_eq!(after.records[before.records.len() - 1].digest, before.end().digest, "it goes on where it was whole");
+    after.assert_projected(url).await;
 }
