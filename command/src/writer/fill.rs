@@ -19,23 +19,24 @@ impl Writer {
     /// another node meanwhile.
     pub(super) async fn fill(&self, end: Position, lease: &KeptLease) -> Result<Option<Tail>, Failure> {
         tokio::select! {
-            filled = self.fill_all(end) => filled.map(Some),
+            filled = self.fill_all(end) => filled,
             () = lease.lost() => Ok(None),
         }
     }
 
-    async fn fill_all(&self, end: Position) -> Result<Tail, Failure> {
-        let mut tail = Tail::at(self.history(end).await?);
+    async fn fill_all(&self, end: Position) -> Result<Option<Tail>, Failure> {
+        let Some(history) = self.history(end).await? else { return Ok(None) };
+        let mut tail = Tail::at(history);
         loop {
             extend(&mut tail, &self.log, end, self.tail_limit).await?;
             if tail.end() == end {
-                return Ok(tail);
+                return Ok(Some(tail));
             }
             tracing::info!(read = tail.end().sequence, end = end.sequence, "waiting for history to catch up");
             // Half of it at once, so that the log is not asked again for every record.
             while tail.bytes() > self.tail_limit / 2 {
                 sleep(PAUSE).await;
-                let history = self.history(end).await?;
+                let Some(history) = self.history(end).await? else { return Ok(None) };
                 if tail.reaches(history) && history.stream_sequence <= tail.end().stream_sequence {
                     tail.trim(history.stream_sequence);
                 } else {
@@ -54,7 +55,9 @@ impl Writer {
         lease: &KeptLease,
     ) -> Result<Option<Tail>, Failure> {
         let read = async {
-            self.recognise(history, end).await?;
+            if !self.is_behind(history, end).await? {
+                return Ok(None);
+            }
             let mut tail = Tail::at(history);
             extend(&mut tail, &self.log, end, self.tail_limit).await?;
             Ok((tail.end() == end).then_some(tail))
@@ -65,8 +68,9 @@ impl Writer {
         }
     }
 
-    /// Where history stands in this log. It waits for a history that is not there yet or cannot be read.
-    async fn history(&self, end: Position) -> Result<Position, Failure> {
+    /// Where history stands in this log. It waits for a history that is not there yet or cannot be read. `None` when
+    /// another writer has written behind `end`.
+    async fn history(&self, end: Position) -> Result<Option<Position>, Failure> {
         loop {
             let read = async {
                 let connection = self.database.connection().await?;
@@ -74,8 +78,8 @@ impl Writer {
             };
             match self.database.within(read).await {
                 Ok(Some(checkpoint)) => {
-                    self.recognise(checkpoint.position, end).await?;
-                    return Ok(checkpoint.position);
+                    let history = checkpoint.position;
+                    return Ok(self.is_behind(history, end).await?.then_some(history));
                 }
                 Ok(None) => tracing::debug!("waiting for history"),
                 Err(error) => tracing::warn!(error = explain(&error), "cannot read how far history is"),
@@ -84,13 +88,14 @@ impl Writer {
         }
     }
 
-    /// Fails where history stands at a record that this log does not have.
-    async fn recognise(&self, history: Position, end: Position) -> Result<(), Failure> {
-        let (checkpoint, end) = (history.stream_sequence, end.stream_sequence);
-        if checkpoint > end {
-            return Err(Failure::Ahead { checkpoint, end });
+    /// Whether history stands nowhere beyond `end`, the last record that this writer knows; it fails where history stands
+    /// at a record that this log does not have. What history has beyond `end` is another writer's.
+    async fn is_behind(&self, history: Position, end: Position) -> Result<bool, Failure> {
+        if self.log.has(history).await? {
+            return Ok(history.stream_sequence <= end.stream_sequence);
         }
-        if self.log.has(history).await? { Ok(()) } else { Err(Failure::OtherLog { checkpoint }) }
+        let (checkpoint, end) = (history.stream_sequence, self.log.end().await?);
+        Err(if checkpoint > end { Failure::Ahead { checkpoint, end } } else { Failure::OtherLog { checkpoint } })
     }
 }
 

@@ -178,3 +178,21 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     audit.assert_told(&told);
     audit.assert_projected(&cluster.servers.places.postgres_url).await;
 }
+
+#[tokio::test]
+async fn a_writer_that_was_overtaken_before_it_read_history_steps_down() {
+    let cluster = Cluster::start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    // One name for both, so that the first hears of the second by the log alone, and not by the lease.
+    let first = cluster.node("command", "twin", &[], &[("PLATFORM_FAULT", "activate.barrier:1:stop")]);
+    eventually("the first stands still", || async { first.process.is_stopped().then_some(()) }).await;
+    let second = cluster.node("command", "twin", &[("--node-number", "1")], &[]);
+    cluster.writes(&second).await;
+    assert!(cluster.client(&second).create_target("one").await.is_some());
+    cluster.tail_is_forgotten().await;
+    first.process.signal(Signal::CONT);
+    eventually("the first has stepped down", || async { first.log().contains("no longer writes").then_some(()) }).await;
+    println!("the first writes after {:?}", cluster.writes(&first).await);
+    assert!(cluster.client(&first).create_target("two").await.is_some());
+    cluster.audit().await;
+}
