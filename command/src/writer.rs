@@ -10,9 +10,10 @@ mod load;
 mod queue;
 mod serve;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use queue::Queue;
+pub(crate) use queue::writer_unavailable;
 pub use queue::{Handle, Once, Verdict};
 use store::{
     database::Database,
@@ -52,10 +53,10 @@ pub struct Writer {
 }
 
 /// What a writer is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Another node writes, or nobody yet.
-    Standby,
+    /// Another node writes, the one of this name where that is known, or nobody yet.
+    Standby(Option<Arc<str>>),
     /// This node takes over.
     TakingOver,
     /// This node writes.
@@ -113,7 +114,7 @@ enum End {
 impl Writer {
     /// Starts the writer; it ends in order when `shutdown` is cancelled.
     pub fn start(self, shutdown: CancellationToken) -> (Handle, tokio::task::JoinHandle<Result<(), Failure>>) {
-        let (phase, phases) = watch::channel(Phase::Standby);
+        let (phase, phases) = watch::channel(Phase::Standby(None));
         let (handle, queue) = queue::channel(phases);
         (handle, tokio::spawn(self.run(queue, phase, shutdown)))
     }
@@ -127,7 +128,7 @@ impl Writer {
         let name = format!("writer.{}", self.shard);
         loop {
             let lease = tokio::select! {
-                lease = self.leases.acquire(&name) => lease.keep(),
+                lease = self.leases.acquire(&name, |holder| stand_by(&phase, holder)) => lease.keep(),
                 () = shutdown.cancelled() => break,
             };
             phase.send_replace(Phase::TakingOver);
@@ -142,7 +143,7 @@ impl Writer {
                 },
                 () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => End::Shutdown,
             };
-            phase.send_replace(Phase::Standby);
+            phase.send_replace(Phase::Standby(None));
             queue.refuse_all();
             lease.release().await;
             match end {
@@ -165,4 +166,15 @@ impl Writer {
         phase.send_replace(Phase::Ended);
         Ok(())
     }
+}
+
+/// Remembers who writes, and wakes nobody where that is known.
+fn stand_by(phase: &watch::Sender<Phase>, holder: &str) {
+    phase.send_if_modified(|phase| {
+        let is_known = matches!(phase, Phase::Standby(Some(known)) if **known == *holder);
+        if !is_known {
+            *phase = Phase::Standby(Some(holder.into()));
+        }
+        !is_known
+    });
 }

@@ -112,7 +112,7 @@ impl Unit {
         let lease_name = format!("projection.{}", self.follower.name);
         while !shutdown.is_cancelled() {
             let lease = tokio::select! {
-                lease = self.projector.leases.acquire(&lease_name) => lease.keep(),
+                lease = self.projector.leases.acquire(&lease_name, |_| {}) => lease.keep(),
                 never = self.follower.follow(&self.shown) => match never {},
                 () = shutdown.cancelled() => return,
             };

@@ -54,7 +54,7 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
     let mut pause = PAUSES.0;
     loop {
         let lease = tokio::select! {
-            lease = projector.leases.acquire(&name) => lease.keep(),
+            lease = projector.leases.acquire(&name, |_| {}) => lease.keep(),
             () = shutdown.cancelled() => return,
         };
         let mut applied = false;

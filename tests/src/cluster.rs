@@ -106,7 +106,11 @@ impl Cluster {
     pub async fn writes(&self, node: &Node) -> Duration {
         let begin = Instant::now();
         let client = self.client(node);
-        eventually("a node that writes", || async { is_writer(&client).await.then_some(()) }).await;
+        eventually("a node that writes", || async {
+            // Its answer alone does not tell, because another node may have decided it.
+            (node.has_writing() && is_writer(&client).await && node.has_writing()).then_some(())
+        })
+        .await;
         begin.elapsed()
     }
 }
@@ -120,7 +124,7 @@ impl Cluster {
     }
 }
 
-/// Whether a node writes: only then it knows what does not exist.
+/// Whether commands to a node are decided: only who writes knows what does not exist.
 pub async fn is_writer(client: &Client) -> bool {
     let request = client.request(Method::PATCH, &format!("{TARGETS}/0")).timeout(Duration::from_secs(5));
     match request.json(&json!({ "timeout": "1s" })).send().await {
@@ -136,6 +140,12 @@ fn free_address() -> String {
 }
 
 impl Node {
+    /// Whether the node has the writing, as far as it has said.
+    fn has_writing(&self) -> bool {
+        let log = self.log();
+        log.rfind("this node writes now") > log.rfind("this node no longer writes")
+    }
+
     /// What the node has said of itself.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

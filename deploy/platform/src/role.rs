@@ -24,7 +24,7 @@ use transport::{
 use crate::{
     Failure, cli,
     data_dir::read_master_key,
-    node::{Adapters, Face, Node, Place, SHARD},
+    node::{Adapters, Face, NO_NATS, Node, Place, SHARD},
     serving::{external_url, finished, limits, listen},
 };
 
@@ -49,8 +49,8 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
     match role {
         Role::Command => {
             let (writer, writing) = node.start_writer(&shutdown);
-            let serving = serve(&node, (listening, &rates), &shutdown, |edge| node.commands(edge, writer));
-            let served = serving.await;
+            let routes = async |edge: &Arc<Edge>| node.commands(edge, writer).await;
+            let served = serve(&node, (listening, &rates), &shutdown, routes).await;
             shutdown.cancel();
             // A record whose fate is not certain, because NATS is away, is not waited for any longer.
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
@@ -60,9 +60,9 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
             let Adapters { log, remote, .. } = &node.adapters;
             let folder = IndexFolder::open(index_dir)?;
             let (_following, indexes) = query::follow::follow(log, remote, folder.path(), SHARD)?;
-            serve(&node, (listening, &rates), &shutdown, |edge| node.queries(edge, indexes)).await
+            serve(&node, (listening, &rates), &shutdown, async |edge: &Arc<Edge>| Ok(node.queries(edge, indexes))).await
         }
-        Role::Oidc => serve(&node, (listening, &rates), &shutdown, |edge| node.oidc(edge)).await,
+        Role::Oidc => serve(&node, (listening, &rates), &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await,
     }
 }
 
@@ -137,7 +137,7 @@ async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Fail
 
 fn place(worker: cli::Worker) -> Result<Place, Failure> {
     Ok(Place {
-        nats_url: worker.nats.nats_url.clone().ok_or("--nats-url is missing: where is the log?")?,
+        nats_url: worker.nats.nats_url.clone().ok_or(NO_NATS)?,
         postgres_url: worker.postgres_url,
         name: worker.node_name.unwrap_or_else(|| secret::random_text(22)),
         nats: worker.nats,
@@ -148,14 +148,14 @@ async fn serve(
     node: &Node,
     (listening, rates): (Listening, &cli::Rates),
     shutdown: &CancellationToken,
-    routes: impl FnOnce(&Arc<Edge>) -> Router,
+    routes: impl AsyncFnOnce(&Arc<Edge>) -> Result<Router, Failure>,
 ) -> Result<(), Failure> {
     let edge = tokio::select! {
         edge = node.edge() => edge?,
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let served = finished(routes(&edge), rates, shutdown).await;
+    let served = finished(routes(&edge).await?, rates, shutdown).await;
     server::serve(listening, served, shutdown.cancelled(), limits()).await;
     Ok(())
 }

@@ -15,6 +15,7 @@ mod fault_projector;
 mod fault_replay;
 mod fault_settle;
 mod fault_tail;
+mod forward;
 mod fuzz;
 mod grpc;
 mod idempotency;
