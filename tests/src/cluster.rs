@@ -134,7 +134,7 @@ pub async fn is_writer(client: &Client) -> bool {
 }
 
 /// An address where nobody listens.
-fn free_address() -> String {
+pub fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
     listener.local_addr().expect("it listens").to_string()
 }

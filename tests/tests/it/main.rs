@@ -25,6 +25,7 @@ mod openapi;
 mod permission;
 mod schemathesis;
 mod search;
+mod setup;
 mod standalone;
 mod standalone_refused;
 mod table;
