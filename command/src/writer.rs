@@ -23,13 +23,18 @@ use store::{
     log::Log,
     progress::Progress,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::turn::Decided;
 
 /// How long a node that cannot take over waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a node that is outdated keeps from taking over: longer than the others need to notice.
+const WAY: Duration = Duration::from_secs(2);
+/// How long it then stays, when nobody else took over.
+const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 
 /// What the writer of one log needs.
 #[derive(Debug, Clone)]
@@ -108,6 +113,8 @@ enum End {
     Shutdown,
     /// Another node may write now.
     SteppedDown,
+    /// A newer build has to write.
+    Outdated,
     Failed(Failure),
 }
 
@@ -126,6 +133,7 @@ impl Writer {
         shutdown: CancellationToken,
     ) -> Result<(), Failure> {
         let name = format!("writer.{}", self.shard);
+        let mut gave_way: Option<Instant> = None;
         loop {
             let lease = tokio::select! {
                 lease = self.leases.acquire(&name, |holder| stand_by(&phase, holder)) => lease.keep(),
@@ -136,6 +144,8 @@ impl Writer {
                 activated = self.activate(&lease) => match activated {
                     Ok(Some(active)) => {
                         phase.send_replace(Phase::Active);
+                        let stays = gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
+                        let active = if stays { active.staying() } else { active };
                         active.serve(&mut queue, &lease, &shutdown).await
                     }
                     Ok(None) => End::SteppedDown,
@@ -151,6 +161,11 @@ impl Writer {
                 End::SteppedDown => {
                     tracing::warn!("this node no longer writes");
                     tokio::time::sleep(PAUSE).await;
+                }
+                End::Outdated => {
+                    tracing::warn!("this node no longer writes, so that one of the newer version can");
+                    gave_way = Some(Instant::now());
+                    tokio::time::sleep(WAY).await;
                 }
                 End::Failed(failure) if failure.is_passing() => {
                     tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");

@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Projector,
     batch::{self, Batch},
+    unit::WAY,
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -123,9 +124,15 @@ impl Unit {
             };
             lease.release().await;
             if let Some(stall) = stall {
-                tracing::error!(index = self.follower.name, error = %explain(&stall), "the search index stands still");
+                let (error, index) = (explain(&stall), &self.follower.name);
+                let is_outdated = matches!(&stall, Stall::Event(event) if event.is_newer());
+                if is_outdated {
+                    tracing::error!(index, error, "this node is outdated and leaves the search index to others");
+                } else {
+                    tracing::error!(index, error, "the search index stands still");
+                }
                 tokio::select! {
-                    () = sleep(PAUSE) => {}
+                    () = sleep(if is_outdated { WAY } else { PAUSE }) => {}
                     () = shutdown.cancelled() => {}
                 }
             }

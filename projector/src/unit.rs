@@ -21,6 +21,8 @@ use crate::{Projector, batch, project};
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long a unit that is outdated is left to others.
+pub(crate) const WAY: Duration = Duration::from_secs(30);
 
 /// Whoever stands where the log has nothing, or something else, follows another log.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,13 @@ enum Stall {
     Incomplete,
 }
 
+impl Stall {
+    /// Whether only a newer build can go on.
+    fn is_outdated(&self) -> bool {
+        matches!(self, Self::Batch(project::Failure::Event(event)) if event.is_newer())
+    }
+}
+
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let name = format!("projection.{}.{}.{}", projection.name, projection.version, projector.shard);
@@ -69,6 +78,7 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
         lease.release().await;
         pause = if applied { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
         if let Some(stall) = stall {
+            let pause = if stall.is_outdated() { WAY } else { pause };
             report(projection, &stall, pause);
             tokio::select! {
                 () = sleep(pause) => {}
@@ -83,6 +93,13 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     let error = explain(stall);
     match stall {
+        stall if stall.is_outdated() => {
+            tracing::error!(
+                projection = projection.name,
+                error,
+                "this node is outdated and leaves the projection to others"
+            );
+        }
         Stall::Batch(project::Failure::Event(_))
         | Stall::Log(LogFailure::Broken(_))
         | Stall::OtherLog(OtherLog::Differs(_)) => {

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
 };
@@ -19,7 +19,7 @@ use crate::{
     client::{Answer, Client, TARGETS},
     eventually,
     platform::{Bootstrap, Platform},
-    process::Process,
+    process::{Process, binary},
     servers::Servers,
 };
 
@@ -60,6 +60,17 @@ impl Cluster {
 
     /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
     pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
+        self.node_of(&binary(), (role, name), flags, environment)
+    }
+
+    /// Starts a node of another build.
+    pub fn node_of(
+        &self,
+        binary: &Path,
+        (role, name): (&str, &str),
+        flags: &[(&str, &str)],
+        environment: &[(&str, &str)],
+    ) -> Node {
         let listen = free_address();
         let mut all = self.servers.flags();
         let mut own = vec![("--node-name", name)];
@@ -79,7 +90,7 @@ impl Cluster {
         let log = self.logs.path().join(format!("{role}-{}", listen.replace(':', "-")));
         let stderr = File::create(&log).expect("the folder can be written");
         let environment: Vec<_> = environment.iter().copied().chain([("RUST_LOG", "info")]).collect();
-        let process = Process::spawn_to(&all, &environment, Stdio::null(), stderr.into());
+        let process = Process::spawn_binary(binary, &all, &environment, (Stdio::null(), stderr.into()));
         Node { process, url: format!("http://{listen}"), log }
     }
 

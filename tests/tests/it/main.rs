@@ -36,3 +36,4 @@ mod tidy;
 mod token;
 mod token_access;
 mod transports;
+mod versions;
