@@ -21,6 +21,15 @@ pub fn binary() -> PathBuf {
     binary.expect("the platform is not built beside the tests: cargo build -p platform --features fault")
 }
 
+/// Runs the platform to its end, which comes within a minute, and tells whether it succeeded, what it printed, and what
+/// it said.
+pub fn run(arguments: &[&str]) -> (bool, String, String) {
+    let mut command = std::process::Command::new("timeout");
+    let output = command.arg("60").arg(binary()).args(arguments).output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
 /// A running process of the platform.
 #[derive(Debug)]
 pub struct Process {

@@ -1,8 +1,11 @@
 //! The command line. Every flag can also be given as an environment variable, shown by `--help`.
 
+mod tools;
+
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+pub(crate) use tools::{Log, Servers, Tail, Verify};
 use url::Url;
 
 /// An identity platform on an event log.
@@ -31,6 +34,9 @@ pub(crate) enum Mode {
     Stop(DataDirectory),
     /// Print the SQL of the read models
     Schema,
+    /// Look at the log: print its events, or check that it is whole
+    #[command(subcommand)]
+    Log(Log),
 }
 
 /// Where a standalone platform keeps everything.

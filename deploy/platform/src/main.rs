@@ -5,9 +5,11 @@ mod bootstrap;
 mod child;
 mod cli;
 mod data_dir;
+mod log;
 mod nats;
 mod node;
 mod postgres;
+mod reach;
 mod role;
 mod say;
 mod servers;
@@ -53,6 +55,8 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Oidc(options) => role::run(role::Role::Oidc, options, shutdown).await,
         Mode::Servers(options) => servers::run(&options, shutdown).await,
         Mode::Stop(options) => stop::run(&options.data_dir).await,
+        Mode::Log(cli::Log::Tail(options)) => log::tail::run(*options, shutdown).await,
+        Mode::Log(cli::Log::Verify(options)) => log::verify::run(*options, shutdown).await,
         Mode::Schema => {
             say::out(store::database::schema().trim_end());
             Ok(())

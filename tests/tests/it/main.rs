@@ -19,6 +19,7 @@ mod fuzz;
 mod grpc;
 mod idempotency;
 mod index;
+mod log_tool;
 mod nats_permissions;
 mod openapi;
 mod permission;
