@@ -118,6 +118,16 @@ pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch + 1, vec![]) }).await;
 }
 
+/// Appends one record with many small events of one aggregate.
+pub async fn append_small(client: async_nats::Client, count: u64) {
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let epoch = last.commit.epoch + 1;
+    let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
+    let events = (1..=count).map(|version| changed("small", version)).collect();
+    publish(&log, &barrier, next(&barrier, epoch, events)).await;
+}
+
 fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
     CommitRecord {
         log_id: last.commit.log_id.clone(),

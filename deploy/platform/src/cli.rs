@@ -5,7 +5,7 @@ mod tools;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-pub(crate) use tools::{Log, Servers, Tail, Verify};
+pub(crate) use tools::{Doctor, Log, Servers, Tail, Verify};
 use url::Url;
 
 /// An identity platform on an event log.
@@ -37,6 +37,8 @@ pub(crate) enum Mode {
     /// Look at the log: print its events, or check that it is whole
     #[command(subcommand)]
     Log(Log),
+    /// Check the servers and this machine, say what to change; ends with 1 when something fails
+    Doctor(Box<Doctor>),
 }
 
 /// Where a standalone platform keeps everything.

@@ -5,6 +5,7 @@ mod bootstrap;
 mod child;
 mod cli;
 mod data_dir;
+mod doctor;
 mod log;
 mod nats;
 mod node;
@@ -57,6 +58,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Stop(options) => stop::run(&options.data_dir).await,
         Mode::Log(cli::Log::Tail(options)) => log::tail::run(*options, shutdown).await,
         Mode::Log(cli::Log::Verify(options)) => log::verify::run(*options, shutdown).await,
+        Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {
             say::out(store::database::schema().trim_end());
             Ok(())

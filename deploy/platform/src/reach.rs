@@ -34,6 +34,20 @@ pub(crate) fn nats(servers: &cli::Servers) -> Result<cli::Nats, Failure> {
     })
 }
 
+/// The address of Postgres.
+pub(crate) fn postgres(servers: &cli::Servers, given: Option<&String>) -> Result<String, Failure> {
+    if let Some(url) = given {
+        return Ok(url.clone());
+    }
+    let folder = servers.data_dir.as_ref();
+    let folder =
+        folder.ok_or("where is Postgres? Give --postgres-url, or --data-dir of a running standalone platform")?;
+    is_own(folder, "postgres", "--postgres-url")?;
+    let port = read(&folder.join("postgres.port"))?;
+    let port = port.parse().map_err(|_| "postgres.port does not hold a port")?;
+    Ok(crate::postgres::url(port, &read(&folder.join("postgres.password"))?))
+}
+
 /// Connects to NATS under the name of a tool.
 pub(crate) async fn connect(nats: &cli::Nats, tool: &str) -> Result<async_nats::Client, Failure> {
     let nats_url = nats.nats_url.clone().unwrap_or_default();

@@ -4,6 +4,7 @@ mod bad_input;
 mod bad_input_http;
 mod conformance;
 mod directory;
+mod doctor;
 mod errors_doc;
 mod examples;
 mod fault_commit;

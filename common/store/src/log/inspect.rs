@@ -26,6 +26,13 @@ impl Log {
         check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(shard, replicas))
     }
 
+    /// The servers that keep the log and are away or behind their leader.
+    pub async fn lagging(&self) -> Result<Vec<String>, Failure> {
+        let cluster = self.stream.get_info().await.map_err(nats)?.cluster;
+        let peers = cluster.map(|cluster| cluster.replicas).unwrap_or_default().into_iter();
+        Ok(peers.filter(|peer| peer.offline || !peer.current).map(|peer| peer.name).collect())
+    }
+
     /// The record before the one that has the event of this sequence; `None` where that is the first record. Of an event
     /// that is not there yet it is the last record.
     ///

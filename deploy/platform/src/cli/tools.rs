@@ -16,6 +16,29 @@ pub(crate) struct Servers {
     pub(crate) nats: Nats,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// The address of Postgres
+    #[arg(
+        long,
+        env = "PLATFORM_POSTGRES_URL",
+        hide_env_values = true,
+        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
+    )]
+    pub(crate) postgres_url: Option<String>,
+    /// The file with the master key, whose form and mode are looked at
+    #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
+    pub(crate) master_key_file: Option<PathBuf>,
+    /// The folder of the search indexes, whose free space is looked at
+    #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
+    pub(crate) index_dir: Option<PathBuf>,
+    /// Print one JSON object: whether all is well, and the checks
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Log {
     /// Print events of the log, one a line, oldest first
