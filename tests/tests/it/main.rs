@@ -20,6 +20,7 @@ mod fuzz;
 mod grpc;
 mod idempotency;
 mod index;
+mod lease;
 mod log_tool;
 mod nats_permissions;
 mod openapi;
