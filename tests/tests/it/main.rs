@@ -22,6 +22,7 @@ mod idempotency;
 mod index;
 mod lease;
 mod log_tool;
+mod model;
 mod nats_permissions;
 mod openapi;
 mod permission;
