@@ -1,5 +1,9 @@
 //! Writes to a log what its writer could have written: large records, quickly.
 
+use async_nats::jetstream::{
+    self,
+    stream::{Config, DiscardPolicy},
+};
 use domain::{
     aggregate::Aggregate,
     context::OwnerType,
@@ -14,6 +18,72 @@ use store::{
     record::{CommitRecord, Event, Key, Record, encode, owner_type},
     secret,
 };
+
+use crate::eventually;
+
+/// A log that is written as a test wants it, without any fence.
+#[derive(Debug)]
+pub struct Forged {
+    context: jetstream::Context,
+    last: Record,
+}
+
+impl Forged {
+    /// A new stream, whose messages can be deleted, with a barrier in it.
+    pub async fn begin(client: async_nats::Client) -> Self {
+        let context = jetstream::new(client);
+        let config = Config { discard: DiscardPolicy::New, ..stream() };
+        // NATS may still be removing the files of one before.
+        eventually("NATS takes it", || async { context.create_stream(config.clone()).await.ok() }).await;
+        let barrier = CommitRecord {
+            log_id: secret::random::<16>().to_vec().into(),
+            incarnation: 1,
+            epoch: 1,
+            record_id: secret::random::<16>().to_vec().into(),
+            first_sequence: 1,
+            committed_at: clock::now().as_microsecond(),
+            ..CommitRecord::default()
+        };
+        let last = Self::send(&context, barrier).await;
+        Self { context, last }
+    }
+
+    /// Appends a record with these events, spoilt.
+    pub async fn put(&mut self, events: Vec<Event>, spoil: impl FnOnce(&mut CommitRecord)) -> u64 {
+        let mut record = next(&self.last, self.last.commit.epoch, events);
+        spoil(&mut record);
+        self.last = Self::send(&self.context, record).await;
+        self.last.stream_sequence
+    }
+
+    async fn send(context: &jetstream::Context, record: CommitRecord) -> Record {
+        let bytes = record.encode_to_vec();
+        let digest = secret::sha256(&bytes);
+        let sent = context.publish("events.0", bytes.into()).await.expect("NATS is there");
+        Record::new(sent.await.expect("the stream takes it").sequence, digest, record)
+    }
+}
+
+/// The stream of a log as the platform makes it, but that it can lose messages.
+fn stream() -> Config {
+    Config { name: "EVENTS_0".into(), subjects: vec!["events.0".into()], ..Config::default() }
+}
+
+/// An event of a target.
+pub fn changed(id: &str, version: u64) -> Event {
+    Event {
+        id: secret::random_text(22),
+        instance_id: "1".into(),
+        owner_type: owner_type(OwnerType::Instance),
+        aggregate_type: "target".into(),
+        aggregate_id: id.into(),
+        version,
+        r#type: "target.changed".into(),
+        payload: "{}".into(),
+        actor: "a test".into(),
+        ..Event::default()
+    }
+}
 
 /// How many events a record has.
 const EVENTS: u64 = 16;
@@ -62,6 +132,16 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
     publish(&log, &barrier, next(&barrier, epoch, vec![newer])).await;
+}
+
+/// Appends one record with many small events of one aggregate.
+pub async fn append_small(client: async_nats::Client, count: u64) {
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let epoch = last.commit.epoch + 1;
+    let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
+    let events = (1..=count).map(|version| changed("small", version)).collect();
+    publish(&log, &barrier, next(&barrier, epoch, events)).await;
 }
 
 fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {

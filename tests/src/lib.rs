@@ -4,6 +4,7 @@ pub mod auditor;
 pub mod brokers;
 pub mod client;
 pub mod cluster;
+pub mod contend;
 pub mod forge;
 pub mod grpc;
 pub mod load;

@@ -86,6 +86,11 @@ impl Load {
         begin.elapsed()
     }
 
+    /// How many creates were acknowledged.
+    pub fn acknowledged(&self) -> usize {
+        self.shared.told(|told| told.acknowledged.len())
+    }
+
     /// Lets the clients finish, for which the platform must be there, and tells what they were told.
     pub async fn finish(mut self) -> Told {
         self.shared.is_over.store(true, Ordering::SeqCst);

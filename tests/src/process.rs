@@ -30,6 +30,15 @@ fn beside_the_tests(name: &str) -> PathBuf {
     binary.unwrap_or_else(|| panic!("{name} is not built beside the tests: make both"))
 }
 
+/// Runs the platform to its end, which comes within a minute, and tells whether it succeeded, what it printed, and what
+/// it said.
+pub fn run(arguments: &[&str]) -> (bool, String, String) {
+    let mut command = std::process::Command::new("timeout");
+    let output = command.arg("60").arg(binary()).args(arguments).output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
 /// A running process of the platform.
 #[derive(Debug)]
 pub struct Process {

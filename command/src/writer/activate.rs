@@ -21,6 +21,11 @@ impl Writer {
         tracing::info!(epoch = barrier.commit.epoch, behind = barrier.position().sequence, "this node writes now");
         fault::point("activate.barrier");
         let Some(tail) = self.fill(barrier.position(), lease).await? else { return Ok(None) };
+        // A barrier that was long on its way may come when another writer has the lease. That one may answer without a record,
+        // so nothing but barriers may be written beside it.
+        if !lease.confirm().await {
+            return Ok(None);
+        }
         Ok(Some(Active::new(self, barrier, Memory::new(tail))))
     }
 

@@ -22,6 +22,17 @@ pub struct Durability {
     pub unsafe_durability: bool,
 }
 
+/// What a server keeps in files, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage {
+    /// The server.
+    pub server: String,
+    /// What it keeps.
+    pub used: u64,
+    /// The most that it may keep.
+    pub most: u64,
+}
+
 /// A server that must not be used for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsafe {
@@ -52,12 +63,22 @@ struct Varz {
 struct JetStream {
     #[serde(default)]
     config: Config,
+    #[serde(default)]
+    stats: Stats,
 }
 
 #[derive(Deserialize, Default)]
 struct Config {
     #[serde(default)]
     sync_always: bool,
+    #[serde(default)]
+    max_storage: u64,
+}
+
+#[derive(Deserialize, Default)]
+struct Stats {
+    #[serde(default)]
+    storage: u64,
 }
 
 #[derive(Deserialize)]
@@ -71,14 +92,27 @@ impl Durability {
         if self.unsafe_durability {
             return Ok(());
         }
-        let servers = match (&self.monitor_url, &self.system_url) {
-            (Some(url), _) => vec![ask_monitor(url).await.map_err(|error| no_answer(url, error))?],
-            (None, Some(url)) => ask_system(url).await.map_err(|error| no_answer(url, error))?,
-            (None, None) => return Err(Unsafe::NoWayToAsk),
-        };
-        match servers.into_iter().find(|server| !server.syncs_always()) {
+        match self.servers().await?.into_iter().find(|server| !server.syncs_always()) {
             Some(server) => Err(Unsafe::LazySync(server.server_name)),
             None => Ok(()),
+        }
+    }
+
+    /// Asks the servers how much they keep and may keep.
+    pub async fn storage(&self) -> Result<Vec<Storage>, Unsafe> {
+        let servers = self.servers().await?.into_iter();
+        let told = servers.filter_map(|Varz { server_name, jetstream }| {
+            let JetStream { config, stats } = jetstream?;
+            Some(Storage { server: server_name, used: stats.storage, most: config.max_storage })
+        });
+        Ok(told.collect())
+    }
+
+    async fn servers(&self) -> Result<Vec<Varz>, Unsafe> {
+        match (&self.monitor_url, &self.system_url) {
+            (Some(url), _) => Ok(vec![ask_monitor(url).await.map_err(|error| no_answer(url, error))?]),
+            (None, Some(url)) => ask_system(url).await.map_err(|error| no_answer(url, error)),
+            (None, None) => Err(Unsafe::NoWayToAsk),
         }
     }
 }

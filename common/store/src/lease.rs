@@ -62,7 +62,7 @@ pub enum Attempt {
     Missed,
 }
 
-/// Somebody else holds the lease now.
+/// Somebody else holds the lease now, or may have held it.
 struct Lost;
 
 impl Leases {
@@ -174,14 +174,16 @@ impl Lease {
         }
     }
 
-    /// A wrong revision means another holder, our own renewal whose answer was lost, or an entry that expired.
+    /// A wrong revision means our own renewal whose answer was lost, another holder, or an entry that expired. An expired one
+    /// is lost too, though nobody holds it: somebody may have held it meanwhile, done the work and given it up.
     async fn take_back(&mut self) -> Result<(), Lost> {
-        match self.leases.try_acquire(&self.name).await {
-            Ok(Attempt::Taken(lease)) => {
-                *self = *lease;
+        match self.leases.bucket.entry(&self.name).await {
+            Ok(Some(entry)) if entry.operation == Operation::Put && entry.value == self.leases.holder.as_bytes() => {
+                // Until when it lasts is not known; the next renewal, which comes at once, tells.
+                self.revision = entry.revision;
                 Ok(())
             }
-            Ok(Attempt::Held(_) | Attempt::Missed) => Err(Lost),
+            Ok(_) => Err(Lost),
             Err(_) => Ok(()),
         }
     }

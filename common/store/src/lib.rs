@@ -25,4 +25,5 @@ pub mod record;
 pub mod rows;
 pub mod secret;
 pub mod signing;
+pub mod streams;
 pub mod table;

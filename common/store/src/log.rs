@@ -1,5 +1,7 @@
 //! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
 
+mod inspect;
+
 use std::{error::Error, time::Duration};
 
 use async_nats::jetstream::{
@@ -46,6 +48,18 @@ pub enum Failure {
         /// The rule it breaks.
         rule: String,
     },
+    /// There is no log, told by those who must not make one.
+    #[error(
+        "there is no stream {stream} on this NATS server, or none that this user may see: no platform was set up there; \
+         check --nats-url, and the user or account"
+    )]
+    Absent {
+        /// The stream.
+        stream: String,
+    },
+    /// The server cannot have a log.
+    #[error("this NATS server runs without JetStream, so no log can be there: check --nats-url, or enable JetStream")]
+    NoJetStream,
 }
 
 /// A publish that was not answered with success. It may or may not be in the log.

@@ -1,8 +1,11 @@
 //! The command line. Every flag can also be given as an environment variable, shown by `--help`.
 
+mod tools;
+
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+pub(crate) use tools::{Doctor, Log, Servers, Tail, Verify};
 use url::Url;
 
 /// How many bytes of the log may be ahead of history, unless told otherwise.
@@ -41,6 +44,11 @@ pub(crate) enum Mode {
     Stop(DataDirectory),
     /// Print the SQL of the read models
     Schema,
+    /// Look at the log: print its events, or check that it is whole
+    #[command(subcommand)]
+    Log(Log),
+    /// Check the servers and this machine, say what to change; ends with 1 when something fails
+    Doctor(Box<Doctor>),
 }
 
 /// Where a standalone platform keeps everything.

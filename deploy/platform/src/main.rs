@@ -6,10 +6,13 @@ mod child;
 mod cli;
 mod config;
 mod data_dir;
+mod doctor;
+mod log;
 mod nats;
 mod node;
 mod postgres;
 mod prepare;
+mod reach;
 mod role;
 mod roles;
 mod say;
@@ -62,6 +65,9 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Oidc(options) => role::run(role::Role::Oidc, options, shutdown).await,
         Mode::Servers(options) => servers::run(&options, shutdown).await,
         Mode::Stop(options) => stop::run(&options.data_dir).await,
+        Mode::Log(cli::Log::Tail(options)) => log::tail::run(*options, shutdown).await,
+        Mode::Log(cli::Log::Verify(options)) => log::verify::run(*options, shutdown).await,
+        Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {
             say::out(store::database::schema().trim_end());
             Ok(())

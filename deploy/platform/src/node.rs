@@ -83,7 +83,10 @@ pub(crate) struct Node {
 /// What a node cannot do without.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
-    #[error("cannot connect to NATS at {url}: {error}; check --nats-url, and that the server runs with JetStream")]
+    #[error(
+        "cannot connect to NATS at {url}: {error}; check --nats-url, that the server runs with JetStream, and the token, \
+         credentials or user that it asks for"
+    )]
     Nats { url: String, error: String },
     #[error("cannot use Postgres: {0}; check --postgres-url, and that the server runs")]
     Postgres(String),
@@ -202,7 +205,8 @@ impl Node {
     }
 }
 
-async fn connect(place: &Place, name: &str) -> Result<async_nats::Client, Failure> {
+/// Connects to NATS under a name that its server shows.
+pub(crate) async fn connect(place: &Place, name: &str) -> Result<async_nats::Client, Failure> {
     let Place { nats: flags, nats_url: url, .. } = place;
     let options = match (&flags.nats_token, &flags.nats_credentials) {
         (Some(token), _) => ConnectOptions::with_token(token.clone()),

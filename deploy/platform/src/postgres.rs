@@ -114,7 +114,7 @@ impl Postgres {
             command.current_dir(&folder).arg("-D").arg(&files).arg("-c").arg(format!("port={port}"));
             command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
             let mut child = server.spawn(command, progress).await.map_err(failed)?;
-            let url = format!("postgres://{USER}:{password}@127.0.0.1:{port}/postgres");
+            let url = url(port, &password);
             match child.ready(START_LIMIT, || answers(&url)).await {
                 Ok(()) => return Ok(Self { child, url }),
                 Err(ChildError::Ended { tail, .. })
@@ -139,6 +139,11 @@ impl Postgres {
     pub(crate) async fn stop(self) {
         self.child.stop().await;
     }
+}
+
+/// Where clients connect to the own server.
+pub(crate) fn url(port: u16, password: &str) -> String {
+    format!("postgres://{USER}:{password}@127.0.0.1:{port}/postgres")
 }
 
 /// The folder of Postgres, which is this process's own as the data folder is: only what lies in it is given away.

@@ -41,7 +41,8 @@ fn a_wrong_external_url_is_refused_before_any_server_is_started() {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["standalone", "command", "query", "projector", "oidc", "servers", "stop", "schema"] {
+    for command in ["standalone", "command", "query", "projector", "oidc", "servers", "stop", "schema", "log", "doctor"]
+    {
         let help = platform(&[command, "--help"]);
         assert!(help.status.success() && !help.stdout.is_empty(), "{command}");
     }

@@ -2,8 +2,10 @@
 
 mod bad_input;
 mod bad_input_http;
+mod chaos;
 mod conformance;
 mod directory;
+mod doctor;
 mod errors_doc;
 mod examples;
 mod fault_broker;
@@ -21,6 +23,9 @@ mod fuzz;
 mod grpc;
 mod idempotency;
 mod index;
+mod lease;
+mod log_tool;
+mod model;
 mod nats_permissions;
 mod openapi;
 mod permission;

@@ -1,0 +1,76 @@
+//! Looking at a log that may be absent or broken. Nothing here creates or changes anything.
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull::OrderedConfig};
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+
+use super::{Failure, Log, MOST_IN_FLIGHT, check_rules, context, is_absent, nats, rules, subject};
+use crate::record::{Broken, Record};
+
+impl Log {
+    /// Opens the log of a shard where there is one, whatever its rules are.
+    pub async fn find(client: async_nats::Client, shard: u16) -> Result<Self, Failure> {
+        let has_jetstream = client.server_info().jetstream;
+        let context = context(client);
+        let name = format!("EVENTS_{shard}");
+        match context.get_stream(&name).await {
+            Ok(stream) => Ok(Self { context, reading: stream.clone(), stream, subject: subject(shard) }),
+            Err(error) if is_absent(&error) => Err(Failure::Absent { stream: name }),
+            Err(_) if !has_jetstream => Err(Failure::NoJetStream),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// Whether the stream's rules are such that it can lose no event, and as many servers keep it as asked for.
+    pub async fn check_rules(&self, shard: u16, replicas: usize) -> Result<(), Failure> {
+        check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(shard, replicas))
+    }
+
+    /// The servers that keep the log and are away or behind their leader.
+    pub async fn lagging(&self) -> Result<Vec<String>, Failure> {
+        let cluster = self.stream.get_info().await.map_err(nats)?.cluster;
+        let peers = cluster.map(|cluster| cluster.replicas).unwrap_or_default().into_iter();
+        Ok(peers.filter(|peer| peer.offline || !peer.current).map(|peer| peer.name).collect())
+    }
+
+    /// The record before the one that has the event of this sequence; `None` where that is the first record. Of an event
+    /// that is not there yet it is the last record.
+    ///
+    /// It asks for some twenty records of a million, so it takes the sequences that they tell on trust.
+    pub async fn record_before(&self, sequence: u64) -> Result<Option<Record>, Failure> {
+        // Of the records up to `before` none has the event, of those from `beyond` on each has it or a later one.
+        let (mut before, mut beyond, mut found) = (0, self.end().await? + 1, None);
+        if sequence <= 1 {
+            return Ok(None);
+        }
+        while before + 1 < beyond {
+            let middle = before + (beyond - before) / 2;
+            let missing = Broken::MessageHole { last: middle - 1, found: middle + 1 };
+            let record = self.read(middle).await?.ok_or(missing)?;
+            if record.position().sequence < sequence {
+                (before, found) = (middle, Some(record));
+            } else {
+                beyond = middle;
+            }
+        }
+        Ok(found)
+    }
+
+    /// All messages from a stream sequence on as they lie in the stream, unchecked; it waits for further ones.
+    pub async fn messages(
+        &self,
+        start_sequence: u64,
+    ) -> Result<impl Stream<Item = Result<(u64, Bytes), Failure>> + Unpin + use<>, Failure> {
+        let config = OrderedConfig {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
+            max_batch: MOST_IN_FLIGHT,
+            ..OrderedConfig::default()
+        };
+        let messages = self.reading.create_consumer(config).await.map_err(nats)?.messages().await.map_err(nats)?;
+        Ok(messages.map(|message| {
+            let message = message.map_err(nats)?;
+            let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
+            Ok((sequence, message.message.payload))
+        }))
+    }
+}

@@ -1,0 +1,221 @@
+//! What must hold from record to record of a log.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde::de::IgnoredAny;
+use store::record::{Broken, CommitRecord, Key, Position, Record};
+
+/// How many record ids are remembered: a record that is sent twice comes soon.
+const RECENT: usize = 65_536;
+const RESTORE: &str = "stop the command nodes, restore the log from a backup (docs/operations.md), and let nobody else publish \
+                       to it or delete from it (docs/nats-permissions.md)";
+const FOREIGN: &str = "something else than the platform has published it; docs/nats-permissions.md tells under \"When there is a \
+                       foreign message\" how the log goes on";
+
+/// The first fault of a log.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "message {place} of the log (its stream sequence): {rule}: found {found}, expected {expected}. What to do: {remedy}"
+)]
+pub(super) struct Violation {
+    place: u64,
+    rule: &'static str,
+    found: String,
+    expected: String,
+    remedy: &'static str,
+}
+
+/// A reader that checks what it reads. It remembers the version of every aggregate.
+#[derive(Default)]
+pub(super) struct Chain {
+    /// Where it stands.
+    pub(super) at: Position,
+    /// The record before, without its events; `None` before the first.
+    pub(super) header: Option<CommitRecord>,
+    /// Whether it has read the log from its beginning: else it does not know the versions before.
+    is_whole: bool,
+    versions: HashMap<Key, u64>,
+    /// Those of this epoch, the oldest first.
+    recent: (VecDeque<[u8; 16]>, HashSet<[u8; 16]>),
+    /// How many records it has read.
+    pub(super) records: u64,
+    /// How many epochs it has seen begin.
+    pub(super) epochs: u64,
+}
+
+impl Chain {
+    /// A reader that begins behind a record, which it takes on trust; at the beginning of the log where there is none.
+    pub(super) fn behind(record: Option<Record>) -> Self {
+        match record {
+            None => Self { is_whole: true, ..Self::default() },
+            Some(record) => Self { at: record.position(), header: Some(record.commit), ..Self::default() },
+        }
+    }
+
+    /// How many aggregates it has met.
+    pub(super) fn aggregates(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// What is wrong when the next message has this place.
+    pub(super) fn check_place(&self, place: u64) -> Result<(), Violation> {
+        let next = self.at.stream_sequence + 1;
+        if place == next {
+            return Ok(());
+        }
+        let found = format!("message {place} behind message {}", self.at.stream_sequence);
+        Err(fault(next, "it is missing", found, format!("message {next}")))
+    }
+
+    /// What is wrong when the stream goes on and has no next message.
+    pub(super) fn missing(&self, end: u64) -> Violation {
+        let next = self.at.stream_sequence + 1;
+        fault(next, "it is missing", format!("nothing, in a stream that ends at {end}"), format!("message {next}"))
+    }
+
+    /// Checks the next record and goes on to it.
+    pub(super) fn check(&mut self, record: &Record) -> Result<(), Violation> {
+        self.check_place(record.stream_sequence)?;
+        self.check_links(record)?;
+        if let Some(before) = &self.header {
+            check_header(record, before)?;
+        }
+        self.check_epoch(record)?;
+        self.check_id(record)?;
+        self.check_events(record)?;
+        (self.at, self.header) = (record.position(), Some(CommitRecord { answers: vec![], ..record.commit.clone() }));
+        self.records += 1;
+        Ok(())
+    }
+
+    fn check_links(&self, record: &Record) -> Result<(), Violation> {
+        let place = record.stream_sequence;
+        if let Some(before) = &self.header
+            && before.log_id != record.commit.log_id
+        {
+            let (found, expected) = (hex::encode(&record.commit.log_id), hex::encode(&before.log_id));
+            return Err(fault(place, "it is of another log", format!("log id {found}"), format!("log id {expected}")));
+        }
+        let (found, expected) = (record.commit.first_sequence, self.at.sequence + 1);
+        if found != expected {
+            let rule = "events are missing or there twice";
+            return Err(fault(
+                place,
+                rule,
+                format!("a record that begins with event {found}"),
+                format!("event {expected}"),
+            ));
+        }
+        let expected: &[u8] = if self.at.stream_sequence == 0 { &[] } else { &self.at.digest };
+        let found = &record.commit.previous_digest;
+        if **found != *expected {
+            let told = |digest: &[u8]| if digest.is_empty() { "none".to_owned() } else { hex::encode(digest) };
+            let rule = "it was not written behind the record that is before it";
+            let (found, expected) = (format!("the digest {}", told(found)), format!("the digest {}", told(expected)));
+            return Err(fault(place, rule, found, expected));
+        }
+        Ok(())
+    }
+
+    /// An epoch begins with a barrier, which has nothing in it.
+    fn check_epoch(&mut self, record: &Record) -> Result<(), Violation> {
+        let epoch = record.commit.epoch;
+        if self.header.as_ref().is_some_and(|before| before.epoch == epoch) {
+            return Ok(());
+        }
+        let (events, answers) = (record.events.len(), record.commit.answers.len());
+        if events + answers > 0 {
+            let found = format!("{events} events and {answers} answers");
+            let rule = "it begins an epoch and is no barrier";
+            return Err(fault(
+                record.stream_sequence,
+                rule,
+                found,
+                format!("an empty record, the first of epoch {epoch}"),
+            ));
+        }
+        self.epochs += 1;
+        self.recent = Default::default();
+        Ok(())
+    }
+
+    fn check_id(&mut self, record: &Record) -> Result<(), Violation> {
+        let id: [u8; 16] = record.commit.record_id.as_ref().try_into().unwrap_or_default();
+        let (order, known) = &mut self.recent;
+        if !known.insert(id) {
+            let found = format!("record id {} a second time", hex::encode(id));
+            let rule = "the same record was written before";
+            return Err(fault(record.stream_sequence, rule, found, "an id of its own".to_owned()));
+        }
+        order.push_back(id);
+        if order.len() > RECENT
+            && let Some(oldest) = order.pop_front()
+        {
+            known.remove(&oldest);
+        }
+        Ok(())
+    }
+
+    fn check_events(&mut self, record: &Record) -> Result<(), Violation> {
+        let place = record.stream_sequence;
+        for recorded in &record.events {
+            let (event, sequence) = (&recorded.event, recorded.sequence);
+            let name = format!("{} {} of instance {:?}", event.aggregate_type, event.aggregate_id, event.instance_id);
+            let version = self.versions.entry(recorded.key()).or_default();
+            let expected = if *version == 0 && !self.is_whole { event.version } else { *version + 1 };
+            if event.version != expected {
+                let found = format!("version {} in event {sequence}", event.version);
+                let rule = "the versions of an aggregate have a hole or go back";
+                return Err(fault(place, rule, found, format!("version {expected} of {name}")));
+            }
+            *version = expected;
+            let is_json = || serde_json::from_slice::<IgnoredAny>(&event.payload).is_ok();
+            if !event.payload.is_empty() && !is_json() {
+                let found = format!("other bytes in event {sequence} ({})", event.r#type);
+                return Err(fault(place, "a payload cannot be read", found, format!("JSON, as all of {name}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What never goes back from a record to the next.
+fn check_header(record: &Record, before: &CommitRecord) -> Result<(), Violation> {
+    let (place, commit) = (record.stream_sequence, &record.commit);
+    let least = |least: String| format!("{least} or more, as in the record before it");
+    if commit.incarnation < before.incarnation {
+        let (found, expected) = (format!("incarnation {}", commit.incarnation), least(before.incarnation.to_string()));
+        return Err(fault(place, "it is of an older copy of the log", found, expected));
+    }
+    if commit.epoch < before.epoch {
+        let (found, expected) = (format!("epoch {}", commit.epoch), least(before.epoch.to_string()));
+        return Err(fault(place, "a writer wrote that had been taken over", found, expected));
+    }
+    if commit.committed_at < before.committed_at {
+        let time =
+            |micros| jiff::Timestamp::from_microsecond(micros).map_or_else(|_| micros.to_string(), |at| at.to_string());
+        let expected = format!("{} or later, as in the record before it", time(before.committed_at));
+        return Err(fault(place, "its commit time goes back", time(commit.committed_at), expected));
+    }
+    Ok(())
+}
+
+impl From<Broken> for Violation {
+    fn from(broken: Broken) -> Self {
+        let place = match broken {
+            Broken::NoRecord { stream_sequence }
+            | Broken::EventHole { stream_sequence, .. }
+            | Broken::OtherHistory { stream_sequence } => stream_sequence,
+            Broken::MessageHole { last, .. } => last + 1,
+        };
+        let (found, expected) = ("another message".to_owned(), "a commit record".to_owned());
+        Self { remedy: FOREIGN, ..fault(place, "it is no commit record", found, expected) }
+    }
+}
+
+fn fault(place: u64, rule: &'static str, found: String, expected: String) -> Violation {
+    Violation { place, rule, found, expected, remedy: RESTORE }
+}
+
+#[cfg(test)]
+mod tests;

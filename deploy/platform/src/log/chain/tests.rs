@@ -1,0 +1,110 @@
+use bytes::Bytes;
+use store::{record::Event, secret::sha256};
+
+use super::*;
+
+/// What the records of a whole log say, in two epochs.
+fn whole() -> Vec<CommitRecord> {
+    let event = |id: &str, version: u64| Event {
+        aggregate_type: "target".into(),
+        aggregate_id: id.into(),
+        version,
+        r#type: "target.changed".into(),
+        payload: Bytes::from_static(b"{}"),
+        ..Event::default()
+    };
+    let record = |number: u8, epoch: u64, events: Vec<Event>| CommitRecord {
+        log_id: vec![7; 16].into(),
+        incarnation: 1,
+        epoch,
+        record_id: vec![number; 16].into(),
+        committed_at: 1000 + i64::from(number),
+        events,
+        ..CommitRecord::default()
+    };
+    vec![
+        record(1, 1, vec![]),
+        record(2, 1, vec![event("a", 1), event("b", 1)]),
+        record(3, 2, vec![]),
+        record(4, 2, vec![event("a", 2)]),
+        record(5, 2, vec![event("b", 2), event("b", 3)]),
+    ]
+}
+
+/// Gives each record its first sequence and the digest of the one before.
+fn linked(commits: Vec<CommitRecord>) -> Vec<Record> {
+    let mut at = Position::default();
+    let mut records = vec![];
+    for mut commit in commits {
+        commit.first_sequence = at.sequence + 1;
+        commit.previous_digest = if at.stream_sequence == 0 { Bytes::new() } else { at.digest.to_vec().into() };
+        let digest = sha256(&commit.record_id);
+        let record = Record::new(at.stream_sequence + 1, digest, commit);
+        at = record.position();
+        records.push(record);
+    }
+    records
+}
+
+fn told(records: &[Record]) -> String {
+    let mut chain = Chain::behind(None);
+    let faults: Vec<_> = records.iter().map_while(|record| Some(chain.check(record).err())).flatten().take(1).collect();
+    faults.first().map(ToString::to_string).unwrap_or_default()
+}
+
+#[test]
+fn a_whole_log_has_no_fault_also_from_its_middle() {
+    let records = linked(whole());
+    let mut chain = Chain::behind(None);
+    assert!(records.iter().all(|record| chain.check(record).is_ok()));
+    assert_eq!((chain.records, chain.epochs, chain.aggregates(), chain.at.sequence), (5, 2, 2, 5));
+    for begin in 1..records.len() {
+        let mut chain = Chain::behind(Some(records[begin - 1].clone()));
+        assert!(records[begin..].iter().all(|record| chain.check(record).is_ok()), "{begin}");
+    }
+}
+
+#[test]
+fn each_fault_is_told_with_its_place_and_what_was_expected() {
+    type Spoil = fn(&mut CommitRecord);
+    let cases: [(usize, Spoil, &[&str]); 9] = [
+        (3, |it| it.log_id = vec![8; 16].into(), &["another log", "found log id 0808", "expected log id 0707"]),
+        (3, |it| it.incarnation = 0, &["older copy", "found incarnation 0", "expected 1"]),
+        (3, |it| it.epoch = 1, &["taken over", "found epoch 1", "expected 2 or more"]),
+        (3, |it| it.epoch = 3, &["no barrier", "found 1 events", "the first of epoch 3"]),
+        (3, |it| it.committed_at = 5, &["goes back", "found 1970-01-01T00:00:00.000005Z"]),
+        (
+            3,
+            |it| it.events[0].version = 3,
+            &["versions", "found version 3 in event 3", "expected version 2 of target a"],
+        ),
+        (3, |it| it.events[0].version = 1, &["versions", "found version 1 in event 3"]),
+        (4, |it| it.record_id = vec![4; 16].into(), &["written before", "record id 0404"]),
+        (3, |it| it.events[0].payload = Bytes::from_static(b"{"), &["payload", "event 3 (target.changed)", "JSON"]),
+    ];
+    for (index, spoil, words) in cases {
+        let mut commits = whole();
+        spoil(&mut commits[index]);
+        let told = told(&linked(commits));
+        let place = format!("message {} of the log", index + 1);
+        assert!(told.starts_with(&place) && words.iter().all(|word| told.contains(word)), "{words:?}: {told}");
+        assert!(told.contains("What to do: "), "{told}");
+    }
+}
+
+#[test]
+fn broken_links_are_told() {
+    let mut records = linked(whole());
+    records[3].commit.first_sequence = 9;
+    assert!(told(&records).contains("found a record that begins with event 9, expected event 3"), "{}", told(&records));
+    let mut records = linked(whole());
+    records[3].commit.previous_digest = vec![0xab; 32].into();
+    assert!(told(&records).starts_with("message 4 of the log") && told(&records).contains("found the digest abab"));
+    let mut records = linked(whole());
+    records.remove(2);
+    assert!(
+        told(&records).starts_with("message 3 of the log") && told(&records).contains("message 4 behind message 2")
+    );
+    let first = linked(whole()).remove(1);
+    assert!(told(&[first]).starts_with("message 1 of the log"));
+}
