@@ -196,17 +196,24 @@ async fn following_goes_on_when_nats_was_away() {
     let mut forged = Forged::begin(servers.nats().await).await;
     forged.put(vec![changed("a", 1)], |_| {}).await;
     let (url, token) = (format!("nats://{}", proxy.address), servers.places.nats_token.as_str());
-    let mut follow = follower(&["log", "tail", "--nats-url", &url, "--nats-token", token, "--follow"]);
+    let words = ["log", "tail", "--nats-url", &url, "--nats-token", token, "--follow"].map(str::to_owned);
+    let complaints = servers.folder().join("complaints");
+    let stderr = fs::File::create(&complaints).expect("the folder can be written");
+    let mut follow = Process::spawn_to(&words, &[], Stdio::piped(), stderr.into());
     let mut lines = BufReader::new(follow.stdout().expect("it is piped")).lines();
     let mut next = async || {
         let line = timeout(Duration::from_mins(1), lines.next_line()).await.expect("it goes on");
         line.expect("it can be read").expect("it has not ended")
     };
     assert!(next().await.contains("target/a v1 target.changed by a test"));
-    for version in 2..4 {
-        proxy.cut();
-        forged.put(vec![changed("a", version)], |_| {}).await;
-        proxy.open();
-        assert!(next().await.contains(&format!("target/a v{version} ")));
-    }
+    proxy.cut();
+    forged.put(vec![changed("a", 2)], |_| {}).await;
+    proxy.open();
+    assert!(next().await.contains("target/a v2 "), "a short pause is nothing");
+    proxy.cut();
+    forged.put(vec![changed("a", 3)], |_| {}).await;
+    let has_complained = || fs::read_to_string(&complaints).is_ok_and(|told| told.contains("trying again"));
+    eventually("it says that NATS is away", || std::future::ready(has_complained().then_some(()))).await;
+    proxy.open();
+    assert!(next().await.contains("target/a v3 "));
 }
