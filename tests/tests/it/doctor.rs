@@ -86,7 +86,18 @@ async fn a_good_platform_is_told_to_be_good() {
     ];
     assert_eq!(seen, all);
     assert_eq!(platform.log_end().await.0, before);
+    other_flags_tell_more(&platform);
+    another_log_is_told(&platform).await;
 
+    platform.stop().await;
+    let (is_success, out) = doctor(&["--data-dir", &data]);
+    assert!(!is_success);
+    assert_line(&out, "fail  nats ", &["nothing runs on", "--nats-url"]);
+    assert_line(&out, "fail  postgres ", &["nothing runs on", "--postgres-url"]);
+}
+
+fn other_flags_tell_more(platform: &Platform) {
+    let data = platform.data().display().to_string();
     // The same servers by their addresses; nobody is given who tells whether NATS syncs.
     let ((nats, token), postgres) = (platform.nats(), platform.postgres_url());
     let by_address = ["--nats-url", &nats, "--nats-token", &token, "--postgres-url", &postgres];
@@ -109,9 +120,11 @@ async fn a_good_platform_is_told_to_be_good() {
     let other = platform.data().join("node-id").display().to_string();
     let (_, out) = doctor(&["--data-dir", &data, "--master-key-file", &other]);
     assert_line(&out, "fail  master key", &["node-id", "64 hexadecimal digits"]);
+}
 
-    // A log of another platform.
+async fn another_log_is_told(platform: &Platform) {
     let servers = Servers::start().await;
+    let postgres = platform.postgres_url();
     let mut forged = Forged::begin(servers.nats().await).await;
     for _ in 0..5 {
         forged.put(vec![], |_| {}).await;
@@ -120,12 +133,6 @@ async fn a_good_platform_is_told_to_be_good() {
     let (is_success, out) = doctor(&words(&mixed));
     assert!(!is_success);
     assert_line(&out, "fail  read model", &["history_1", "another log", "--postgres-url"]);
-
-    platform.stop().await;
-    let (is_success, out) = doctor(&["--data-dir", &data]);
-    assert!(!is_success);
-    assert_line(&out, "fail  nats ", &["nothing runs on", "--nats-url"]);
-    assert_line(&out, "fail  postgres ", &["nothing runs on", "--postgres-url"]);
 }
 
 #[tokio::test]

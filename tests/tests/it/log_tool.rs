@@ -1,6 +1,6 @@
 //! `platform log`: what it prints of a log, what it finds wrong with one, and what it says where there is none.
 
-use std::{fs, net::TcpListener, process::Stdio};
+use std::{fs, net::TcpListener, process::Stdio, time::Duration};
 
 use async_nats::jetstream;
 use reqwest::Method;
@@ -12,9 +12,13 @@ use tests::{
     forge::{Forged, changed},
     platform::Platform,
     process::{Process, run, server},
+    proxy::Proxy,
     servers::Servers,
 };
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    time::timeout,
+};
 
 /// Runs the tool on the NATS of these servers.
 fn log(servers: &Servers, words: &[&str]) -> (bool, String, String) {
@@ -183,4 +187,33 @@ async fn what_has_no_log_is_told_and_left_as_it_is() {
     let account = jetstream::new(servers.nats().await).query_account().await.expect("NATS is there");
     assert_eq!(account.streams, 0, "a look makes nothing");
     assert!(fs::read_dir(folder.path()).expect("it is there").next().is_none());
+}
+
+#[tokio::test]
+async fn following_goes_on_when_nats_was_away() {
+    let servers = Servers::start().await;
+    let proxy = Proxy::start(servers.places.nats_url.trim_start_matches("nats://")).await;
+    let mut forged = Forged::begin(servers.nats().await).await;
+    forged.put(vec![changed("a", 1)], |_| {}).await;
+    let (url, token) = (format!("nats://{}", proxy.address), servers.places.nats_token.as_str());
+    let words = ["log", "tail", "--nats-url", &url, "--nats-token", token, "--follow"].map(str::to_owned);
+    let complaints = servers.folder().join("complaints");
+    let stderr = fs::File::create(&complaints).expect("the folder can be written");
+    let mut follow = Process::spawn_to(&words, &[], Stdio::piped(), stderr.into());
+    let mut lines = BufReader::new(follow.stdout().expect("it is piped")).lines();
+    let mut next = async || {
+        let line = timeout(Duration::from_mins(1), lines.next_line()).await.expect("it goes on");
+        line.expect("it can be read").expect("it has not ended")
+    };
+    assert!(next().await.contains("target/a v1 target.changed by a test"));
+    proxy.cut();
+    forged.put(vec![changed("a", 2)], |_| {}).await;
+    proxy.open();
+    assert!(next().await.contains("target/a v2 "), "a short pause is nothing");
+    proxy.cut();
+    forged.put(vec![changed("a", 3)], |_| {}).await;
+    let has_complained = || fs::read_to_string(&complaints).is_ok_and(|told| told.contains("trying again"));
+    eventually("it says that NATS is away", || std::future::ready(has_complained().then_some(()))).await;
+    proxy.open();
+    assert!(next().await.contains("target/a v3 "));
 }

@@ -4,8 +4,24 @@ use stateright::{Model, Property};
 
 use super::world::{Commands, Lease, Phase, Record, World, count};
 
-/// The rules of the write node that the log and its answers rest on, each of which can be left out, and the bounds of what
-/// is explored.
+/// A rule of the write node that the log and its answers rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// A record is published only when the one before it is settled.
+    OneInFlight,
+    /// An answer that no record stands behind leaves only while the lease is certain.
+    Confirm,
+    /// Nothing is decided before the barrier is in the log.
+    BarrierFirst,
+    /// A publish that was not answered is settled by reading.
+    SettleByReading,
+    /// A lease that KV had forgotten is lost, and not taken back as if nothing had been.
+    LapsedIsLost,
+    /// A writer begins only when its lease is certain after its barrier is in the log.
+    ConfirmAfterBarrier,
+}
+
+/// What is explored: its bounds, and the rule that is left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) writers: usize,
@@ -15,18 +31,7 @@ pub(super) struct Rules {
     pub(super) records: u8,
     /// How many processes die.
     pub(super) deaths: u8,
-    /// A record is published only when the one before it is settled.
-    pub(super) one_in_flight: bool,
-    /// An answer that no record stands behind leaves only while the lease is certain.
-    pub(super) confirm: bool,
-    /// Nothing is decided before the barrier is in the log.
-    pub(super) barrier_first: bool,
-    /// A publish that was not answered is settled by reading.
-    pub(super) settle_by_reading: bool,
-    /// A lease that KV had forgotten is lost, and not taken back as if nothing had been.
-    pub(super) lapsed_is_lost: bool,
-    /// A writer begins only when its lease is certain after its barrier is in the log.
-    pub(super) confirm_after_barrier: bool,
+    pub(super) without: Option<Rule>,
 }
 
 /// One step, most of them of one writer.
@@ -58,10 +63,14 @@ pub(super) enum Step {
 }
 
 impl Rules {
+    fn keeps(&self, rule: Rule) -> bool {
+        self.without != Some(rule)
+    }
+
     /// Whether a writer may answer now without a record: that nothing changes, or why something is refused.
     pub(super) fn may_answer(&self, world: &World, index: usize) -> bool {
         let writer = &world.writers[index];
-        let is_sure = writer.lease == Lease::Certain || !self.confirm;
+        let is_sure = writer.lease == Lease::Certain || !self.keeps(Rule::Confirm);
         writer.phase == Phase::Active && writer.in_flight.is_empty() && is_sure
     }
 
@@ -81,17 +90,17 @@ impl Rules {
             } else if !world.underway.contains(oldest) {
                 steps.push(Step::Resend(index));
             }
-            if !self.settle_by_reading && oldest.commands != 0 {
+            if !self.keeps(Rule::SettleByReading) && oldest.commands != 0 {
                 steps.push(Step::GiveUp(index));
             }
         }
         let has_room = usize::from(world.end()) + writer.in_flight.len() < usize::from(self.records);
         let may_publish =
-            has_room && (writer.in_flight.is_empty() || !self.one_in_flight && writer.in_flight.len() < 2);
+            has_room && (writer.in_flight.is_empty() || !self.keeps(Rule::OneInFlight) && writer.in_flight.len() < 2);
         match writer.phase {
             Phase::Standby if world.holder.is_none_or(|holder| holder == index) => steps.push(Step::Acquire(index)),
             Phase::Raising if writer.in_flight.is_empty() && has_room => steps.push(Step::Raise(index)),
-            Phase::Filling if writer.lease == Lease::Certain || !self.confirm_after_barrier => {
+            Phase::Filling if writer.lease == Lease::Certain || !self.keeps(Rule::ConfirmAfterBarrier) => {
                 steps.push(Step::Activate(index));
             }
             Phase::Active => {
@@ -145,7 +154,7 @@ impl Rules {
 
     /// Who hears that the lease is lost ends, when nothing is in flight any more.
     fn renew(&self, world: &mut World, index: usize) {
-        if world.holder.is_none() && !self.lapsed_is_lost {
+        if world.holder.is_none() && !self.keeps(Rule::LapsedIsLost) {
             world.holder = Some(index);
         }
         let is_own = world.holder == Some(index);
@@ -160,7 +169,7 @@ impl Rules {
         let epoch = world.log.last().map_or(0, |record| record.epoch) + 1;
         let writer = &mut world.writers[index];
         (writer.epoch, writer.known) = (epoch, behind);
-        if self.barrier_first {
+        if self.keeps(Rule::BarrierFirst) {
             let barrier = Record { owner: Some(index), epoch, first_sequence, commands: 0, behind };
             writer.in_flight.push(barrier);
             world.send(barrier);
