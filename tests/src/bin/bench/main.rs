@@ -10,6 +10,7 @@ mod index;
 mod load;
 mod machine;
 mod naive;
+mod nodes;
 mod replay;
 mod requests;
 mod search;
@@ -32,6 +33,7 @@ async fn main() {
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("index") => return index::measure().await,
+        Some("nodes") => return nodes::measure().await,
         _ => {}
     }
     machine::print(&std::env::temp_dir());
@@ -44,6 +46,7 @@ async fn main() {
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
     platform.stop().await;
+    nodes::measure().await;
     index::measure().await;
     search::measure(DOCUMENTS).await;
 }
