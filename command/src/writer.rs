@@ -9,6 +9,7 @@ mod fill;
 mod load;
 mod queue;
 mod serve;
+mod tell;
 
 use std::time::Duration;
 
@@ -18,8 +19,10 @@ use store::{
     database::Database,
     durability::{Durability, Unsafe},
     explain::explain,
+    health::Health,
     lease::Leases,
     log::Log,
+    metric::catalog::STEP_DOWNS,
     progress::Progress,
 };
 use tokio::sync::watch;
@@ -43,6 +46,8 @@ pub struct Writer {
     pub progress: Progress,
     /// Whether the broker keeps what it acknowledges.
     pub durability: Durability,
+    /// Where it tells how it is.
+    pub health: Health,
     /// The shard.
     pub shard: u16,
     /// The most bytes of the log that may be ahead of history.
@@ -125,16 +130,17 @@ impl Writer {
         shutdown: CancellationToken,
     ) -> Result<(), Failure> {
         let name = format!("writer.{}", self.shard);
+        self.enter(&phase, Phase::Standby);
         loop {
             let lease = tokio::select! {
                 lease = self.leases.acquire(&name) => lease.keep(),
                 () = shutdown.cancelled() => break,
             };
-            phase.send_replace(Phase::TakingOver);
+            self.enter(&phase, Phase::TakingOver);
             let end = tokio::select! {
                 activated = self.activate(&lease) => match activated {
                     Ok(Some(active)) => {
-                        phase.send_replace(Phase::Active);
+                        self.enter(&phase, Phase::Active);
                         active.serve(&mut queue, &lease, &shutdown).await
                     }
                     Ok(None) => End::SteppedDown,
@@ -142,12 +148,13 @@ impl Writer {
                 },
                 () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => End::Shutdown,
             };
-            phase.send_replace(Phase::Standby);
+            self.enter(&phase, Phase::Standby);
             queue.refuse_all();
             lease.release().await;
             match end {
                 End::Shutdown => break,
                 End::SteppedDown => {
+                    STEP_DOWNS.one().count();
                     tracing::warn!("this node no longer writes");
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -157,12 +164,12 @@ impl Writer {
                 }
                 End::Failed(failure) => {
                     tracing::error!(error = explain(&failure), "this node cannot write");
-                    phase.send_replace(Phase::Ended);
+                    self.enter(&phase, Phase::Ended);
                     return Err(failure);
                 }
             }
         }
-        phase.send_replace(Phase::Ended);
+        self.enter(&phase, Phase::Ended);
         Ok(())
     }
 }

@@ -11,11 +11,16 @@ use store::{
     progress::{Announcer, Reached},
     projection::Projection,
     record::Position,
+    trace,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
-use crate::{Projector, batch, project};
+use crate::{
+    Projector, batch, project,
+    tell::{Cause, Teller},
+};
 
 /// How often an idle unit says how far it is.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -48,18 +53,43 @@ enum Stall {
     Incomplete,
 }
 
+impl Stall {
+    /// What it is about, as metrics have it.
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Batch(project::Failure::Event(_)) => Cause::Event,
+            Self::Batch(project::Failure::Fenced) => Cause::Fenced,
+            Self::Log(LogFailure::Nats(_)) | Self::OtherLog(OtherLog::Log(LogFailure::Nats(_))) | Self::LogEnded => {
+                Cause::Nats
+            }
+            Self::Log(_) | Self::OtherLog(_) => Cause::Log,
+            Self::Database(_) | Self::Batch(project::Failure::Database(_)) | Self::Incomplete => Cause::Postgres,
+        }
+    }
+}
+
+/// The span of a batch, where traces of what is in it are recorded.
+pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
+    let committed_at = batch.records.last().map(store::record::Record::committed_at).unwrap_or_default();
+    trace::linked(committed_at, batch.events.iter().map(AsRef::as_ref), || {
+        tracing::info_span!("project", projection = projection.name, sequence = batch.end.sequence)
+    })
+}
+
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let name = format!("projection.{}.{}.{}", projection.name, projection.version, projector.shard);
+    let teller = Teller::new(&projector.health, projection, projector.shard);
     let mut pause = PAUSES.0;
     loop {
         let lease = tokio::select! {
             lease = projector.leases.acquire(&name) => lease.keep(),
+            never = teller.stand_by() => match never {},
             () = shutdown.cancelled() => return,
         };
         let mut applied = false;
         let stall = tokio::select! {
-            stall = follow(&projector, projection, &mut applied) => Some(stall),
+            stall = follow(&projector, projection, &teller, &mut applied) => Some(stall),
             () = lease.lost() => None,
             () = shutdown.cancelled() => {
                 lease.release().await;
@@ -70,6 +100,7 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
         pause = if applied { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
         if let Some(stall) = stall {
             report(projection, &stall, pause);
+            teller.stalls(stall.cause(), explain(&stall));
             tokio::select! {
                 () = sleep(pause) => {}
                 () = shutdown.cancelled() => return,
@@ -95,8 +126,8 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
 }
 
 /// Applies batch after batch; it ends only when it cannot go on.
-async fn follow(projector: &Projector, projection: &'static Projection, applied: &mut bool) -> Stall {
-    match try_follow(projector, projection, applied).await {
+async fn follow(projector: &Projector, projection: &'static Projection, teller: &Teller, applied: &mut bool) -> Stall {
+    match try_follow(projector, projection, teller, applied).await {
         Ok(never) => match never {},
         Err(stall) => stall,
     }
@@ -105,6 +136,7 @@ async fn follow(projector: &Projector, projection: &'static Projection, applied:
 async fn try_follow(
     Projector { log, database, shard, .. }: &Projector,
     projection: &'static Projection,
+    teller: &Teller,
     applied: &mut bool,
 ) -> Result<std::convert::Infallible, Stall> {
     if !database.is_complete(projection).await? {
@@ -115,19 +147,25 @@ async fn try_follow(
     recognise(log, checkpoint.position).await?;
     let announcer = Announcer::new(log.client(), projection, *shard);
     let mut records = log.follow(checkpoint.position).await?;
+    teller.begins(reached(checkpoint));
     announcer.announce(reached(checkpoint)).await;
     loop {
         let batch = tokio::select! {
             batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
             () = sleep(HEARTBEAT) => {
                 confirm(database, projection, *shard, checkpoint).await?;
+                teller.stands(reached(checkpoint));
                 announcer.announce(reached(checkpoint)).await;
                 continue;
             }
         };
         fault::point("project.fetched");
-        checkpoint = project::project(database, projection, *shard, checkpoint, &batch).await?;
+        let (begun, span) = (Instant::now(), span(projection, &batch));
+        let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
+        checkpoint = projecting.await?;
         *applied = true;
+        teller.applied(begun.elapsed());
+        teller.stands(reached(checkpoint));
         announcer.announce(reached(checkpoint)).await;
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     auditor::Audit,
     client::{Answer, Client, TARGETS},
     eventually,
+    management::Management,
     platform::{Bootstrap, Platform},
     process::Process,
     servers::Servers,
@@ -42,6 +43,8 @@ pub struct Node {
     pub process: Process,
     /// Where it is reached.
     pub url: String,
+    /// Its management port.
+    pub management: Management,
     log: PathBuf,
 }
 
@@ -62,7 +65,8 @@ impl Cluster {
     pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
         let listen = free_address();
         let mut all = self.servers.flags();
-        let mut own = vec![("--node-name", name)];
+        let managed = free_address();
+        let mut own = vec![("--node-name", name), ("--management-listen", managed.as_str())];
         if role == "projector" {
             // It serves nobody.
             all.retain(|word| word != "--master-key-file" && !word.ends_with("master.key"));
@@ -80,7 +84,7 @@ impl Cluster {
         let stderr = File::create(&log).expect("the folder can be written");
         let environment: Vec<_> = environment.iter().copied().chain([("RUST_LOG", "info")]).collect();
         let process = Process::spawn_to(&all, &environment, Stdio::null(), stderr.into());
-        Node { process, url: format!("http://{listen}"), log }
+        Node { process, url: format!("http://{listen}"), management: Management::at(&managed), log }
     }
 
     /// A client of a node.

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod forge;
 pub mod grpc;
 pub mod load;
+pub mod management;
 pub mod parts;
 pub mod platform;
 pub mod process;

@@ -5,6 +5,7 @@ mod bootstrap;
 mod child;
 mod cli;
 mod data_dir;
+mod management;
 mod nats;
 mod node;
 mod postgres;
@@ -14,6 +15,7 @@ mod servers;
 mod serving;
 mod standalone;
 mod stop;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -25,7 +27,6 @@ use crate::cli::{Cli, Mode};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    telemetry();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(run(cli.mode)),
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 async fn run(mode: Mode) -> Result<(), Failure> {
+    if !mode.is_node() {
+        telemetry::start();
+    }
     let shutdown = on_signal()?;
     match mode {
         Mode::Standalone(options) => standalone::run(options, shutdown).await,
@@ -74,19 +78,4 @@ fn on_signal() -> Result<CancellationToken, Failure> {
         cancelled.cancel();
     });
     Ok(shutdown)
-}
-
-/// Text for people on a terminal, JSON for machines; `RUST_LOG` chooses what.
-fn telemetry() {
-    use std::io::IsTerminal as _;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // It would tell on standard error that standard error cannot be written, and panic.
-    let subscriber = subscriber.log_internal_errors(false);
-    if std::io::stderr().is_terminal() {
-        subscriber.with_target(false).init();
-    } else {
-        subscriber.json().flatten_event(true).init();
-    }
 }

@@ -24,11 +24,13 @@ use crate::{
     child::ChildError,
     cli,
     data_dir::DataDir,
+    management::Managed,
     nats::Nats,
     node::{Adapters, Face, Node, Place},
     postgres::Postgres,
     say,
     serving::{external_url, finished, limits, listen},
+    telemetry,
 };
 
 /// How long the roles may take to end; the servers need the rest of the promised 15 s.
@@ -43,19 +45,37 @@ struct Own {
 /// Runs until `shutdown`, or until something that it needs has ended.
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
+    let (observing, me) = (&options.observing, ("standalone", data.node_id()));
+    let exporting = telemetry::start_node(me, observing)?;
+    let managed = Managed::open(observing, me, &shutdown).await?;
+    data.tell_management(managed.address)?;
+    let ended = run_managed(&options, &data, &managed, shutdown).await;
+    data.forget_management();
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
+    ended
+}
+
+async fn run_managed(
+    options: &cli::Standalone,
+    data: &DataDir,
+    managed: &Managed,
+    shutdown: CancellationToken,
+) -> Result<(), Failure> {
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let progress = |line: &str| say::aside(line);
     let mut own = Own { nats: None, postgres: None };
     let place = tokio::select! {
-        place = place(&options, &data, &mut own, &progress) => place,
+        place = place((options, managed), data, &mut own, &progress) => place,
         () = shutdown.cancelled() => Err("interrupted".into()),
     };
     let ended = match place {
         Ok(place) => {
             tokio::select! {
-                ended = serve(&options, &wanted, &data, place, (listening, external), &shutdown) => ended,
+                ended = serve((options, managed), &wanted, data, place, (listening, external), &shutdown) => ended,
                 death = own.died() => Err(death.into()),
             }
         }
@@ -68,7 +88,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
 
 /// Starts the servers that are not given.
 async fn place(
-    options: &cli::Standalone,
+    (options, managed): (&cli::Standalone, &Managed),
     data: &DataDir,
     own: &mut Own,
     progress: &(dyn Fn(&str) + Send + Sync),
@@ -96,6 +116,7 @@ async fn place(
         nats,
         postgres_url,
         name: data.node_id().to_owned(),
+        health: managed.health.clone(),
     })
 }
 
@@ -109,7 +130,7 @@ struct Roles {
 }
 
 async fn serve(
-    options: &cli::Standalone,
+    (options, managed): (&cli::Standalone, &Managed),
     wanted: &[Wanted],
     data: &DataDir,
     place: Place,
@@ -126,7 +147,10 @@ async fn serve(
         () = shutdown.cancelled() => Ok(None),
     };
     let answered = match prepared {
-        Ok(Some(prepared)) => answer(&node, &roles, listening, shutdown, || prepared.tell(data, &external)).await,
+        Ok(Some(prepared)) => {
+            let ready = || prepared.tell(data, &external).inspect(|()| managed.serves());
+            answer(&node, &roles, listening, shutdown, ready).await
+        }
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
@@ -159,7 +183,9 @@ impl Roles {
         index: PathBuf,
         shutdown: &CancellationToken,
     ) -> Result<Self, Failure> {
-        let (projector, indexes) = node.adapters.projector(&options.index, index)?.start(shutdown)?;
+        let units = node.adapters.projector(&options.index, index)?;
+        let (projector, indexes) = units.start(shutdown)?;
+        node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
         Ok(Self { writer, writing, projector, indexes, rates: options.serving.rates.clone() })
     }

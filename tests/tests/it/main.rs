@@ -20,6 +20,7 @@ mod grpc;
 mod idempotency;
 mod index;
 mod nats_permissions;
+mod observability;
 mod openapi;
 mod permission;
 mod schemathesis;
