@@ -72,7 +72,8 @@ impl Stall {
 pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
     let committed_at = batch.records.last().map(store::record::Record::committed_at).unwrap_or_default();
     trace::linked(committed_at, batch.events.iter().map(AsRef::as_ref), || {
-        tracing::info_span!("project", projection = projection.name, sequence = batch.end.sequence)
+        let (projection, sequence) = (projection.name, batch.end.sequence);
+        tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
     })
 }
 

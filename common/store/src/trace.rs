@@ -32,6 +32,11 @@ pub fn install(hooks: Hooks) {
     let _ = HOOKS.set(hooks);
 }
 
+/// Whether this process exports traces.
+pub fn is_exported() -> bool {
+    HOOKS.get().is_some()
+}
+
 /// Makes a span that was not entered yet part of the trace of a request.
 pub fn adopt(span: &Span, traceparent: &str) {
     if let Some(hooks) = HOOKS.get() {

@@ -97,13 +97,22 @@ impl Meter {
     /// The span that everything about a request belongs to. Its instance is recorded when it is known.
     pub(crate) fn span(&self, headers: &HeaderMap, request_id: &str) -> Span {
         let given = edge::trace_context(headers);
+        let (operation, trace_id) = (self.method, given.and_then(trace::trace_id));
+        if !trace::is_exported() {
+            return tracing::info_span!("request", operation, request_id, trace_id, instance = Empty, sequence = Empty);
+        }
         let span = tracing::info_span!(
             "request",
-            operation = self.method,
+            operation,
             request_id,
-            trace_id = given.and_then(trace::trace_id),
+            trace_id,
             instance = Empty,
             sequence = Empty,
+            rpc.service = self.service,
+            reason = Empty,
+            otel.name = operation,
+            otel.kind = "server",
+            otel.status_code = Empty,
         );
         if let Some(given) = given {
             trace::adopt(&span, given);
@@ -168,6 +177,7 @@ fn tell(status: StatusCode, reason: Option<&str>, begun: Instant) {
     let status = status.as_u16();
     if status >= 500 && status != 501 {
         let duration_ms = millis(begun);
+        Span::current().record("reason", reason).record("otel.status_code", "ERROR");
         tracing::warn!(status, reason, duration_ms, "a request was not served");
     } else {
         tracing::debug!(status, reason, duration_ms = millis(begun), "a request was answered");

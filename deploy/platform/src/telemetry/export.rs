@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use opentelemetry::{
     Context, KeyValue,
-    trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _},
+    trace::{
+        Link, SpanContext, SpanId, SpanKind, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+    },
 };
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::{
     Resource,
-    trace::{Sampler, SdkTracer, SdkTracerProvider},
+    trace::{Sampler, SamplingResult, SdkTracer, SdkTracerProvider, ShouldSample},
 };
 use store::trace::{self, Hooks};
 use tracing::{Span, Subscriber};
@@ -52,15 +54,38 @@ where
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource =
         Resource::builder().with_service_name("platform").with_attributes(attributes).with_attribute(version).build();
-    let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)));
+    let sampler = Sampler::ParentBased(Box::new(Roots { requests: Sampler::TraceIdRatioBased(share) }));
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
         .with_sampler(sampler)
         .with_resource(resource)
         .build();
     let layer = OpenTelemetryLayer::new(provider.tracer("platform"));
+    let layer = layer.with_location(false).with_threads(false).with_tracked_inactivity(false).with_target(false);
     trace::install(Hooks { adopt, link, context });
     Ok((Exporting(provider), layer))
+}
+
+/// Which traces that begin here are recorded: a share of those of requests, and all of those of batches, whose spans are
+/// made only where a recorded trace leads to them.
+#[derive(Debug, Clone)]
+struct Roots {
+    requests: Sampler,
+}
+
+impl ShouldSample for Roots {
+    fn should_sample(
+        &self,
+        parent: Option<&Context>,
+        trace_id: TraceId,
+        name: &str,
+        kind: &SpanKind,
+        attributes: &[KeyValue],
+        links: &[Link],
+    ) -> SamplingResult {
+        let sampler = if *kind == SpanKind::Consumer { &Sampler::AlwaysOn } else { &self.requests };
+        sampler.should_sample(parent, trace_id, name, kind, attributes, links)
+    }
 }
 
 fn adopt(span: &Span, traceparent: &str) {

@@ -89,6 +89,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 
 impl Fields {
     fn set(&mut self, field: &Field, value: impl Into<Value>) {
+        // Those are for traces.
+        if field.name().starts_with("otel.") {
+            return;
+        }
         self.0.insert(field.name().to_owned(), value.into());
     }
 }
