@@ -98,10 +98,18 @@ impl Meter {
     pub(crate) fn span(&self, headers: &HeaderMap, request_id: &str) -> Span {
         let given = edge::trace_context(headers);
         let (operation, trace_id) = (self.method, given.and_then(trace::trace_id));
+        // At the level of errors, so that a line about a request names it whatever `RUST_LOG` says.
         if !trace::is_exported() {
-            return tracing::info_span!("request", operation, request_id, trace_id, instance = Empty, sequence = Empty);
+            return tracing::error_span!(
+                "request",
+                operation,
+                request_id,
+                trace_id,
+                instance = Empty,
+                sequence = Empty
+            );
         }
-        let span = tracing::info_span!(
+        let span = tracing::error_span!(
             "request",
             operation,
             request_id,

@@ -45,11 +45,15 @@ struct Own {
 /// Runs until `shutdown`, or until something that it needs has ended.
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
+    // What is wrong with the flags is the first thing to be told.
+    let wanted = bootstrap::wanted(options.setup.as_deref())?;
+    let listening = listen(&options.serving).await?;
+    let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let (observing, me) = (&options.observing, ("standalone", data.node_id()));
     let exporting = telemetry::start_node(me, observing)?;
     let managed = Managed::open(observing, me, &shutdown).await?;
     data.tell_management(managed.address)?;
-    let ended = run_managed(&options, &data, &managed, shutdown).await;
+    let ended = run_managed((&options, &managed), &wanted, &data, (listening, external), shutdown).await;
     data.forget_management();
     if let Some(exporting) = exporting {
         exporting.end().await;
@@ -58,14 +62,12 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
 }
 
 async fn run_managed(
-    options: &cli::Standalone,
+    (options, managed): (&cli::Standalone, &Managed),
+    wanted: &[Wanted],
     data: &DataDir,
-    managed: &Managed,
+    at: (Listening, Url),
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
-    let wanted = bootstrap::wanted(options.setup.as_deref())?;
-    let listening = listen(&options.serving).await?;
-    let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let progress = |line: &str| say::aside(line);
     let mut own = Own { nats: None, postgres: None };
     let place = tokio::select! {
@@ -75,7 +77,7 @@ async fn run_managed(
     let ended = match place {
         Ok(place) => {
             tokio::select! {
-                ended = serve((options, managed), &wanted, data, place, (listening, external), &shutdown) => ended,
+                ended = serve((options, managed), wanted, data, place, at, &shutdown) => ended,
                 death = own.died() => Err(death.into()),
             }
         }

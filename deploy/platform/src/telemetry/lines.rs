@@ -26,7 +26,7 @@ pub(super) struct Lines {
 
 /// The fields of a span, or of a line.
 #[derive(Default)]
-struct Fields(Map<String, Value>);
+struct Fields(Vec<(&'static str, Value)>);
 
 impl Lines {
     pub(super) fn new(node: Option<(&'static str, String)>) -> Self {
@@ -50,11 +50,11 @@ impl Lines {
         line.insert("target".to_owned(), metadata.target().into());
         let mut fields = Fields::default();
         event.record(&mut fields);
-        line.extend(fields.0);
+        line.extend(fields.0.into_iter().map(|(name, value)| (name.to_owned(), value)));
         for span in spans {
             if let Some(Fields(fields)) = span.extensions().get() {
                 for (name, value) in fields {
-                    line.entry(name.as_str()).or_insert_with(|| value.clone());
+                    line.entry(*name).or_insert_with(|| value.clone());
                 }
             }
         }
@@ -93,7 +93,10 @@ impl Fields {
         if field.name().starts_with("otel.") {
             return;
         }
-        self.0.insert(field.name().to_owned(), value.into());
+        match self.0.iter_mut().find(|(name, _)| *name == field.name()) {
+            Some((_, known)) => *known = value.into(),
+            None => self.0.push((field.name(), value.into())),
+        }
     }
 }
 
