@@ -115,7 +115,7 @@ pub(crate) struct Observing {
     #[arg(long, env = "PLATFORM_MANAGEMENT_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub(crate) management_listen: SocketAddr,
     /// An OpenTelemetry collector that takes traces, OTLP over gRPC as http://host:port. No traces if not given
-    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
     pub(crate) otlp_endpoint: Option<Url>,
     /// The share of requests that are traced, of those whose sender does not say whether they are
     #[arg(long, env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_name = "0 TO 1", value_parser = share)]

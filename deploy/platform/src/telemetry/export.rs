@@ -101,11 +101,12 @@ fn link(span: &Span, traceparent: &str) {
     }
 }
 
+/// Where a span is that is recorded; events keep nothing of others.
 fn context(span: &Span) -> Option<String> {
     let context = span.context();
     let own = context.span().span_context().clone();
     let (trace, span, flags) = (own.trace_id(), own.span_id(), own.trace_flags().to_u8());
-    own.is_valid().then(|| format!("00-{trace}-{span}-{flags:02x}"))
+    (own.is_valid() && own.is_sampled()).then(|| format!("00-{trace}-{span}-{flags:02x}"))
 }
 
 /// A `traceparent` (W3C Trace Context, section 3.2).
