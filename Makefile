@@ -6,10 +6,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up down test check bless fmt lint doc bench fuzz tools formatted deny
+.PHONY: help up down test check bless fmt lint doc bench fuzz both tools formatted deny
 
 DATA_DIR ?= .data
 PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
+DEBUG := $(or $(CARGO_TARGET_DIR),target)/debug
 # The tests inject faults. One selection of crates and features for all commands: nothing is built twice.
 EVERYTHING := --workspace --all-targets --features platform/fault
 
@@ -41,7 +42,7 @@ down: ## stop the platform that `make up` started
 	$(find_data_dir); exec $(PLATFORM) stop --data-dir "$$data_dir"
 
 test: tools formatted lint doc deny ## everything that CI checks, with all tests
-	cargo build $(EVERYTHING)
+	@$(MAKE) --no-print-directory both
 	cargo nextest run $(NEXTEST) $(EVERYTHING)
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
@@ -70,7 +71,13 @@ bench: ## measure; prints tables; ARGS="search 1000000", ARGS=index or ARGS=requ
 
 fuzz: ## feed it what nobody would send, a minute each kind; ARGS=body takes one kind, FUZZ_SECONDS another time
 	cargo build --workspace --features platform/fault --bin fuzz
-	$(or $(CARGO_TARGET_DIR),target)/debug/fuzz $(ARGS)
+	$(DEBUG)/fuzz $(ARGS)
+
+# The tests run nodes of this version beside one of the next, which is built first because both have one name.
+both:
+	cargo build --workspace --bin platform --features platform/fault,platform/next
+	cp $(DEBUG)/platform $(DEBUG)/platform-next
+	cargo build $(EVERYTHING)
 
 tools:
 	@PLATFORM_SETUP_TOOLS=1 deploy/setup

@@ -8,6 +8,7 @@ pub mod api;
 mod authority;
 mod cache;
 mod execute;
+pub mod forward;
 pub mod settle;
 pub mod setup;
 mod standard;

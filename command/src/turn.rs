@@ -74,6 +74,8 @@ pub(crate) enum Stop {
     Missing,
     /// It is refused.
     Refused(Box<Error>),
+    /// It rests on an event of a newer build.
+    Newer(Box<Undecodable>),
 }
 
 /// What a command came to.
@@ -199,7 +201,13 @@ impl<'a> Turn<'a> {
             return Ok(None);
         };
         if let Entry::Loaded(events) = entry {
-            let held = restore::<A>(events).map_err(|error| Stop::Refused(Box::new(Error::internal(&error))))?;
+            let held = restore::<A>(events).map_err(|error| {
+                if error.is_newer() {
+                    Stop::Newer(Box::new(error))
+                } else {
+                    Stop::Refused(Box::new(Error::internal(&error)))
+                }
+            })?;
             *entry = Entry::Held(held);
         }
         let Entry::Held(held) = entry else { return Ok(None) };

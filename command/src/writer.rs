@@ -11,9 +11,10 @@ mod queue;
 mod serve;
 mod tell;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use queue::Queue;
+pub(crate) use queue::writer_unavailable;
 pub use queue::{Handle, Once, Verdict};
 use store::{
     database::Database,
@@ -22,16 +23,20 @@ use store::{
     health::Health,
     lease::Leases,
     log::Log,
-    metric::catalog::STEP_DOWNS,
     progress::Progress,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::turn::Decided;
 
 /// How long a node that cannot take over waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a node that is outdated keeps from taking over: longer than the others need to notice.
+const WAY: Duration = Duration::from_secs(2);
+/// How long it then stays, when nobody else took over.
+const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 
 /// What the writer of one log needs.
 #[derive(Debug, Clone)]
@@ -57,10 +62,10 @@ pub struct Writer {
 }
 
 /// What a writer is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Another node writes, or nobody yet.
-    Standby,
+    /// Another node writes, the one of this name where that is known, or nobody yet.
+    Standby(Option<Arc<str>>),
     /// This node takes over.
     TakingOver,
     /// This node writes.
@@ -112,13 +117,15 @@ enum End {
     Shutdown,
     /// Another node may write now.
     SteppedDown,
+    /// A newer build has to write.
+    Outdated,
     Failed(Failure),
 }
 
 impl Writer {
     /// Starts the writer; it ends in order when `shutdown` is cancelled.
     pub fn start(self, shutdown: CancellationToken) -> (Handle, tokio::task::JoinHandle<Result<(), Failure>>) {
-        let (phase, phases) = watch::channel(Phase::Standby);
+        let (phase, phases) = watch::channel(Phase::Standby(None));
         let (handle, queue) = queue::channel(phases);
         (handle, tokio::spawn(self.run(queue, phase, shutdown)))
     }
@@ -130,10 +137,11 @@ impl Writer {
         shutdown: CancellationToken,
     ) -> Result<(), Failure> {
         let name = format!("writer.{}", self.shard);
-        self.enter(&phase, Phase::Standby);
+        self.enter(&phase, Phase::Standby(None));
+        let mut gave_way: Option<Instant> = None;
         loop {
             let lease = tokio::select! {
-                lease = self.leases.acquire(&name) => lease.keep(),
+                lease = self.leases.acquire(&name, |holder| stand_by(&phase, holder)) => lease.keep(),
                 () = shutdown.cancelled() => break,
             };
             self.enter(&phase, Phase::TakingOver);
@@ -141,6 +149,11 @@ impl Writer {
                 activated = self.activate(&lease) => match activated {
                     Ok(Some(active)) => {
                         self.enter(&phase, Phase::Active);
+                        let stays = gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
+                        let active = if stays { active.staying() } else { active };
+                        if stays {
+                            self.tell_outdated();
+                        }
                         active.serve(&mut queue, &lease, &shutdown).await
                     }
                     Ok(None) => End::SteppedDown,
@@ -148,15 +161,20 @@ impl Writer {
                 },
                 () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => End::Shutdown,
             };
-            self.enter(&phase, Phase::Standby);
+            self.enter(&phase, Phase::Standby(None));
             queue.refuse_all();
             lease.release().await;
             match end {
                 End::Shutdown => break,
                 End::SteppedDown => {
-                    STEP_DOWNS.one().count();
-                    tracing::warn!("this node no longer writes");
+                    tell::stepped_down();
                     tokio::time::sleep(PAUSE).await;
+                }
+                End::Outdated => {
+                    tracing::warn!("this node no longer writes, so that one of the newer version can");
+                    gave_way = Some(Instant::now());
+                    self.tell_outdated();
+                    tokio::time::sleep(WAY).await;
                 }
                 End::Failed(failure) if failure.is_passing() => {
                     tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");
@@ -172,4 +190,15 @@ impl Writer {
         self.enter(&phase, Phase::Ended);
         Ok(())
     }
+}
+
+/// Remembers who writes, and wakes nobody where that is known.
+fn stand_by(phase: &watch::Sender<Phase>, holder: &str) {
+    phase.send_if_modified(|phase| {
+        let is_known = matches!(phase, Phase::Standby(Some(known)) if **known == *holder);
+        if !is_known {
+            *phase = Phase::Standby(Some(holder.into()));
+        }
+        !is_known
+    });
 }

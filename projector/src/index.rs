@@ -35,7 +35,7 @@ use crate::{
     Projector,
     batch::{self, Batch},
     tell::{Cause, Teller},
-    unit::span,
+    unit::{WAY, span},
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -131,7 +131,7 @@ impl Unit {
         let lease_name = format!("projection.{}", self.follower.name);
         while !shutdown.is_cancelled() {
             let lease = tokio::select! {
-                lease = self.projector.leases.acquire(&lease_name) => lease.keep(),
+                lease = self.projector.leases.acquire(&lease_name, |_| {}) => lease.keep(),
                 never = self.follower.follow(&self.shown) => match never {},
                 never = self.teller.stand_by() => match never {},
                 () = shutdown.cancelled() => return,
@@ -143,10 +143,17 @@ impl Unit {
             };
             lease.release().await;
             if let Some(stall) = stall {
-                tracing::error!(index = self.follower.name, error = %explain(&stall), "the search index stands still");
-                self.teller.stalls(stall.cause(), explain(&stall));
+                let (error, index) = (explain(&stall), &self.follower.name);
+                let is_outdated = matches!(&stall, Stall::Event(event) if event.is_newer());
+                if is_outdated {
+                    tracing::error!(index, error, "this node is outdated and leaves the search index to others");
+                    self.teller.is_outdated(error);
+                } else {
+                    tracing::error!(index, error, "the search index stands still");
+                    self.teller.stalls(stall.cause(), error);
+                }
                 tokio::select! {
-                    () = sleep(PAUSE) => {}
+                    () = sleep(if is_outdated { WAY } else { PAUSE }) => {}
                     () = shutdown.cancelled() => {}
                 }
             }

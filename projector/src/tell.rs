@@ -48,6 +48,7 @@ pub(crate) struct Teller {
     projection: &'static str,
     part: String,
     is_stalled: AtomicBool,
+    is_outdated: AtomicBool,
     sequence: &'static Gauge,
     heartbeat: &'static Gauge,
     apply: &'static Histogram,
@@ -79,6 +80,7 @@ impl Teller {
             projection: projection.name,
             part: projection.part(),
             is_stalled: AtomicBool::new(false),
+            is_outdated: AtomicBool::new(false),
             sequence: PROJECTION_SEQUENCE.with(&labels),
             heartbeat: PROJECTION_HEARTBEAT.with(&labels),
             apply: PROJECTION_APPLY.with(&[projection.name]),
@@ -92,7 +94,10 @@ impl Teller {
     pub(crate) async fn stand_by(&self) -> Infallible {
         sleep(FREE_LEASE).await;
         self.stalled_by(None);
-        self.health.report(&self.part, State::Standby);
+        // One that is outdated stays so: it is no stand-in for anybody.
+        if !self.is_outdated.load(Relaxed) {
+            self.health.report(&self.part, State::Standby);
+        }
         self.health.leave(&self.part);
         std::future::pending().await
     }
@@ -107,6 +112,7 @@ impl Teller {
     /// Says that it works and how far it is.
     pub(crate) fn stands(&self, reached: Reached) {
         self.stalled_by(None);
+        self.is_outdated.store(false, Relaxed);
         self.health.report(&self.part, State::Ok);
         self.health.stand(&self.part, reached);
         self.sequence.set_whole(reached.sequence);
@@ -125,6 +131,13 @@ impl Teller {
         }
         self.stalled_by(Some(cause));
         self.health.report(&self.part, State::Stalled(reason));
+    }
+
+    /// Says that only a newer version of the platform can go on.
+    pub(crate) fn is_outdated(&self, reason: String) {
+        self.stalled_by(Some(Cause::Event));
+        self.is_outdated.store(true, Relaxed);
+        self.health.report(&self.part, State::Outdated(reason));
     }
 
     fn stalled_by(&self, cause: Option<Cause>) {

@@ -26,6 +26,8 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long a unit that is outdated is left to others.
+pub(crate) const WAY: Duration = Duration::from_secs(30);
 
 /// Whoever stands where the log has nothing, or something else, follows another log.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +68,11 @@ impl Stall {
             Self::Database(_) | Self::Batch(project::Failure::Database(_)) | Self::Incomplete => Cause::Postgres,
         }
     }
+
+    /// Whether only a newer build can go on.
+    fn is_outdated(&self) -> bool {
+        matches!(self, Self::Batch(project::Failure::Event(event)) if event.is_newer())
+    }
 }
 
 /// The span of a batch, where traces of what is in it are recorded.
@@ -84,7 +91,7 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
     let mut pause = PAUSES.0;
     loop {
         let lease = tokio::select! {
-            lease = projector.leases.acquire(&name) => lease.keep(),
+            lease = projector.leases.acquire(&name, |_| {}) => lease.keep(),
             never = teller.stand_by() => match never {},
             () = shutdown.cancelled() => return,
         };
@@ -100,8 +107,13 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
         lease.release().await;
         pause = if applied { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
         if let Some(stall) = stall {
+            let pause = if stall.is_outdated() { WAY } else { pause };
             report(projection, &stall, pause);
-            teller.stalls(stall.cause(), explain(&stall));
+            if stall.is_outdated() {
+                teller.is_outdated(explain(&stall));
+            } else {
+                teller.stalls(stall.cause(), explain(&stall));
+            }
             tokio::select! {
                 () = sleep(pause) => {}
                 () = shutdown.cancelled() => return,
@@ -115,6 +127,13 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     let error = explain(stall);
     match stall {
+        stall if stall.is_outdated() => {
+            tracing::error!(
+                projection = projection.name,
+                error,
+                "this node is outdated and leaves the projection to others"
+            );
+        }
         Stall::Batch(project::Failure::Event(_))
         | Stall::Log(LogFailure::Broken(_))
         | Stall::OtherLog(OtherLog::Differs(_)) => {

@@ -9,8 +9,9 @@ use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBu
 
 use prost_reflect::{DescriptorPool, prost_types::FileDescriptorProto};
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "platform/action.proto",
+    "platform/bus.proto",
     "platform/idp.proto",
     "platform/language_settings.proto",
     "platform/log.proto",
@@ -55,7 +56,7 @@ fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>,
     let mut config = prost_build::Config::new();
     config.compile_well_known_types();
     // The log is read by many readers, who share the payloads instead of copying them.
-    config.bytes([".platform.log.v1"]);
+    config.bytes([".platform.bus.v1", ".platform.log.v1"]);
     for (proto, rust) in WELL_KNOWN {
         config.extern_path(proto, rust);
     }
@@ -68,7 +69,7 @@ fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>,
 /// The JSON form of the messages, by package.
 fn json(descriptors: &[u8]) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut builder = pbjson_build::Builder::new();
-    builder.register_descriptors(descriptors)?.exclude([".platform.log", ".platform.option"]);
+    builder.register_descriptors(descriptors)?.exclude([".platform.bus", ".platform.log", ".platform.option"]);
     for (proto, rust) in WELL_KNOWN {
         builder.extern_path(proto, rust);
     }

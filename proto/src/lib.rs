@@ -16,6 +16,7 @@ mod generated {
 }
 
 pub use generated::platform::{
+    bus::v1 as bus,
     log::v1 as log,
     object::v3alpha as object,
     resources::{action::v3alpha as action, idp::v3alpha as idp},

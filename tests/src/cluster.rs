@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
 };
@@ -20,7 +20,7 @@ use crate::{
     eventually,
     management::Management,
     platform::{Bootstrap, Platform},
-    process::Process,
+    process::{Process, binary},
     servers::Servers,
 };
 
@@ -63,6 +63,17 @@ impl Cluster {
 
     /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
     pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
+        self.node_of(&binary(), (role, name), flags, environment)
+    }
+
+    /// Starts a node of another build.
+    pub fn node_of(
+        &self,
+        binary: &Path,
+        (role, name): (&str, &str),
+        flags: &[(&str, &str)],
+        environment: &[(&str, &str)],
+    ) -> Node {
         let listen = free_address();
         let mut all = self.servers.flags();
         let managed = free_address();
@@ -83,7 +94,7 @@ impl Cluster {
         let log = self.logs.path().join(format!("{role}-{}", listen.replace(':', "-")));
         let stderr = File::create(&log).expect("the folder can be written");
         let environment: Vec<_> = environment.iter().copied().chain([("RUST_LOG", "info")]).collect();
-        let process = Process::spawn_to(&all, &environment, Stdio::null(), stderr.into());
+        let process = Process::spawn_binary(binary, &all, &environment, (Stdio::null(), stderr.into()));
         Node { process, url: format!("http://{listen}"), management: Management::at(&managed), log }
     }
 
@@ -110,7 +121,11 @@ impl Cluster {
     pub async fn writes(&self, node: &Node) -> Duration {
         let begin = Instant::now();
         let client = self.client(node);
-        eventually("a node that writes", || async { is_writer(&client).await.then_some(()) }).await;
+        eventually("a node that writes", || async {
+            // Its answer alone does not tell, because another node may have decided it.
+            (node.has_writing() && is_writer(&client).await && node.has_writing()).then_some(())
+        })
+        .await;
         begin.elapsed()
     }
 }
@@ -124,7 +139,7 @@ impl Cluster {
     }
 }
 
-/// Whether a node writes: only then it knows what does not exist.
+/// Whether commands to a node are decided: only who writes knows what does not exist.
 pub async fn is_writer(client: &Client) -> bool {
     let request = client.request(Method::PATCH, &format!("{TARGETS}/0")).timeout(Duration::from_secs(5));
     match request.json(&json!({ "timeout": "1s" })).send().await {
@@ -134,12 +149,18 @@ pub async fn is_writer(client: &Client) -> bool {
 }
 
 /// An address where nobody listens.
-fn free_address() -> String {
+pub fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
     listener.local_addr().expect("it listens").to_string()
 }
 
 impl Node {
+    /// Whether the node has the writing, as far as it has said.
+    fn has_writing(&self) -> bool {
+        let log = self.log();
+        log.rfind("this node writes now") > log.rfind("this node no longer writes")
+    }
+
     /// What the node has said of itself.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

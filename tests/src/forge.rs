@@ -48,6 +48,22 @@ pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch + 1, vec![]) }).await;
 }
 
+/// Appends an event of a type that only the next version of the platform has, to a target that has one event.
+pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &str) {
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let newer = Event {
+        aggregate_id: id.to_owned(),
+        version: 2,
+        r#type: "target.archived".to_owned(),
+        payload: r#"{"reason":"old"}"#.into(),
+        ..created(instance_id, 0)
+    };
+    let epoch = last.commit.epoch + 1;
+    let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
+    publish(&log, &barrier, next(&barrier, epoch, vec![newer])).await;
+}
+
 fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
     CommitRecord {
         log_id: last.commit.log_id.clone(),
@@ -82,7 +98,7 @@ fn created(instance_id: &str, number: u64) -> Event {
         signing_keys: vec![SignatureKey { sealed, valid_until: None }],
     };
     let key = Key::of::<Standard<Target>>(instance_id, &id);
-    let (r#type, payload) = encode::<Standard<Target>>(&standard::Event::Added(target));
+    let (r#type, payload) = encode::<Standard<Target>>(&standard::Event::Added(target.into()));
     Event {
         id: secret::random_text(22),
         instance_id: key.instance_id,

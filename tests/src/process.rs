@@ -15,10 +15,19 @@ use tokio::{
 
 /// The platform's binary, built beside the tests.
 pub fn binary() -> PathBuf {
+    beside_the_tests("platform")
+}
+
+/// The binary of the platform's next version, which `make both` builds.
+pub fn next_binary() -> PathBuf {
+    beside_the_tests("platform-next")
+}
+
+fn beside_the_tests(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     // Tests are in target/<profile>/deps, programs in target/<profile>.
-    let binary = test.ancestors().skip(1).take(2).map(|folder| folder.join("platform")).find(|binary| binary.exists());
-    binary.expect("the platform is not built beside the tests: cargo build -p platform --features fault")
+    let binary = test.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|binary| binary.exists());
+    binary.unwrap_or_else(|| panic!("{name} is not built beside the tests: make both"))
 }
 
 /// A running process of the platform.
@@ -37,7 +46,17 @@ impl Process {
 
     /// Starts the platform with both of its outputs where the test wants them.
     pub fn spawn_to(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
-        let mut command = Command::new(binary());
+        Self::spawn_binary(&binary(), arguments, environment, (stdout, stderr))
+    }
+
+    /// Starts a binary of the platform.
+    pub fn spawn_binary(
+        binary: &Path,
+        arguments: &[String],
+        environment: &[(&str, &str)],
+        (stdout, stderr): (Stdio, Stdio),
+    ) -> Self {
+        let mut command = Command::new(binary);
         command.args(arguments).env_remove("PLATFORM_FAULT").envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).kill_on_drop(true);
         let child = command.spawn().expect("the binary starts");

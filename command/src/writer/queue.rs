@@ -77,9 +77,8 @@ pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
 impl Handle {
     /// Submits a command and waits until its outcome is committed.
     pub(crate) async fn submit(&self, permit: Permit, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
-        let phase = *self.phases.borrow();
-        if phase != Phase::Active {
-            return Err(writer_unavailable(phase.advice()));
+        if let Some(advice) = self.phases.borrow().advice() {
+            return Err(writer_unavailable(advice));
         }
         let _waiting = COMMANDS_WAITING.one().hold();
         let (answer, outcome) = oneshot::channel();
@@ -106,7 +105,7 @@ impl Queue {
     /// Lets the callers of what waits know that it was not done.
     pub(super) fn refuse_all(&mut self) {
         while let Ok(submission) = self.arrivals.try_recv() {
-            submission.refuse(writer_unavailable(Phase::Standby.advice()));
+            submission.refuse(writer_unavailable(STANDBY));
         }
     }
 }
@@ -118,21 +117,25 @@ impl Submission {
     }
 }
 
+/// What the sender of a command can do that a standby does not take.
+const STANDBY: &str = "this node is not the one that writes: send the command to another command node, or again to this \
+                       one, which takes over when no other writes";
+
 impl Phase {
-    /// What the sender of a command can do that this node does not take.
-    fn advice(self) -> &'static str {
+    /// What the sender of a command can do that this node does not take; `None` where it takes commands.
+    fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Standby => {
-                "this node is not the one that writes: send the command to another command node, or again to this one, \
-                 which takes over when no other writes"
+            Self::Active => None,
+            Self::Standby(_) => Some(STANDBY),
+            Self::TakingOver => {
+                Some("this node is about to write, when it knows the end of the log: send the command again")
             }
-            Self::TakingOver => "this node is about to write, when it knows the end of the log: send the command again",
-            Self::Active | Self::Ended => "this node has stopped writing: send the command to another command node",
+            Self::Ended => Some("this node has stopped writing: send the command to another command node"),
         }
     }
 }
 
 /// A command that the writer does not take now, and that can be sent again.
-pub(super) fn writer_unavailable(message: &str) -> Error {
+pub(crate) fn writer_unavailable(message: &str) -> Error {
     Error::new(Reason::WriterUnavailable, message).retry_after(RETRY_AFTER)
 }

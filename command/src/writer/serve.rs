@@ -17,7 +17,7 @@ use store::{
     lease::KeptLease,
     metric::catalog::{FENCE_REJECTIONS, TAIL_BYTES},
     projection::HISTORY,
-    record::{Answer, CommitRecord, Record},
+    record::{Answer, CommitRecord, Record, Undecodable},
     secret,
 };
 use tokio::sync::mpsc;
@@ -55,6 +55,10 @@ pub(super) struct Active<'a> {
     loading: usize,
     /// How far history said it was, one announcement ago: a snapshot that is on its way is hardly older than that.
     trimmed: u64,
+    /// Whether the turn met an event that only a newer build can read.
+    is_outdated: bool,
+    /// Whether it then leaves the writing to another node.
+    gives_way: bool,
 }
 
 /// A command whose turn came.
@@ -80,7 +84,14 @@ impl<'a> Active<'a> {
             loaded: mpsc::channel(LOADS),
             loading: 0,
             trimmed: 0,
+            is_outdated: false,
+            gives_way: true,
         }
+    }
+
+    /// A writer that goes on also when it is outdated, because no other node took over when it gave way.
+    pub(super) fn staying(self) -> Self {
+        Self { gives_way: false, ..self }
     }
 
     pub(super) async fn serve(mut self, queue: &mut Queue, lease: &KeptLease, shutdown: &CancellationToken) -> End {
@@ -170,7 +181,16 @@ impl<'a> Active<'a> {
             let _ = submission.answer.send(verdict.map_err(|error| *error));
         }
         fault::point("commit.answered");
-        Ok(())
+        if mem::take(&mut self.is_outdated) && self.gives_way { Err(End::Outdated) } else { Ok(()) }
+    }
+
+    /// A command that only a newer build can decide.
+    fn outdated_by(&mut self, event: &Undecodable) -> Turned {
+        tracing::error!(error = explain(event), "this node is outdated: a newer one wrote what a command rests on");
+        self.is_outdated = true;
+        let message = "a newer version of the platform wrote what the command rests on, and this node cannot read it: send \
+                       it again, to a node of that version";
+        Turned::Decided(Err(Box::new(writer_unavailable(message))))
     }
 
     fn decide(&mut self, submission: &mut Submission, draft: &mut Draft, now: Timestamp) -> Turned {
@@ -179,6 +199,7 @@ impl<'a> Active<'a> {
             Ok(()) => {}
             Err(Stop::Refused(error)) => return Turned::Decided(Err(error)),
             Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
+            Err(Stop::Newer(event)) => return self.outdated_by(&event),
         }
         if let Some(once) = &submission.once {
             match self.memory.answer(&once.command_id) {
@@ -202,6 +223,7 @@ impl<'a> Active<'a> {
             },
             Err(Stop::Refused(error)) => return Turned::Decided(Err(error)),
             Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
+            Err(Stop::Newer(event)) => return self.outdated_by(&event),
         };
         if let Some(once) = &submission.once {
             let answer = Answer {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use store::{
     health::State,
     metric::catalog::{
-        COMMIT_DURATION, COMMIT_EVENTS, LOG_LAST_SEQUENCE, TAIL_BYTES, TAIL_LIMIT, WRITER_ACTIVE, WRITER_EPOCH,
+        COMMIT_DURATION, COMMIT_EVENTS, LOG_LAST_SEQUENCE, STEP_DOWNS, TAIL_BYTES, TAIL_LIMIT, WRITER_ACTIVE,
+        WRITER_EPOCH,
     },
     record::Record,
 };
@@ -16,6 +17,12 @@ use super::{Phase, Writer};
 /// What the writer is called among the parts of its node.
 const PART: &str = "writer";
 
+/// Tells that another node may write now.
+pub(super) fn stepped_down() {
+    STEP_DOWNS.one().count();
+    tracing::warn!("this node no longer writes");
+}
+
 impl Writer {
     /// Begins a phase and tells those who wait for it, and operators.
     pub(super) fn enter(&self, phase: &watch::Sender<Phase>, next: Phase) {
@@ -24,14 +31,19 @@ impl Writer {
         if next != Phase::Active {
             TAIL_BYTES.one().set_whole(0);
         }
-        let state = match next {
-            Phase::Standby => State::Standby,
+        let state = match &next {
+            Phase::Standby(_) => State::Standby,
             Phase::TakingOver => State::Degraded("it takes the log over".to_owned()),
             Phase::Active => State::Ok,
             Phase::Ended => State::Degraded("it has ended".to_owned()),
         };
         self.health.report(PART, state);
         phase.send_replace(next);
+    }
+
+    /// Tells that a node of a newer version has to write; it stays so until this node takes over again.
+    pub(super) fn tell_outdated(&self) {
+        self.health.report(PART, State::Outdated("only a newer version can do what was asked of it".to_owned()));
     }
 
     /// Tells of a barrier: from now on the epoch is this writer's.

@@ -15,5 +15,7 @@ pub mod resource;
 pub mod setting;
 pub mod settings;
 pub mod standard;
+pub mod whole;
+
 #[cfg(test)]
 mod testing;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     rejection::Rejection,
+    whole::Whole,
 };
 
 /// A write to one property.
@@ -52,7 +53,7 @@ pub enum Event<P> {
     /// Properties were set or reset.
     Changed {
         /// The settings after the change.
-        to: P,
+        to: Whole<P>,
         /// The names of the properties that differ.
         fields: Vec<String>,
     },
@@ -60,18 +61,18 @@ pub enum Event<P> {
 
 impl<P: Properties> Aggregate for Settings<P> {
     const NAME: &'static str = P::NAME;
-    type State = P;
+    type State = Whole<P>;
     type Command = P::Change;
     type Event = Event<P>;
 
-    fn decide(state: &P, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
-        let to = state.clone().changed(change);
+    fn decide(state: &Whole<P>, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
+        let to = state.clone().map(|properties| properties.changed(change));
         to.validate()?;
-        let fields = changed_fields(state, &to);
+        let fields = changed_fields(&state.known, &to.known);
         Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
     }
 
-    fn evolve(_: P, event: &Event<P>) -> P {
+    fn evolve(_: Whole<P>, event: &Event<P>) -> Whole<P> {
         let Event::Changed { to, .. } = event;
         to.clone()
     }

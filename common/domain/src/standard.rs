@@ -9,6 +9,7 @@ use crate::{
     claim::Claim,
     field::Field,
     rejection::Rejection,
+    whole::Whole,
 };
 
 /// Everything that differs from one standard resource to the next.
@@ -57,11 +58,11 @@ pub enum Command<R: Resource> {
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<R> {
     /// It was created.
-    Added(R),
+    Added(Whole<R>),
     /// Some of its fields changed.
     Changed {
         /// The resource after the change.
-        to: R,
+        to: Whole<R>,
         /// The names of the fields that differ.
         fields: Vec<String>,
     },
@@ -71,29 +72,29 @@ pub enum Event<R> {
 
 impl<R: Resource> Aggregate for Standard<R> {
     const NAME: &'static str = R::NAME;
-    type State = Option<R>;
+    type State = Option<Whole<R>>;
     type Command = Command<R>;
     type Event = Event<R>;
 
-    fn decide(state: &Option<R>, command: Command<R>) -> Result<Vec<Event<R>>, Rejection> {
+    fn decide(state: &Self::State, command: Command<R>) -> Result<Vec<Event<R>>, Rejection> {
         match (state, command) {
             (None, Command::Create(new)) => {
                 new.validate()?;
-                Ok(vec![Event::Added(new)])
+                Ok(vec![Event::Added(as_created(new))])
             }
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
             (None, Command::Patch(_) | Command::Delete) => Err(Rejection::NotFound(R::NAME)),
             (Some(old), Command::Patch(patch)) => {
-                let to = old.clone().patched(patch);
+                let to = old.clone().map(|old| old.patched(patch));
                 to.validate()?;
-                let fields = changed_fields(old, &to);
+                let fields = changed_fields(&old.known, &to.known);
                 Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
             }
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
         }
     }
 
-    fn evolve(_: Option<R>, event: &Event<R>) -> Option<R> {
+    fn evolve(_: Self::State, event: &Event<R>) -> Self::State {
         match event {
             Event::Added(to) | Event::Changed { to, .. } => Some(to.clone()),
             Event::Removed => None,
@@ -104,11 +105,23 @@ impl<R: Resource> Aggregate for Standard<R> {
         true
     }
 
-    fn exists(state: &Option<R>) -> bool {
+    fn exists(state: &Self::State) -> bool {
         state.is_some()
     }
 
-    fn claims(state: &Option<R>) -> Vec<Claim> {
-        state.as_ref().map(R::claims).unwrap_or_default()
+    fn claims(state: &Self::State) -> Vec<Claim> {
+        state.as_ref().map(|resource| resource.claims()).unwrap_or_default()
     }
+}
+
+#[cfg(not(feature = "next"))]
+fn as_created<R>(resource: R) -> Whole<R> {
+    resource.into()
+}
+
+/// The next version's resources have a member more, which nodes of this version shall not lose.
+#[cfg(feature = "next")]
+fn as_created<R>(resource: R) -> Whole<R> {
+    let unknown = [("of_the_next_version".to_owned(), serde_json::json!({ "kept": true }))];
+    Whole { known: resource, unknown: unknown.into_iter().collect() }
 }

@@ -51,6 +51,17 @@ pub struct KeptLease {
     task: JoinHandle<()>,
 }
 
+/// What came of an attempt to take a lease.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It is ours.
+    Taken(Box<Lease>),
+    /// Somebody else holds it, under this name.
+    Held(String),
+    /// Somebody else was faster.
+    Missed,
+}
+
 /// Somebody else holds the lease now.
 struct Lost;
 
@@ -76,32 +87,40 @@ impl Leases {
         Ok(Self { bucket, holder: holder.to_owned() })
     }
 
+    /// The name of this holder.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
     /// Takes the lease if nobody holds it.
-    pub async fn try_acquire(&self, name: &str) -> Result<Option<Lease>, Failure> {
+    pub async fn try_acquire(&self, name: &str) -> Result<Attempt, Failure> {
         let entry = self.bucket.entry(name).await.map_err(nats)?;
         let revision = match &entry {
             None => 0,
             Some(entry) if entry.operation != Operation::Put => entry.revision,
             Some(entry) if entry.value == self.holder.as_bytes() => entry.revision,
-            Some(_) => return Ok(None),
+            Some(entry) => return Ok(Attempt::Held(String::from_utf8_lossy(&entry.value).into_owned())),
         };
         let sent = since_start();
         match self.bucket.update(name, self.holder.clone().into(), revision).await {
             Ok(revision) => {
                 let valid_until = sent + TTL;
-                Ok(Some(Lease { leases: self.clone(), name: name.to_owned(), revision, valid_until }))
+                let lease = Lease { leases: self.clone(), name: name.to_owned(), revision, valid_until };
+                Ok(Attempt::Taken(Box::new(lease)))
             }
-            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
+            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(Attempt::Missed),
             Err(error) => Err(nats(error)),
         }
     }
 
-    /// Waits until nobody else holds the lease and takes it. Failures of NATS are waited out.
-    pub async fn acquire(&self, name: &str) -> Lease {
+    /// Waits until nobody else holds the lease and takes it; `held_by` hears meanwhile who does. Failures of NATS are
+    /// waited out.
+    pub async fn acquire(&self, name: &str, mut held_by: impl FnMut(&str)) -> Lease {
         loop {
             match self.try_acquire(name).await {
-                Ok(Some(lease)) => return lease,
-                Ok(None) => {}
+                Ok(Attempt::Taken(lease)) => return *lease,
+                Ok(Attempt::Held(holder)) => held_by(&holder),
+                Ok(Attempt::Missed) => {}
                 Err(error) => tracing::debug!(lease = name, error = explain(&error), "cannot ask for the lease"),
             }
             sleep(RENEW_EVERY / 4).await;
@@ -159,11 +178,11 @@ impl Lease {
     /// A wrong revision means another holder, our own renewal whose answer was lost, or an entry that expired.
     async fn take_back(&mut self) -> Result<(), Lost> {
         match self.leases.try_acquire(&self.name).await {
-            Ok(Some(lease)) => {
-                *self = lease;
+            Ok(Attempt::Taken(lease)) => {
+                *self = *lease;
                 Ok(())
             }
-            Ok(None) => Err(Lost),
+            Ok(Attempt::Held(_) | Attempt::Missed) => Err(Lost),
             Err(_) => Ok(()),
         }
     }

@@ -215,6 +215,15 @@ pub struct Undecodable {
     pub source: Option<serde_json::Error>,
 }
 
+impl Undecodable {
+    /// Whether a newer build wrote the event, and this one is outdated: it has a type, a revision or a kind of value that
+    /// this build does not know.
+    pub fn is_newer(&self) -> bool {
+        // serde has no other way to tell it from a payload that is broken.
+        self.source.as_ref().is_none_or(|error| error.to_string().starts_with("unknown variant"))
+    }
+}
+
 /// Reads an event as one of its aggregate's type.
 pub fn decode<A: Aggregate>(recorded: &Recorded) -> Result<A::Event, Undecodable> {
     let Event { r#type, revision, payload, .. } = &recorded.event;

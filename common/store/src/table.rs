@@ -10,6 +10,7 @@ use domain::{
     field::{Field, Kind, Lookup},
     settings::{self, Properties, Settings},
     standard::{self, Resource, Standard},
+    whole::Whole,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -124,9 +125,9 @@ fn column<R>(field: &Field<R>) -> Column {
     Column { name: field.name, kind: field.kind, filter: field.filter, lookup: field.lookup }
 }
 
-fn content<R: Serialize>(resource: &R, fields: &[Field<R>]) -> Content {
+fn content<R: Serialize>(resource: &Whole<R>, fields: &[Field<R>]) -> Content {
     let state = serde_json::to_string(resource).expect("resources are plain data");
-    Content { state, values: fields.iter().map(|field| (field.value)(resource)).collect() }
+    Content { state, values: fields.iter().map(|field| (field.value)(&resource.known)).collect() }
 }
 
 impl Table {

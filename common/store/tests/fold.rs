@@ -53,7 +53,7 @@ fn command() -> impl Strategy<Value = Command<Target>> {
 /// A log of what commands to a few targets came to; refused commands leave no trace.
 fn log() -> impl Strategy<Value = Vec<Arc<Recorded>>> {
     proptest::collection::vec((0..4_u8, command()), 0..60).prop_map(|commands| {
-        let mut states: BTreeMap<u8, Option<Target>> = BTreeMap::new();
+        let mut states: BTreeMap<u8, <Targets as Aggregate>::State> = BTreeMap::new();
         let mut versions: BTreeMap<u8, u64> = BTreeMap::new();
         let mut log = vec![];
         for (id, command) in commands {
@@ -130,7 +130,7 @@ proptest! {
             let of_id = log.iter().filter(|recorded| recorded.event.aggregate_id == id.to_string());
             let events: Vec<_> = of_id.map(|recorded| store::record::decode::<Targets>(recorded).unwrap()).collect();
             let state = replay::<Targets>(&events);
-            let row = rows.get(&id.to_string()).map(|row| serde_json::from_str::<Target>(&row.state).unwrap());
+            let row = rows.get(&id.to_string()).map(|row| serde_json::from_str(&row.state).unwrap());
             prop_assert_eq!(row, state);
         }
     }

@@ -49,13 +49,18 @@ pub(crate) fn plan(
     log_is_empty: bool,
 ) -> Result<Plan, Failure> {
     let path = plan_file(data);
-    if !log_is_empty && path.exists() {
+    if !log_is_empty && is_planned(data) {
         let kept = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         return Ok(serde_json::from_slice(&kept)?);
     }
     let plan = Plan::new(ids, hosts, wanted)?;
     write_atomically(&path, &serde_json::to_vec_pretty(&plan)?)?;
     Ok(plan)
+}
+
+/// Whether an earlier start was cut short, and its plan may be what the log was set up with.
+pub(crate) fn is_planned(data: &DataDir) -> bool {
+    plan_file(data).exists()
 }
 
 /// Drops a plan that will not be carried out.

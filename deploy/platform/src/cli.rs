@@ -5,10 +5,18 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand};
 use url::Url;
 
+/// How many bytes of the log may be ahead of history, unless told otherwise.
+pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
+/// For how many seconds published files stay, unless told otherwise.
+pub(crate) const INDEX_GRACE: u64 = 600;
+
 /// An identity platform on an event log.
 #[derive(Debug, Parser)]
 #[command(name = "platform", version, about, long_about = None)]
 pub(crate) struct Cli {
+    /// A file with flags as TOML: `listen = "127.0.0.1:8080"`. Flags and environment variables win over it
+    #[arg(long, global = true, env = "PLATFORM_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) mode: Mode,
 }
@@ -17,6 +25,8 @@ pub(crate) struct Cli {
 pub(crate) enum Mode {
     /// Run everything in one process, with a NATS server and a Postgres of its own unless they are given
     Standalone(Box<Standalone>),
+    /// Prepare a log and a database for nodes in processes of their own, once: master key, first instance and user
+    Setup(Box<Setup>),
     /// Run a command node: decides commands and commits them to the log
     Command(Box<Role>),
     /// Run a query node: reads from the read models
@@ -69,6 +79,33 @@ pub(crate) struct Standalone {
     #[command(flatten)]
     pub(crate) observing: Observing,
     /// What the first start creates beyond the defaults: further service users, as TOML (docs/configuration.md)
+    #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
+    pub(crate) setup: Option<PathBuf>,
+}
+
+/// What is set up, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Setup {
+    /// The folder that gets the master key and bootstrap.json, which tells who may log in
+    #[command(flatten)]
+    pub(crate) data: DataDirectory,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+    /// The address of Postgres
+    #[arg(
+        long,
+        env = "PLATFORM_POSTGRES_URL",
+        hide_env_values = true,
+        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
+    )]
+    pub(crate) postgres_url: String,
+    /// How clients reach the platform: scheme, host and port of the first instance's issuer
+    #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
+    pub(crate) external_url: Url,
+    /// A file with the master key: 32 bytes as 64 hex digits. A new one in the folder if not given
+    #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
+    pub(crate) master_key_file: Option<PathBuf>,
+    /// What is created beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
 }
@@ -132,7 +169,7 @@ fn share(text: &str) -> Result<f64, String> {
 pub(crate) struct Index {
     /// For how many seconds published files of a search index stay after the last manifest that names them: longer than a
     /// query node takes to fetch an index
-    #[arg(long, env = "PLATFORM_INDEX_GRACE", default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, env = "PLATFORM_INDEX_GRACE", default_value_t = INDEX_GRACE, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) index_grace: u64,
 }
 
@@ -160,7 +197,7 @@ pub(crate) struct Serving {
     #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1023))]
     pub(crate) node_number: u16,
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
-    #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = 64 * 1024 * 1024, value_name = "BYTES")]
+    #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
     pub(crate) tail_limit: usize,
 }
 

@@ -4,29 +4,35 @@ mod binaries;
 mod bootstrap;
 mod child;
 mod cli;
+mod config;
 mod data_dir;
 mod management;
 mod nats;
 mod node;
 mod postgres;
+mod prepare;
 mod role;
+mod roles;
 mod say;
 mod servers;
 mod serving;
+mod setup;
 mod standalone;
 mod stop;
 mod telemetry;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use store::explain::explain;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Cli, Mode};
+use crate::cli::Mode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match config::parse() {
+        Ok(cli) => cli,
+        Err(error) => return failed(&*error),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(run(cli.mode)),
@@ -34,11 +40,13 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            say::aside(format_args!("platform: {}", explain(&*error)));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&*error),
     }
+}
+
+fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    say::aside(format_args!("platform: {}", explain(error)));
+    ExitCode::FAILURE
 }
 
 /// What ends the process with a message.
@@ -51,6 +59,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
     let shutdown = on_signal()?;
     match mode {
         Mode::Standalone(options) => standalone::run(options, shutdown).await,
+        Mode::Setup(options) => setup::run(options, shutdown).await,
         Mode::Command(options) => role::run(role::Role::Command, options, shutdown).await,
         Mode::Query(options) => role::run(role::Role::Query, options, shutdown).await,
         Mode::Projector(options) => role::project(options, shutdown).await,

@@ -6,6 +6,7 @@ use async_nats::ConnectOptions;
 use axum::Router;
 use command::{
     Commands,
+    forward::forwarding,
     writer::{Handle, Writer},
 };
 use oidc::Oidc;
@@ -40,6 +41,9 @@ const READ_CONNECTIONS: usize = 16;
 /// Connections for projections; each holds one at a time.
 const PROJECTOR_CONNECTIONS: usize = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is said where nobody tells where the log is.
+pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
 /// Where a node finds the others, and what it is called.
 pub(crate) struct Place {
@@ -191,8 +195,9 @@ impl Node {
         Ok(Arc::new(Edge::new(self.directory.clone(), tokens, self.external.clone())))
     }
 
-    /// The operations of a command node.
-    pub(crate) fn commands(&self, edge: &Arc<Edge>, writer: Handle) -> Router {
+    /// The operations of a command node. Those that reach it while another node writes are passed on.
+    pub(crate) async fn commands(&self, edge: &Arc<Edge>, writer: Handle) -> Result<Router, Failure> {
+        let phases = writer.phases();
         let commands = Commands {
             writer,
             keyring: self.keyring.clone(),
@@ -200,7 +205,9 @@ impl Node {
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
         };
-        command::api::routes(Router::new(), edge, &commands)
+        let routes = command::api::routes(Router::new(), edge, &commands);
+        let Adapters { log, leases, .. } = &self.adapters;
+        Ok(forwarding(routes, log.client(), (SHARD, leases.holder()), phases).await?)
     }
 
     /// The operations of a query node.

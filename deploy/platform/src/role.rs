@@ -25,7 +25,7 @@ use crate::{
     Failure, cli,
     data_dir::read_master_key,
     management::Managed,
-    node::{Adapters, Face, Node, Place, SHARD},
+    node::{Adapters, Face, NO_NATS, Node, Place, SHARD},
     serving::{external_url, finished, limits, listen},
     telemetry,
 };
@@ -79,8 +79,8 @@ async fn run_managed(
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
             let (writer, writing) = node.start_writer(&shutdown);
-            let serving = serve(&node, at, &shutdown, |edge| node.commands(edge, writer));
-            let served = serving.await;
+            let routes = async |edge: &Arc<Edge>| node.commands(edge, writer).await;
+            let served = serve(&node, at, &shutdown, routes).await;
             shutdown.cancel();
             // A record whose fate is not certain, because NATS is away, is not waited for any longer.
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
@@ -91,11 +91,11 @@ async fn run_managed(
             let folder = IndexFolder::open(index_dir)?;
             let (_following, indexes) = query::follow::follow(log, remote, folder.path(), SHARD)?;
             node.adapters.measure(None, indexes.clone());
-            serve(&node, at, &shutdown, |edge| node.queries(edge, indexes)).await
+            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.queries(edge, indexes))).await
         }
         Role::Oidc => {
             node.adapters.measure(None, Indexes::default());
-            serve(&node, at, &shutdown, |edge| node.oidc(edge)).await
+            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await
         }
     }
 }
@@ -191,7 +191,7 @@ fn name(worker: &mut cli::Worker) -> String {
 fn place(mut worker: cli::Worker, managed: &Managed) -> Result<Place, Failure> {
     let name = name(&mut worker);
     Ok(Place {
-        nats_url: worker.nats.nats_url.clone().ok_or("--nats-url is missing: where is the log?")?,
+        nats_url: worker.nats.nats_url.clone().ok_or(NO_NATS)?,
         postgres_url: worker.postgres_url,
         name,
         health: managed.health.clone(),
@@ -203,14 +203,14 @@ async fn serve(
     node: &Node,
     (listening, rates, managed): (Listening, &cli::Rates, &Managed),
     shutdown: &CancellationToken,
-    routes: impl FnOnce(&Arc<Edge>) -> Router,
+    routes: impl AsyncFnOnce(&Arc<Edge>) -> Result<Router, Failure>,
 ) -> Result<(), Failure> {
     let edge = tokio::select! {
         edge = node.edge() => edge?,
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let served = finished(routes(&edge), rates, shutdown).await;
+    let served = finished(routes(&edge).await?, rates, shutdown).await;
     managed.serves();
     server::serve(listening, served, shutdown.cancelled(), limits()).await;
     Ok(())

@@ -1,18 +1,7 @@
 //! Everything in one process: the quick start and the test bed. The same code on the same wire as the single roles.
 
-mod prepare;
-
-use std::{path::PathBuf, time::Duration};
-
-use command::{
-    setup::Wanted,
-    writer::{self, Handle},
-};
-use store::{index::Indexes, secret};
-use tokio::{
-    task::{JoinHandle, JoinSet},
-    time::timeout,
-};
+use command::setup::Wanted;
+use store::secret;
 use tokio_util::sync::CancellationToken;
 use transport::server::{self, Listening};
 use url::Url;
@@ -28,13 +17,12 @@ use crate::{
     nats::Nats,
     node::{Adapters, Face, Node, Place},
     postgres::Postgres,
+    prepare::{hosts, prepare},
+    roles::Roles,
     say,
     serving::{external_url, finished, limits, listen},
     telemetry,
 };
-
-/// How long the roles may take to end; the servers need the rest of the promised 15 s.
-const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The servers that this process started itself.
 struct Own {
@@ -122,15 +110,6 @@ async fn place(
     })
 }
 
-/// The roles of this process that work in the background.
-struct Roles {
-    writer: Handle,
-    writing: JoinHandle<Result<(), writer::Failure>>,
-    projector: JoinSet<()>,
-    indexes: Indexes,
-    rates: cli::Rates,
-}
-
 async fn serve(
     (options, managed): (&cli::Standalone, &Managed),
     wanted: &[Wanted],
@@ -143,15 +122,22 @@ async fn serve(
     let face = Face { external: external.clone(), number: serving.node_number, tail_limit: serving.tail_limit };
     let adapters = Adapters::connect(place).await?;
     let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
-    let roles = Roles::start(&node, options, data.path().join("index"), shutdown)?;
+    let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
+    let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip());
     let prepared = tokio::select! {
-        prepared = prepare::prepare(options, wanted, data, &node, &roles.writer, &external) => prepared.map(Some),
+        prepared = prepare(wanted, data, &node, &roles.writer, hosts) => prepared.map(Some),
         () = shutdown.cancelled() => Ok(None),
     };
+    let issuer = external.origin().ascii_serialization();
     let answered = match prepared {
         Ok(Some(prepared)) => {
-            let ready = || prepared.tell(data, &external).inspect(|()| managed.serves());
-            answer(&node, &roles, listening, shutdown, ready).await
+            let ready = || {
+                prepared.keep(data, &issuer)?;
+                say::out(bootstrap::Bootstrap::commands(data, &issuer));
+                managed.serves();
+                Ok(())
+            };
+            answer(&node, &roles, (listening, &serving.rates), shutdown, ready).await
         }
         Ok(None) => Ok(()),
         Err(error) => Err(error),
@@ -165,45 +151,17 @@ async fn serve(
 async fn answer(
     node: &Node,
     roles: &Roles,
-    listening: Listening,
+    (listening, rates): (Listening, &cli::Rates),
     shutdown: &CancellationToken,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let edge = node.edge().await?;
-    let commands = node.commands(&edge, roles.writer.clone());
+    let commands = node.commands(&edge, roles.writer.clone()).await?;
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
-    let router = finished(router, &roles.rates, shutdown).await;
+    let router = finished(router, rates, shutdown).await;
     ready()?;
     server::serve(listening, router, shutdown.cancelled(), limits()).await;
     Ok(())
-}
-
-impl Roles {
-    fn start(
-        node: &Node,
-        options: &cli::Standalone,
-        index: PathBuf,
-        shutdown: &CancellationToken,
-    ) -> Result<Self, Failure> {
-        let units = node.adapters.projector(&options.index, index)?;
-        let (projector, indexes) = units.start(shutdown)?;
-        node.adapters.measure(Some(&units), indexes.clone());
-        let (writer, writing) = node.start_writer(shutdown);
-        Ok(Self { writer, writing, projector, indexes, rates: options.serving.rates.clone() })
-    }
-
-    /// Waits for the end of the roles, which have been told to end, and says why the writer did.
-    async fn end(mut self) -> Result<(), Failure> {
-        let ended = timeout(END_LIMIT, async {
-            let written = self.writing.await;
-            while self.projector.join_next().await.is_some() {}
-            written
-        });
-        match ended.await {
-            Ok(written) => Ok(written??),
-            Err(_) => Ok(()),
-        }
-    }
 }
 
 impl Own {

@@ -145,6 +145,12 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
         (answer.status == 200).then_some(answer)
     });
     assert_eq!(search.await.body["details"]["totalResult"], json!("1"));
+    let (_standby, standby) = node(&nats, &servers, "command", &bootstrap.issuer);
+    let passed_on = eventually("a standby", || async {
+        let request = client.at(&standby).request(Method::POST, TARGETS).json(&tests::client::target("passed on"));
+        Some(tests::client::Answer::of(request.send().await.ok()?).await)
+    });
+    assert_eq!(passed_on.await.status, 201);
     assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
 
     only_one_writes(&nats).await;

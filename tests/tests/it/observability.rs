@@ -172,6 +172,8 @@ async fn a_standby_is_ready_and_says_so() {
         assert!(in_state(&node.management, part, "standby").await["place"].is_null());
     }
     assert!(second.management.sum("platform_writer_active", &[]).await < 0.5);
+    assert!(cluster.client(&second).create_target("passed on").await.is_some());
+    assert!(second.management.sum("platform_commands_forwarded_total", &["\"answered\""]).await > 0.5);
     let before = first.management.sum("platform_writer_epoch", &[]).await;
 
     first.process.kill().await;

@@ -151,30 +151,31 @@ mod tests {
 
     #[test]
     fn create_adds() {
-        given::<Standard<Target>>([]).when(Command::Create(hook())).then([Event::Added(hook())]);
+        given::<Standard<Target>>([]).when(Command::Create(hook())).then([Event::Added(hook().into())]);
     }
 
     #[test]
     fn an_existing_target_cannot_be_created() {
-        given::<Standard<Target>>([Event::Added(hook())])
+        given::<Standard<Target>>([Event::Added(hook().into())])
             .when(Command::Create(hook()))
             .then_rejected(&Rejection::AlreadyExists("target"));
     }
 
     #[test]
     fn patch_names_what_changed() {
-        let changed = Event::Changed { to: Target { name: "bell".into(), ..hook() }, fields: vec!["name".into()] };
-        given::<Standard<Target>>([Event::Added(hook())]).when(rename("bell")).then([changed]);
+        let changed =
+            Event::Changed { to: Target { name: "bell".into(), ..hook() }.into(), fields: vec!["name".into()] };
+        given::<Standard<Target>>([Event::Added(hook().into())]).when(rename("bell")).then([changed]);
     }
 
     #[test]
     fn patch_without_change_is_no_event() {
-        given::<Standard<Target>>([Event::Added(hook())]).when(rename("hook")).then([]);
+        given::<Standard<Target>>([Event::Added(hook().into())]).when(rename("hook")).then([]);
     }
 
     #[test]
     fn removed_is_gone() {
-        given::<Standard<Target>>([Event::Added(hook()), Event::Removed])
+        given::<Standard<Target>>([Event::Added(hook().into()), Event::Removed])
             .when(Command::Delete)
             .then_rejected(&Rejection::NotFound("target"));
     }

@@ -82,7 +82,7 @@ mod tests {
         let on = Features::default().changed(FeaturesChange::all_on());
         let fields =
             vec!["multitenancy_resources_api".into(), "multitenancy_settings".into(), "oidc_token_exchange".into()];
-        let changed = Event::Changed { to: on, fields };
+        let changed = Event::Changed { to: on.into(), fields };
         given::<Settings<Features>>([]).when(FeaturesChange::all_on()).then([changed.clone()]);
         given::<Settings<Features>>([changed]).when(FeaturesChange::all_on()).then([]);
     }

@@ -13,7 +13,7 @@ use async_nats::jetstream::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE};
 use futures::{Stream, StreamExt, TryStreamExt};
-use tokio::io::AsyncRead;
+use tokio::{io::AsyncRead, time::timeout};
 
 use super::{Failure, Manifest};
 
@@ -21,6 +21,8 @@ const MANIFESTS: &str = "INDEX_MANIFESTS";
 const FILES: &str = "INDEX_FILES";
 /// The largest message of a pack, in bytes.
 const CHUNK: usize = 512 * 1024;
+/// How long a list of all packs may take.
+const LIST_LIMIT: Duration = Duration::from_secs(10);
 /// A pack may be asked for by a reader whose server has not heard of it yet.
 const PATIENCE: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
@@ -149,7 +151,9 @@ impl Remote {
     /// Every pack that there is.
     pub(super) async fn list(&self) -> Result<Vec<Stored>, Failure> {
         let list = self.objects.list().await.map_err(nats)?;
-        list.map_ok(|info| Stored { id: info.name, nuid: info.nuid }).try_collect().await.map_err(nats)
+        let stored = list.map_ok(|info| Stored { id: info.name, nuid: info.nuid });
+        // It counts what it waits for, and what is removed meanwhile never comes.
+        timeout(LIST_LIMIT, stored.try_collect()).await.map_err(nats)?.map_err(nats)
     }
 
     /// What the chunks of packs are called, whether there is a pack to them or not.

@@ -42,6 +42,12 @@ pub static COMMANDS_WAITING: Family<Gauge> =
 /// Answers given again.
 pub static COMMANDS_REPLAYED: Family<Counter> =
     Family::counter("platform_commands_replayed_total", &[], "Commands answered as before, by their Idempotency-Key.");
+/// Commands that a standby passed on.
+pub static COMMANDS_FORWARDED: Family<Counter> = Family::counter(
+    "platform_commands_forwarded_total",
+    &["outcome"],
+    "Commands that reached a node which does not write, by what became of passing them on.",
+);
 /// The size of the tail.
 pub static TAIL_BYTES: Family<Gauge> =
     Family::gauge("platform_tail_bytes", &[], "Bytes of the log that history may not have yet.");
@@ -177,6 +183,9 @@ pub fn prepare() {
     for outcome in ["committed", "overtaken", "absent", "foreign"] {
         SETTLES.with(&[outcome]);
     }
+    for outcome in ["answered", "refused"] {
+        COMMANDS_FORWARDED.with(&[outcome]);
+    }
     for role in ["command", "projector"] {
         FENCE_REJECTIONS.with(&[role]);
     }
@@ -197,6 +206,7 @@ pub static ALL: &[&dyn Metric] = &[
     &SETTLES,
     &COMMANDS_WAITING,
     &COMMANDS_REPLAYED,
+    &COMMANDS_FORWARDED,
     &TAIL_BYTES,
     &TAIL_LIMIT,
     &WRITER_ACTIVE,

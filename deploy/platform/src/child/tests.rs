@@ -48,7 +48,12 @@ async fn a_child_that_does_not_listen_is_ended_with_its_group() {
     let identities = [identity(&child), Identity::of(grandchild).unwrap()];
     child.stop().await;
     server.clear_leftover(&silent).await.unwrap();
-    assert!(!identities.iter().any(Identity::is_alive));
+    // A process gives its files up, and with them the lock, a moment before it is dead.
+    let began = Instant::now();
+    while identities.iter().any(Identity::is_alive) {
+        assert!(began.elapsed() < Duration::from_secs(5), "{identities:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

@@ -180,13 +180,13 @@ fn events() -> Vec<Event> {
     };
     let user = User { username: "program".into(), secret: Some("aGFzaA".into()), is_active: true };
     let features = Features { multitenancy_settings: Some(true), ..Features::default() };
-    let changed = standard::Event::Changed { to: target.clone(), fields: vec!["name".into()] };
-    let flags = domain::settings::Event::Changed { to: features, fields: vec!["multitenancy_settings".into()] };
+    let changed = standard::Event::Changed { to: target.clone().into(), fields: vec!["name".into()] };
+    let flags = domain::settings::Event::Changed { to: features.into(), fields: vec!["multitenancy_settings".into()] };
     vec![
-        event::<Standard<Target>>(&standard::Event::Added(target)),
+        event::<Standard<Target>>(&standard::Event::Added(target.into())),
         event::<Standard<Target>>(&changed),
         event::<Standard<Target>>(&standard::Event::Removed),
-        event::<Standard<User>>(&standard::Event::Added(user)),
+        event::<Standard<User>>(&standard::Event::Added(user.into())),
         event::<Settings<Features>>(&flags),
     ]
 }

@@ -10,13 +10,11 @@ use store::{
     keyring::{self, Purpose, SYSTEM},
     projection::PROJECTIONS,
 };
-use tokio::time::timeout;
-use url::Url;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     Failure,
     bootstrap::{self, Bootstrap},
-    cli,
     data_dir::DataDir,
     node::Node,
     say,
@@ -25,8 +23,11 @@ use crate::{
 /// How long a start waits for something that makes no progress.
 const LIMIT: Duration = Duration::from_mins(5);
 
+/// How long a lease may be in the way that nobody renews: longer than it lasts.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A platform that can be used.
-pub(super) enum Prepared {
+pub(crate) enum Prepared {
     /// An earlier start has set it up.
     Before,
     /// The plan is carried out and still to be told.
@@ -34,28 +35,26 @@ pub(super) enum Prepared {
 }
 
 /// Waits for the writer, sets an empty log up, and waits until the read models have it and the keys open.
-pub(super) async fn prepare(
-    options: &cli::Standalone,
+pub(crate) async fn prepare(
     wanted: &[Wanted],
     data: &DataDir,
     node: &Node,
     writer: &Handle,
-    external: &Url,
+    hosts: Vec<String>,
 ) -> Result<Prepared, Failure> {
     say::aside("waiting for the log and the read models");
     active(writer).await?;
-    let host = external.host_str().unwrap_or_default();
+    let host = hosts.first().cloned().unwrap_or_default();
     let prepared = if data.bootstrap().exists() {
         Prepared::Before
     } else {
-        let hosts = hosts(host, options.serving.listen.ip());
         // This node writes, so nothing of an earlier one is still on its way into the log.
         let log_is_empty = node.adapters.log.last().await?.is_none_or(|record| record.position().sequence == 0);
         set_up(node, writer, data, bootstrap::plan(data, &node.ids, hosts, wanted, log_is_empty)?).await?
     };
     caught_up(node).await?;
     master_key_fits(node, data).await?;
-    if node.directory.tenant(host, 0).await?.is_none() {
+    if node.directory.tenant(&host, 0).await?.is_none() {
         let hint = "give the --external-url of its first start";
         return Err(format!("no instance of this data directory answers under {host}: {hint}").into());
     }
@@ -63,35 +62,38 @@ pub(super) async fn prepare(
 }
 
 impl Prepared {
-    /// Leaves `bootstrap.json` where an earlier start has not, and prints what to do next.
-    pub(super) fn tell(self, data: &DataDir, external: &Url) -> Result<(), Failure> {
-        let issuer = external.origin().ascii_serialization();
-        if let Self::Now(plan) = self {
-            Bootstrap::write(data, issuer.clone(), *plan)?;
+    /// Leaves `bootstrap.json` where an earlier start has not.
+    pub(crate) fn keep(self, data: &DataDir, issuer: &str) -> Result<(), Failure> {
+        match self {
+            Self::Now(plan) => Bootstrap::write(data, issuer.to_owned(), *plan),
+            Self::Before => Ok(()),
         }
-        say::out(Bootstrap::commands(data, &issuer));
-        Ok(())
     }
 }
 
 async fn active(writer: &Handle) -> Result<(), Failure> {
-    let mut phases = writer.phases();
+    let (mut phases, begin) = (writer.phases(), Instant::now());
     loop {
         let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Ended));
-        match timeout(LIMIT, settled).await.map(|phase| phase.map(|phase| *phase)) {
+        match timeout(PATIENCE, settled).await.map(|phase| phase.map(|phase| phase.clone())) {
             Ok(Ok(Phase::Active)) => return Ok(()),
             // Why it ended is told by the writer's own end.
             Ok(_) => return Err("the platform cannot write to its log".into()),
-            Err(_) if *phases.borrow() == Phase::TakingOver => say::aside("still reading the log"),
-            Err(_) => {
-                return Err("another node writes to this log: a standalone platform needs a log of its own".into());
+            Err(_) => {}
+        }
+        match &*phases.borrow() {
+            Phase::TakingOver => say::aside("still reading the log"),
+            Phase::Standby(Some(name)) => {
+                return Err(format!("the node {name} writes to this log: stop it first, or use another log").into());
             }
+            _ if begin.elapsed() < LIMIT => {}
+            _ => return Err("NATS does not let this node write; the lines above say why".into()),
         }
     }
 }
 
-/// The hosts of the first instance, the primary one first, none of them twice.
-fn hosts(external: &str, listening: IpAddr) -> Vec<String> {
+/// The hosts of the first instance of a standalone platform, the primary one first, none of them twice.
+pub(crate) fn hosts(external: &str, listening: IpAddr) -> Vec<String> {
     let listening = match listening {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),

@@ -1,0 +1,155 @@
+//! The configuration file: flags, written as TOML. What is given on the command line or in the environment wins.
+//!
+//! One file may serve all roles: each takes what it knows. The values become arguments before the command line is read,
+//! so that they are checked like arguments.
+
+use std::{env, ffi::OsString, fs, path::Path};
+
+use clap::{ArgAction, Command, CommandFactory, Parser};
+use toml::Value;
+
+use crate::{Failure, cli::Cli};
+
+const FLAG: &str = "--config";
+const VARIABLE: &str = "PLATFORM_CONFIG";
+
+/// Reads the command line, with the configuration file that it names. What is wrong with the command line ends the
+/// process.
+pub(crate) fn parse() -> Result<Cli, Failure> {
+    let given: Vec<OsString> = env::args_os().collect();
+    let Some(file) = file(&given) else { return Ok(Cli::parse_from(given)) };
+    let file = Path::new(&file);
+    let failure = |error: &dyn std::fmt::Display| format!("the configuration file {}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(|error| failure(&error))?;
+    let values: toml::Table = toml::from_str(&text).map_err(|error| failure(&error))?;
+    let is_set = |variable: &str| env::var_os(variable).is_some();
+    let all = with_file(given, &values, &Cli::command(), is_set).map_err(|error| failure(&error))?;
+    Ok(Cli::try_parse_from(all).unwrap_or_else(|error| {
+        let hint = format!("note: the values of {} count too\n", file.display());
+        if error.use_stderr() {
+            crate::say::aside(hint);
+        }
+        error.exit()
+    }))
+}
+
+/// The file that the command line names, or the environment.
+fn file(given: &[OsString]) -> Option<OsString> {
+    let mut words = given.iter().skip(1);
+    while let Some(word) = words.next() {
+        if word == FLAG {
+            return words.next().cloned();
+        }
+        if let Some(file) = word.to_str().and_then(|word| word.strip_prefix(FLAG)?.strip_prefix('=')) {
+            return Some(file.into());
+        }
+    }
+    env::var_os(VARIABLE)
+}
+
+/// The command line, with the file's values as arguments of the subcommand in front of those that were given.
+fn with_file(
+    mut given: Vec<OsString>,
+    values: &toml::Table,
+    root: &Command,
+    is_set: impl Fn(&str) -> bool,
+) -> Result<Vec<OsString>, String> {
+    let known = flags(root);
+    if let Some(unknown) = values.keys().find(|key| !known.contains(key)) {
+        return Err(format!("there is no setting {unknown}; there are {}", known.join(", ")));
+    }
+    let (command, place) = subcommand(root, &given);
+    let mut arguments = vec![];
+    for argument in command.get_arguments() {
+        let Some((name, value)) = argument.get_long().and_then(|name| values.get_key_value(name)) else { continue };
+        let is_given = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(name))
+        };
+        let in_environment = argument.get_env().and_then(|variable| variable.to_str()).is_some_and(&is_set);
+        if given.iter().any(is_given) || in_environment {
+            continue;
+        }
+        let flag = format!("--{name}");
+        match (argument.get_action(), value) {
+            (ArgAction::SetTrue, Value::Boolean(true)) => arguments.push(flag.into()),
+            (ArgAction::SetTrue, Value::Boolean(false)) => {}
+            (ArgAction::Set, Value::String(text)) => arguments.push(format!("{flag}={text}").into()),
+            (ArgAction::Set, Value::Integer(number)) => arguments.push(format!("{flag}={number}").into()),
+            (ArgAction::SetTrue, _) => return Err(format!("{name} must be true or false")),
+            _ => return Err(format!("{name} must be a string or a number")),
+        }
+    }
+    given.splice(place..place, arguments);
+    Ok(given)
+}
+
+/// The names of all flags of all subcommands, sorted.
+fn flags(command: &Command) -> Vec<String> {
+    let own = command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned));
+    let mut flags: Vec<String> = own.chain(command.get_subcommands().flat_map(flags)).collect();
+    flags.retain(|flag| !["help", "version", "config"].contains(&flag.as_str()));
+    flags.sort_unstable();
+    flags.dedup();
+    flags
+}
+
+/// The subcommand that is asked for, and where its arguments begin.
+fn subcommand<'a>(root: &'a Command, given: &[OsString]) -> (&'a Command, usize) {
+    let (mut command, mut place) = (root, given.len());
+    for (index, word) in given.iter().enumerate().skip(1) {
+        if let Some(found) = word.to_str().and_then(|word| command.find_subcommand(word)) {
+            (command, place) = (found, index + 1);
+        }
+    }
+    (command, place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(given: &str, file: &str, set: &[&str]) -> Result<String, String> {
+        let given = given.split(' ').map(OsString::from).collect();
+        let merged = with_file(given, &file.parse().unwrap(), &Cli::command(), |name| set.contains(&name))?;
+        Ok(merged.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn the_file_stands_behind_flags_and_variables() {
+        let file = "listen = \"[::1]:1\"\nnode-number = 7\nunsafe-durability = true\nrate-limit-loopback = false";
+        let all = "platform command --listen=[::1]:1 --node-number=7 --unsafe-durability --nats-url x";
+        assert_eq!(merged("platform command --nats-url x", file, &[]).as_deref(), Ok(all));
+        let less = merged("platform command --listen=y --node-number 8", file, &["PLATFORM_UNSAFE_DURABILITY"]);
+        assert_eq!(less.as_deref(), Ok("platform command --listen=y --node-number 8"));
+    }
+
+    #[test]
+    fn a_role_takes_what_it_knows_and_nobody_takes_what_nobody_knows() {
+        let file = "listen = \"x\"\nindex-grace = 7";
+        assert_eq!(
+            merged("platform --config f projector", file, &[]).unwrap(),
+            "platform --config f projector --index-grace=7"
+        );
+        assert_eq!(merged("platform", file, &[]).unwrap(), "platform");
+        let unknown = merged("platform projector", "lisen = 1", &[]).unwrap_err();
+        assert!(unknown.starts_with("there is no setting lisen; there are data-dir, "), "{unknown}");
+        assert!(!unknown.contains("help"), "{unknown}");
+    }
+
+    #[test]
+    fn a_value_has_the_type_of_its_flag() {
+        let wrong = |file| merged("platform command", file, &[]).unwrap_err();
+        assert_eq!(wrong("unsafe-durability = 1"), "unsafe-durability must be true or false");
+        assert_eq!(wrong("listen = true"), "listen must be a string or a number");
+        assert_eq!(wrong("listen = [\"x\"]"), "listen must be a string or a number");
+    }
+
+    #[test]
+    fn the_last_word_on_the_file_is_the_flag() {
+        let of = |line: &str| file(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(of("platform command --config a"), Some("a".into()));
+        assert_eq!(of("platform --config=b command"), Some("b".into()));
+        assert_eq!(of("platform command"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! Prepares a log and a database for nodes in processes of their own, once.
+
+use store::{
+    health::Health,
+    secret::{self, Key},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Failure, bootstrap, cli,
+    data_dir::DataDir,
+    node::{self, Adapters, Face, Node, Place},
+    prepare::prepare,
+    roles::Roles,
+    say,
+};
+
+/// Sets an empty log up, and leaves master key and `bootstrap.json` in the folder; of a log that was set up it changes
+/// nothing.
+pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
+    let data = DataDir::open(&options.data.data_dir, options.master_key_file.as_deref(), secret::random)?;
+    let wanted = bootstrap::wanted(options.setup.as_deref())?;
+    node::external(&options.external_url)?;
+    let face = Face { external: options.external_url.clone(), number: 0, tail_limit: cli::TAIL_LIMIT };
+    let place = Place {
+        nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
+        nats: options.nats.clone(),
+        postgres_url: options.postgres_url.clone(),
+        name: data.node_id().to_owned(),
+        health: Health::default(),
+    };
+    let adapters = Adapters::connect(place).await?;
+    let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);
+    if events > 0 && !bootstrap::is_planned(&data) {
+        say::aside(format_args!("the log was set up before and has {events} events; nothing was changed"));
+        return Ok(());
+    }
+    let node = Node::new(adapters, face, Key::new(*data.master_key())).await?;
+    let index = tempfile::tempdir()?;
+    let roles = Roles::start(&node, &cli::Index { index_grace: cli::INDEX_GRACE }, index.path().to_owned(), &shutdown)?;
+    let host = options.external_url.host_str().unwrap_or_default().to_owned();
+    let prepared = tokio::select! {
+        prepared = prepare(&wanted, &data, &node, &roles.writer, vec![host]) => prepared,
+        () = shutdown.cancelled() => Err("interrupted; start it again to finish".into()),
+    };
+    let issuer = options.external_url.origin().ascii_serialization();
+    let kept = prepared.and_then(|prepared| prepared.keep(&data, &issuer));
+    shutdown.cancel();
+    roles.end().await.and(kept)?;
+    let (key, told) = (data.path().join("master.key"), data.bootstrap());
+    say::aside(format_args!("the log is set up: {} tells who may log in", told.display()));
+    if options.master_key_file.is_none() {
+        say::aside(format_args!("every node needs the master key: --master-key-file {}", key.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Any command node answers: a standby passes requests on to the node that writes, and back comes what that one said.
+
+use std::time::Duration;
+
+use proto::{
+    action::{
+        CreateTargetRequest, DeleteTargetRequest, PatchTarget, PatchTargetRequest, SetRestWebhook, Target,
+        target::TargetType,
+    },
+    operation::{CREATE_TARGET, DELETE_TARGET, PATCH_TARGET},
+};
+use reqwest::{Method, StatusCode};
+use rustix::process::Signal;
+use serde_json::json;
+use tests::{
+    client::{Client, TARGETS, send, target as body},
+    cluster::{Cluster, Node},
+    eventually,
+    grpc::{Grpc, reason},
+    load::Load,
+};
+use tonic::Code;
+
+/// A projector, and two command nodes of which the first writes.
+async fn two_nodes() -> (Cluster, Node, [Node; 2]) {
+    let cluster = Cluster::start().await;
+    let projector = cluster.node("projector", "projector", &[], &[]);
+    let first = cluster.node("command", "the first.node *", &[], &[]);
+    cluster.writes(&first).await;
+    let second = cluster.node("command", "second", &[("--node-number", "1")], &[]);
+    eventually("the second listens", || async { second.log().contains("serving").then_some(()) }).await;
+    (cluster, projector, [first, second])
+}
+
+#[tokio::test]
+async fn a_standby_answers_as_the_node_that_writes_does() {
+    let (cluster, _projector, [first, second]) = two_nodes().await;
+    let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
+    let create = |key: &str| {
+        let request = at_second.request(Method::POST, TARGETS).json(&body("one"));
+        send(request.header("idempotency-key", key).header("x-request-id", "mine"))
+    };
+    let created = create("a").await;
+    assert_eq!((created.status, &created.headers["x-request-id"]), (StatusCode::CREATED, &"mine".parse().unwrap()));
+    for header in ["consistency-token", "etag", "content-type"] {
+        assert!(created.headers.contains_key(header), "{header}: {created:?}");
+    }
+    let again = create("a").await;
+    assert_eq!((again.id(), again.headers.contains_key("idempotency-replayed")), (created.id(), true));
+
+    let path = format!("{TARGETS}/{}", created.id());
+    let changed = send(at_second.request(Method::PATCH, &path).header("if-match", "\"1\"").json(&json!({})));
+    assert_eq!(changed.await.status, StatusCode::PRECONDITION_FAILED);
+    assert_eq!(send(at_second.request(Method::DELETE, &path)).await.status, StatusCode::OK);
+    // What is wrong is told as precisely as where it is decided.
+    let wrong = |client: &Client| {
+        [
+            client.request(Method::PATCH, &path).json(&json!({ "nome": 1 })),
+            client.anonymous(Method::DELETE, &path),
+            client.request(Method::DELETE, &path),
+        ]
+        .map(|request| send(request.header("x-request-id", "wrong")))
+    };
+    for (at_standby, at_writer) in wrong(&at_second).into_iter().zip(wrong(&at_first)) {
+        let (one, other) = (at_standby.await, at_writer.await);
+        assert_eq!((one.status, one.body), (other.status, other.body));
+    }
+    let large = at_second.request(Method::POST, TARGETS).json(&json!({ "name": "x".repeat(2 << 20) }));
+    send(large).await.assert_refused("a large body", 413, "BODY_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn grpc_passes_through_a_standby() {
+    let (cluster, _projector, [_first, second]) = two_nodes().await;
+    let grpc = Grpc::connect(&second.url, Some(&cluster.client.token)).await;
+    let target_type = Some(TargetType::RestWebhook(SetRestWebhook { url: "https://example.com/hook".into() }));
+    let target = Target { name: "over grpc".into(), target_type, ..Target::default() };
+    let created = grpc.call(&CREATE_TARGET, CreateTargetRequest { target: Some(target) }).await.expect("it is created");
+    let id = created.into_inner().details.expect("it has details").id;
+    grpc.call(&DELETE_TARGET, DeleteTargetRequest { id: id.clone() }).await.expect("it is removed");
+    let missing = grpc.call(&PATCH_TARGET, PatchTargetRequest { id, target: Some(PatchTarget::default()) }).await;
+    let missing = missing.expect_err("it is gone");
+    assert_eq!((missing.code(), reason(&missing).as_str()), (Code::NotFound, "RESOURCE_NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn a_request_waits_for_the_next_node_that_writes() {
+    let (cluster, _projector, [mut first, second]) = two_nodes().await;
+    let at_second = cluster.client(&second);
+    assert!(at_second.create_target("before").await.is_some());
+    first.process.kill().await;
+    let begin = tokio::time::Instant::now();
+    // Its lease is not over yet: nobody takes the request, and it is not lost.
+    let answer = send(at_second.request(Method::POST, TARGETS).json(&body("between"))).await;
+    println!("answered after {:?}: {}", begin.elapsed(), answer.status);
+    assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
+    let created = cluster.audit().await.created();
+    assert_eq!(created["between"].len(), 1);
+}
+
+#[tokio::test]
+async fn clients_of_a_standby_miss_nothing_when_the_writing_goes_to_and_fro() {
+    let (cluster, _projector, [first, second]) = two_nodes().await;
+    let third = cluster.node("command", "third", &[("--node-number", "2")], &[]);
+    let load = Load::start(&[cluster.client(&third)], 8, "through");
+    load.creates(20).await;
+    first.process.signal(Signal::STOP);
+    // The second takes over, or the third itself.
+    println!("went on after {:?}", load.creates(20).await);
+    first.process.signal(Signal::CONT);
+    second.process.signal(Signal::STOP);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    second.process.signal(Signal::CONT);
+    println!("went on after {:?}", load.creates(20).await);
+    let told = load.finish().await;
+    println!("acknowledged: {}; not served: {:?}", told.acknowledged.len(), told.refused);
+    let audit = cluster.audit().await;
+    audit.assert_told(&told);
+    audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}

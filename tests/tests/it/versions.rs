@@ -1,0 +1,127 @@
+//! Two versions of the platform on one log: nothing of the newer one is lost, and who cannot read it says so.
+
+use reqwest::{Method, StatusCode};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, TARGETS, send},
+    cluster::{Cluster, Node},
+    eventually, forge,
+    process::next_binary,
+};
+
+async fn rename(client: &Client, id: &str, name: &str) -> Answer {
+    send(client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": name }))).await
+}
+
+async fn stop(mut node: Node) {
+    node.process.signal(Signal::TERM);
+    node.process.ended().await;
+}
+
+/// Fails unless the node says that these parts of it are outdated, and that it goes on with the others.
+async fn are_outdated(node: &Node, parts: &[&str]) {
+    let (status, readiness) = node.management.readiness().await.expect("it answers");
+    assert_eq!((status, &readiness["state"]), (200, &json!("outdated")));
+    for part in parts {
+        let check = node.management.check(part).await.expect("it answers");
+        assert_eq!(check["state"], "outdated", "{check}");
+        let labels = [format!("component=\"{part}\""), "state=\"outdated\"".to_owned()];
+        let labels = labels.each_ref().map(String::as_str);
+        assert!(node.management.sum("platform_component_state", &labels).await > 0.5);
+    }
+}
+
+/// What the last event of a target says of it.
+async fn last_state(cluster: &Cluster, id: &str) -> Value {
+    let audit = cluster.audit().await;
+    let payload = audit.events_of(id).last().expect("it has events").event.payload.clone();
+    let payload: Value = serde_json::from_slice(&payload).expect("it is JSON");
+    payload.get("to").unwrap_or(&payload).clone()
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_survives_a_change_by_an_older_one() {
+    let cluster = Cluster::start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let newer = || cluster.node_of(&next_binary(), ("command", "newer"), &[], &[]);
+    let next = newer();
+    cluster.writes(&next).await;
+    let id = cluster.client(&next).create_target("by the newer").await.expect("it is created");
+    assert_eq!(last_state(&cluster, &id).await["of_the_next_version"], json!({ "kept": true }));
+
+    stop(next).await;
+    let older = cluster.node("command", "older", &[("--node-number", "1")], &[]);
+    cluster.writes(&older).await;
+    let changed = rename(&cluster.client(&older), &id, "by the older").await;
+    assert_eq!(changed.status, StatusCode::OK, "{changed:?}");
+    let state = last_state(&cluster, &id).await;
+    assert_eq!((&state["name"], &state["of_the_next_version"]), (&json!("by the older"), &json!({ "kept": true })));
+    let own = cluster.client(&older).create_target("without").await.expect("it is created");
+
+    stop(older).await;
+    let next = newer();
+    cluster.writes(&next).await;
+    let client = cluster.client(&next);
+    assert_eq!(rename(&client, &id, "again").await.status, StatusCode::OK);
+    assert_eq!(rename(&client, &own, "with nothing of it").await.status, StatusCode::OK);
+    let audit = cluster.audit().await;
+    assert_eq!(last_state(&cluster, &id).await["of_the_next_version"], json!({ "kept": true }));
+    audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}
+
+#[tokio::test]
+async fn who_cannot_read_an_event_says_so_and_gives_the_work_back() {
+    let cluster = Cluster::start().await;
+    let projector = cluster.node("projector", "projector", &[], &[]);
+    let command = cluster.node("command", "before", &[], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    let archived = client.create_target("archived").await.expect("it is created");
+    let other = client.create_target("other").await.expect("it is created");
+    stop(command).await;
+    forge::append_newer(cluster.servers.nats().await, &cluster.bootstrap.instance_id, &archived).await;
+
+    // Both projections of targets are free for a newer node, and the others go on.
+    for line in ["leaves the projection to others", "leaves the search index to others"] {
+        eventually(line, || async { projector.log().contains(line).then_some(()) }).await;
+    }
+    are_outdated(&projector, &["projection.targets", "projection.targets_index"]).await;
+    let leases = async_nats::jetstream::new(cluster.servers.nats().await);
+    let leases = leases.get_key_value("LEASES").await.expect("it is there");
+    let holder = |name: &'static str| {
+        let leases = leases.clone();
+        async move { leases.get(name).await.expect("NATS is there") }
+    };
+    eventually("the lease is given back", || async { holder("projection.targets.1.0").await.is_none().then_some(()) })
+        .await;
+    assert!(holder("projection.history.1.0").await.is_some());
+
+    // Of two nodes that cannot read it one writes again, because no newer one is there.
+    let nodes = ["one", "two"].map(|name| {
+        let number = if name == "one" { "1" } else { "2" };
+        cluster.node("command", name, &[("--node-number", number)], &[])
+    });
+    let client = cluster.client(&nodes[0]);
+    let created = eventually("a write", || client.create_target("behind"));
+    created.await;
+    let refused = rename(&client, &archived, "never").await;
+    refused.assert_refused("it cannot be read", 503, "WRITER_UNAVAILABLE");
+    assert!(refused.body["message"].as_str().is_some_and(|told| told.contains("newer version")), "{refused:?}");
+    eventually("it gives way", || async {
+        nodes.iter().any(|node| node.log().contains("so that one of the newer version can")).then_some(())
+    })
+    .await;
+    // Each gives way once, and then stays.
+    for name in ["a", "b", "c", "d"] {
+        rename(&client, &archived, "never").await.assert_refused("it cannot be read", 503, "WRITER_UNAVAILABLE");
+        let changed = || async { (rename(&client, &other, name).await.status == StatusCode::OK).then_some(()) };
+        eventually("other targets can be changed", changed).await;
+    }
+    for node in &nodes {
+        assert!(node.log().contains("this node is outdated"), "{}", node.log());
+        assert_eq!(node.log().matches("so that one of the newer version can").count(), 1, "{}", node.log());
+        are_outdated(node, &["writer"]).await;
+    }
+    assert_eq!(cluster.audit().await.events_of(&archived).len(), 2);
+}
