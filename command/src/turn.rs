@@ -201,12 +201,9 @@ impl<'a> Turn<'a> {
             return Ok(None);
         };
         if let Entry::Loaded(events) = entry {
-            let held = restore::<A>(events).map_err(|error| {
-                if error.is_newer() {
-                    Stop::Newer(Box::new(error))
-                } else {
-                    Stop::Refused(Box::new(Error::internal(&error)))
-                }
+            let held = restore::<A>(events).map_err(|error| match error {
+                newer if newer.is_newer() => Stop::Newer(Box::new(newer)),
+                error => Stop::Refused(Box::new(Error::internal(&error))),
             })?;
             *entry = Entry::Held(held);
         }
