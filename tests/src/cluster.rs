@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     auditor::Audit,
+    brokers::Brokers,
     client::{Answer, Client, TARGETS},
     eventually,
     management::Management,
@@ -29,6 +30,8 @@ use crate::{
 pub struct Cluster {
     /// The servers.
     pub servers: Servers,
+    /// The flags of a node.
+    flags: Vec<String>,
     /// What the setup made.
     pub bootstrap: Bootstrap,
     /// A client of the one with all rights; [`Client::at`] sends it to a node.
@@ -52,13 +55,34 @@ impl Cluster {
     /// Starts the servers and lets a standalone platform set the log up.
     pub async fn start() -> Self {
         let servers = Servers::start().await;
-        let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+        let flags = servers.flags();
+        Self::set_up(servers, flags).await
+    }
+
+    /// The same on three brokers.
+    pub async fn start_on_three() -> (Self, Brokers) {
+        let servers = Servers::start().await;
+        let brokers = Brokers::start(&servers).await;
+        let mut flags = servers.flags();
+        for (flag, instead) in [
+            ("--nats-url", vec!["--nats-url", &brokers.url("platform")]),
+            ("--nats-token", vec!["--nats-replicas", "3"]),
+            ("--nats-monitor-url", vec!["--nats-system-url", &brokers.url("sys")]),
+        ] {
+            let place = flags.iter().position(|word| word == flag).expect("it is given");
+            flags.splice(place..place + 2, instead.into_iter().map(str::to_owned));
+        }
+        (Self::set_up(servers, flags).await, brokers)
+    }
+
+    async fn set_up(servers: Servers, flags: Vec<String>) -> Self {
+        let mut platform = Platform::start_with(&flags, &[]).await;
         platform.ready().await;
         let client = platform.client().await;
         let bootstrap = platform.bootstrap.clone();
         platform.stop().await;
         let logs = tempfile::tempdir().expect("a temporary folder can be made");
-        Self { servers, bootstrap, client, logs }
+        Self { servers, flags, bootstrap, client, logs }
     }
 
     /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
@@ -75,7 +99,7 @@ impl Cluster {
         environment: &[(&str, &str)],
     ) -> Node {
         let listen = free_address();
-        let mut all = self.servers.flags();
+        let mut all = self.flags.clone();
         let managed = free_address();
         let mut own = vec![("--node-name", name), ("--management-listen", managed.as_str())];
         if role == "projector" {

@@ -1,6 +1,7 @@
 //! The platform as its tests see it: real processes, real servers, real HTTP and gRPC clients.
 
 pub mod auditor;
+pub mod brokers;
 pub mod client;
 pub mod cluster;
 pub mod forge;

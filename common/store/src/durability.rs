@@ -97,7 +97,7 @@ async fn ask_monitor(url: &str) -> Result<Varz, reqwest::Error> {
 
 /// Every server of the cluster answers; the first pause ends the collection.
 async fn ask_system(url: &str) -> Result<Vec<Varz>, async_nats::Error> {
-    let client = nats::options(url).connection_timeout(TIMEOUT).connect(url).await?;
+    let client = nats::connect(nats::options(url).connection_timeout(TIMEOUT), url).await?;
     let inbox = client.new_inbox();
     let mut answers = client.subscribe(inbox.clone()).await?;
     client.publish_with_reply("$SYS.REQ.SERVER.PING.VARZ", inbox, "".into()).await?;
@@ -111,5 +111,5 @@ async fn ask_system(url: &str) -> Result<Vec<Varz>, async_nats::Error> {
 }
 
 fn no_answer(url: &str, error: impl std::fmt::Display) -> Unsafe {
-    Unsafe::NoAnswer(nats::without_password(url).to_owned(), error.to_string())
+    Unsafe::NoAnswer(nats::without_password(url), error.to_string())
 }

@@ -1,27 +1,34 @@
-//! The address of a NATS server, which may carry a user and a password.
+//! The address of NATS: one server or several of a cluster, which may carry a user and a password.
 
-use async_nats::{ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectError, ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 
-/// The options to connect with the user and password of an address, where it has them. The client by itself does not
+/// The options to connect with the user and password of the first server that has them. The client by itself does not
 /// look for them there.
 pub fn options(url: &str) -> ConnectOptions {
     let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-    match url.parse::<ServerAddr>() {
-        Ok(address) => match (address.username(), address.password()) {
-            (Some(user), password) => {
-                ConnectOptions::with_user_and_password(decoded(user), decoded(password.unwrap_or_default()))
-            }
-            (None, _) => ConnectOptions::new(),
-        },
-        // Connecting says what is wrong with it.
-        Err(_) => ConnectOptions::new(),
+    // Connecting says what is wrong with an address.
+    let servers = url.split(',').filter_map(|server| server.trim().parse::<ServerAddr>().ok());
+    match servers.into_iter().find(|server| server.username().is_some()) {
+        Some(server) => ConnectOptions::with_user_and_password(
+            decoded(server.username().unwrap_or_default()),
+            decoded(server.password().unwrap_or_default()),
+        ),
+        None => ConnectOptions::new(),
     }
 }
 
+/// Connects to one of the servers, whose addresses are separated by commas. When that one goes, the connection goes on
+/// with another.
+pub async fn connect(options: ConnectOptions, url: &str) -> Result<Client, ConnectError> {
+    let servers: Vec<&str> = url.split(',').map(str::trim).collect();
+    options.connect(servers).await
+}
+
 /// The address as it may be shown.
-pub fn without_password(url: &str) -> &str {
-    url.rsplit_once('@').map_or(url, |(_, host)| host)
+pub fn without_password(url: &str) -> String {
+    let shown = |server: &str| server.rsplit_once('@').map_or(server, |(_, host)| host).to_owned();
+    url.split(',').map(shown).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -32,5 +39,6 @@ mod tests {
     fn a_password_is_not_shown() {
         assert_eq!(without_password("nats://user:p@ss@host:4222"), "host:4222");
         assert_eq!(without_password("nats://host:4222"), "nats://host:4222");
+        assert_eq!(without_password("nats://u:p@a:1,nats://u:p@b:2"), "a:1,b:2");
     }
 }

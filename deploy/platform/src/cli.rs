@@ -221,7 +221,7 @@ pub(crate) struct Rates {
 /// The NATS that holds the log.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Nats {
-    /// The address of a NATS server with JetStream, as nats://host:port
+    /// The address of a NATS server with JetStream, as nats://host:port; several of one cluster separated by commas
     #[arg(long, env = "PLATFORM_NATS_URL", value_name = "URL")]
     pub(crate) nats_url: Option<String>,
     /// The token that the NATS server asks for

@@ -232,8 +232,8 @@ async fn connect(place: &Place, name: &str) -> Result<async_nats::Client, Failur
         (None, None) => nats::options(url),
     };
     let options = options.name(name).connection_timeout(CONNECT_TIMEOUT);
-    let connected = within(options.connect(url)).await;
-    connected.map_err(|error| ConnectError::Nats { url: nats::without_password(url).to_owned(), error }.into())
+    let connected = within(nats::connect(options, url)).await;
+    connected.map_err(|error| ConnectError::Nats { url: nats::without_password(url), error }.into())
 }
 
 async fn within<T, E: std::error::Error + 'static>(

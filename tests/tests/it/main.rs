@@ -6,6 +6,7 @@ mod conformance;
 mod directory;
 mod errors_doc;
 mod examples;
+mod fault_broker;
 mod fault_commit;
 mod fault_fencing;
 mod fault_history;

@@ -1,0 +1,122 @@
+//! Three NATS servers that form a cluster, beside the Postgres of [`Servers`].
+
+use std::{fs, net::TcpListener, path::PathBuf, process::Stdio};
+
+use async_nats::jetstream;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::{eventually, process::server, servers::Servers};
+
+const MEMBERS: usize = 3;
+
+/// The cluster; its members end when it is dropped.
+#[derive(Debug)]
+pub struct Brokers {
+    program: PathBuf,
+    folder: TempDir,
+    /// Each member's port for clients, and for the others.
+    ports: [(u16, u16); MEMBERS],
+    running: [Option<Child>; MEMBERS],
+}
+
+impl Brokers {
+    /// Starts three servers with the program that the single one runs.
+    pub async fn start(servers: &Servers) -> Self {
+        let pid = server(&servers.folder(), "nats").expect("it runs").as_raw_nonzero();
+        let program = fs::read_link(format!("/proc/{pid}/exe")).expect("it is a process of this user");
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let ports = free_ports();
+        let mut brokers = Self { program, folder, ports, running: [const { None }; MEMBERS] };
+        for member in 0..MEMBERS {
+            brokers.run(member);
+        }
+        brokers.ready().await;
+        brokers
+    }
+
+    /// Starts a member that does not run.
+    pub fn run(&mut self, member: usize) {
+        let (clients, cluster) = self.ports[member];
+        let routes: Vec<String> = self.ports.iter().map(|(_, port)| format!("\"nats://127.0.0.1:{port}\"")).collect();
+        let place = |name: &str| self.folder.path().join(format!("{name}-{member}")).display().to_string();
+        let text = format!(
+            "server_name: n{member}\nlisten: \"127.0.0.1:{clients}\"\nlog_file: \"{}\"\n\
+             jetstream {{ store_dir: \"{}\", sync_interval: always }}\n\
+             cluster {{ name: three, listen: \"127.0.0.1:{cluster}\", routes: [{}] }}\n\
+             accounts {{\n  SYS {{ users: [{{ user: sys, password: sys }}] }}\n  \
+             P {{ jetstream: enabled, users: [{{ user: platform, password: platform }}] }}\n}}\nsystem_account: SYS\n",
+            place("log"),
+            place("store"),
+            routes.join(", ")
+        );
+        let configuration = place("conf");
+        fs::write(&configuration, text).expect("the folder can be written");
+        let mut command = Command::new(&self.program);
+        command.arg("--config").arg(configuration).stdout(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
+        self.running[member] = Some(command.spawn().expect("it can be started"));
+    }
+
+    /// Waits until the cluster has a leader that takes streams.
+    pub async fn ready(&self) {
+        eventually("three brokers", || async {
+            let context = jetstream::new(self.try_connect("platform").await?);
+            context.query_account().await.ok()
+        })
+        .await;
+    }
+
+    /// The addresses of all members for a user.
+    pub fn url(&self, user: &str) -> String {
+        let url = |(port, _): &(u16, u16)| format!("nats://{user}:{user}@127.0.0.1:{port}");
+        self.ports.iter().map(url).collect::<Vec<_>>().join(",")
+    }
+
+    /// A client of the platform's account.
+    pub async fn client(&self) -> async_nats::Client {
+        eventually("a broker", || self.try_connect("platform")).await
+    }
+
+    async fn try_connect(&self, user: &str) -> Option<async_nats::Client> {
+        let url = self.url(user);
+        store::nats::connect(store::nats::options(&url), &url).await.ok()
+    }
+
+    /// The member that leads a stream.
+    pub async fn leader(&self, stream: &str) -> usize {
+        let context = jetstream::new(self.client().await);
+        let leader = || async {
+            let leader = context.get_stream(stream).await.ok()?.cached_info().cluster.as_ref()?.leader.clone()?;
+            leader.trim_start_matches('n').parse().ok()
+        };
+        eventually("a leader", leader).await
+    }
+
+    /// Kills a member.
+    pub async fn kill(&mut self, member: usize) {
+        if let Some(mut child) = self.running[member].take() {
+            child.kill().await.expect("it runs");
+        }
+    }
+
+    /// Lets a member hand its work over and end: lame duck mode.
+    pub async fn drain(&mut self, member: usize) {
+        let mut child = self.running[member].take().expect("it runs");
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs");
+        kill_process(pid, Signal::USR2).expect("it runs");
+        // It takes its time for many clients, and has few.
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(20), child.wait()).await;
+        if ended.is_err() {
+            child.kill().await.expect("it runs");
+        }
+    }
+}
+
+fn free_ports() -> [(u16, u16); MEMBERS] {
+    // All at once, so that none is given twice.
+    let listeners: Vec<TcpListener> =
+        (0..2 * MEMBERS).map(|_| TcpListener::bind("127.0.0.1:0").expect("there are free ports")).collect();
+    let port = |index: usize| listeners[index].local_addr().expect("it listens").port();
+    std::array::from_fn(|member| (port(2 * member), port(2 * member + 1)))
+}

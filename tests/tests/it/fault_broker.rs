@@ -1,0 +1,71 @@
+//! Three brokers of which one dies, one is drained, and two are away: what was acknowledged is there, and it goes on.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use tests::{
+    auditor::Audit,
+    client::{TARGETS, send, target},
+    cluster::Cluster,
+    load::Load,
+};
+use tokio::time::{Instant, sleep};
+
+/// How long the platform may take beyond the broker's own election, which takes 4 to 9 s.
+const GOES_ON: Duration = Duration::from_secs(10);
+const SLACK: u32 = 5;
+
+#[tokio::test]
+async fn brokers_die_are_drained_and_lose_their_quorum_under_load() {
+    let (cluster, mut brokers) = Cluster::start_on_three().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let command = cluster.node("command", "command", &[], &[]);
+    cluster.writes(&command).await;
+    let _standby = cluster.node("command", "standby", &[("--node-number", "1")], &[]);
+    let client = cluster.client(&command);
+    let load = Load::start(std::slice::from_ref(&client), 8, "load");
+    load.creates(50).await;
+
+    let leader = brokers.leader("EVENTS_0").await;
+    brokers.kill(leader).await;
+    let gap = load.creates(50).await;
+    println!("50 more creates {gap:?} after the leader was killed");
+    assert!(gap < GOES_ON * SLACK);
+    brokers.run(leader);
+    brokers.ready().await;
+    load.creates(50).await;
+
+    let leader = brokers.leader("EVENTS_0").await;
+    let begin = Instant::now();
+    let (gap, ()) = tokio::join!(load.creates(50), brokers.drain(leader));
+    println!("50 more creates {gap:?} after the leader was told to drain; it ended after {:?}", begin.elapsed());
+    assert!(gap < GOES_ON * SLACK);
+    brokers.run(leader);
+    brokers.ready().await;
+    load.creates(50).await;
+
+    // Of three one is left: it must not acknowledge anything.
+    let leader = brokers.leader("EVENTS_0").await;
+    let away = [(leader + 1) % 3, (leader + 2) % 3];
+    for member in away {
+        brokers.kill(member).await;
+    }
+    sleep(Duration::from_secs(2)).await;
+    let request = client.request(Method::POST, TARGETS).json(&target("without a quorum"));
+    let refused = send(request.timeout(Duration::from_secs(45))).await;
+    refused.assert_refused("without a quorum", 503, "WRITER_UNAVAILABLE");
+    for member in away {
+        brokers.run(member);
+    }
+    let gap = load.creates(50).await;
+    println!("50 more creates {gap:?} after the quorum was back");
+    assert!(gap < GOES_ON * SLACK);
+
+    let mut told = load.finish().await;
+    // Its outcome was not known: it may have been committed when the quorum was back.
+    told.attempted.insert("without a quorum".to_owned());
+    println!("acknowledged: {}; not served: {:?}", told.acknowledged.len(), told.refused);
+    let audit = Audit::of(brokers.client().await).await;
+    audit.assert_told(&told);
+    audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}
