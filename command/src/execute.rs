@@ -9,6 +9,7 @@ use proto::operation::Verb;
 use store::{
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
+    metric::catalog::COMMANDS_REPLAYED,
     progress::Progress,
     projection::PROJECTIONS,
     record::Key,
@@ -88,6 +89,7 @@ impl Commands {
         match self.writer.submit(Box::new(permit), Box::new(decide), once).await? {
             Verdict::Decided(decided) => self.answer(call, answer(&decided), decided.sequence, false).await,
             Verdict::Replayed(answered) => {
+                COMMANDS_REPLAYED.one().count();
                 let key = self.keyring.key(instance_id, Purpose::Answer).await.map_err(unavailable)?;
                 let opened =
                     key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
@@ -98,6 +100,7 @@ impl Commands {
     }
 
     async fn answer<O>(&self, call: &Call, message: O, sequence: u64, is_replayed: bool) -> Result<Answer<O>, Error> {
+        tracing::Span::current().record("sequence", sequence);
         let token = self.tokens.mint_for(&call.tenant.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if call.operation.verb != Verb::Delete {

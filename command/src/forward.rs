@@ -22,6 +22,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
 use proto::bus;
+use store::metric::catalog::COMMANDS_FORWARDED;
 use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep, timeout, timeout_at},
@@ -144,8 +145,14 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
         return refused(parts, Error::new(Reason::BodyTooLarge, message)).await;
     }
     match way.find(&packed).await {
-        Some(Ok(response)) => response,
-        Some(Err(error)) => refused(parts, error).await,
+        Some(Ok(response)) => {
+            COMMANDS_FORWARDED.with(&["answered"]).count();
+            response
+        }
+        Some(Err(error)) => {
+            COMMANDS_FORWARDED.with(&["refused"]).count();
+            refused(parts, error).await
+        }
         None => next.run(Request::from_parts(parts, body.into())).await,
     }
 }

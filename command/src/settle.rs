@@ -8,6 +8,7 @@ use store::{
     explain::explain,
     fault,
     log::{Failure, Log},
+    metric::catalog::SETTLES,
     record::{Broken, CommitRecord, Position, Record},
     secret,
 };
@@ -51,12 +52,24 @@ pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settle
                 "a publish was not answered with success; reading what became of it"
             ),
         }
-        match occupant(log, place).await {
+        let found = occupant(log, place).await;
+        SETTLES.with(&[outcome(&found, &commit)]).count();
+        match found {
             Ok(Some(record)) if record.commit.record_id == commit.record_id => return Settled::Committed(record),
             Ok(Some(record)) => return Settled::Overtaken(record),
             Ok(None) => sleep_longer(&mut pause).await,
             Err(broken) => return Settled::Foreign(broken),
         }
+    }
+}
+
+/// What was found, as metrics have it.
+fn outcome(found: &Result<Option<Record>, Broken>, own: &CommitRecord) -> &'static str {
+    match found {
+        Ok(Some(record)) if record.commit.record_id == own.record_id => "committed",
+        Ok(Some(_)) => "overtaken",
+        Ok(None) => "absent",
+        Err(_) => "foreign",
     }
 }
 

@@ -201,9 +201,9 @@ impl<'a> Turn<'a> {
             return Ok(None);
         };
         if let Entry::Loaded(events) = entry {
-            let held = restore::<A>(events).map_err(|error| match error.is_newer() {
-                true => Stop::Newer(Box::new(error)),
-                false => Stop::Refused(Box::new(Error::internal(&error))),
+            let held = restore::<A>(events).map_err(|error| match error {
+                newer if newer.is_newer() => Stop::Newer(Box::new(newer)),
+                error => Stop::Refused(Box::new(Error::internal(&error))),
             })?;
             *entry = Entry::Held(held);
         }

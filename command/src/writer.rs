@@ -9,6 +9,7 @@ mod fill;
 mod load;
 mod queue;
 mod serve;
+mod tell;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,6 +20,7 @@ use store::{
     database::Database,
     durability::{Durability, Unsafe},
     explain::explain,
+    health::Health,
     lease::Leases,
     log::Log,
     progress::Progress,
@@ -49,6 +51,8 @@ pub struct Writer {
     pub progress: Progress,
     /// Whether the broker keeps what it acknowledges.
     pub durability: Durability,
+    /// Where it tells how it is.
+    pub health: Health,
     /// The shard.
     pub shard: u16,
     /// The most bytes of the log that may be ahead of history.
@@ -133,19 +137,23 @@ impl Writer {
         shutdown: CancellationToken,
     ) -> Result<(), Failure> {
         let name = format!("writer.{}", self.shard);
+        self.enter(&phase, Phase::Standby(None));
         let mut gave_way: Option<Instant> = None;
         loop {
             let lease = tokio::select! {
                 lease = self.leases.acquire(&name, |holder| stand_by(&phase, holder)) => lease.keep(),
                 () = shutdown.cancelled() => break,
             };
-            phase.send_replace(Phase::TakingOver);
+            self.enter(&phase, Phase::TakingOver);
             let end = tokio::select! {
                 activated = self.activate(&lease) => match activated {
                     Ok(Some(active)) => {
-                        phase.send_replace(Phase::Active);
+                        self.enter(&phase, Phase::Active);
                         let stays = gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
                         let active = if stays { active.staying() } else { active };
+                        if stays {
+                            self.tell_outdated();
+                        }
                         active.serve(&mut queue, &lease, &shutdown).await
                     }
                     Ok(None) => End::SteppedDown,
@@ -153,18 +161,19 @@ impl Writer {
                 },
                 () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => End::Shutdown,
             };
-            phase.send_replace(Phase::Standby(None));
+            self.enter(&phase, Phase::Standby(None));
             queue.refuse_all();
             lease.release().await;
             match end {
                 End::Shutdown => break,
                 End::SteppedDown => {
-                    tracing::warn!("this node no longer writes");
+                    tell::stepped_down();
                     tokio::time::sleep(PAUSE).await;
                 }
                 End::Outdated => {
                     tracing::warn!("this node no longer writes, so that one of the newer version can");
                     gave_way = Some(Instant::now());
+                    self.tell_outdated();
                     tokio::time::sleep(WAY).await;
                 }
                 End::Failed(failure) if failure.is_passing() => {
@@ -173,12 +182,12 @@ impl Writer {
                 }
                 End::Failed(failure) => {
                     tracing::error!(error = explain(&failure), "this node cannot write");
-                    phase.send_replace(Phase::Ended);
+                    self.enter(&phase, Phase::Ended);
                     return Err(failure);
                 }
             }
         }
-        phase.send_replace(Phase::Ended);
+        self.enter(&phase, Phase::Ended);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use axum::{
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use store::explain::explain;
+use transport::observe::Refused;
 
 /// An error of the token endpoint (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,7 @@ impl IntoResponse for Error {
         let (status, error, error_description) = self.parts();
         let mut response = (status, Json(Body { error, error_description })).into_response();
         no_store(&mut response);
+        response.extensions_mut().insert(Refused(error));
         let headers = response.headers_mut();
         match self {
             Self::InvalidClient => {

@@ -12,10 +12,14 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    middleware::from_fn_with_state,
     routing::{any, get, post},
 };
 use store::{database::Database, keyring::Keyring};
-use transport::edge::Edge;
+use transport::{
+    edge::Edge,
+    observe::{Meter, observed},
+};
 
 use crate::issue::Issuer;
 
@@ -25,6 +29,9 @@ pub const DESCRIPTION: &str = include_str!("openapi.json");
 /// The endpoints of the contract that are not built yet. This list only shrinks; what leaves it is listed in [`discovery`].
 const NOT_BUILT: [&str; 5] =
     ["/oauth/v2/authorize", "/oauth/v2/introspect", "/oauth/v2/revoke", "/oidc/v1/userinfo", "/oidc/v1/end_session"];
+
+/// What metrics call the endpoints together.
+const SERVICE: &str = "oauth";
 
 /// What the endpoints of a node need.
 pub struct Oidc {
@@ -43,11 +50,14 @@ impl Oidc {
 
 /// Every endpoint of the contract; those that are not built yet say so.
 pub fn routes(oidc: Oidc) -> Router {
-    let router = NOT_BUILT.into_iter().fold(Router::new(), |router, path| router.route(path, any(error::not_built)));
-    router
-        .route(discovery::PATH, get(discovery::document))
-        .route(keys::PATH, get(keys::key_set))
-        .route(token::PATH, post(token::token).fallback(error::method_not_allowed))
+    let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);
+    let unbuilt = |router: Router<_>, path| router.route(path, any(error::not_built).layer(observe("unbuilt")));
+    let token = post(token::token).fallback(error::method_not_allowed);
+    NOT_BUILT
+        .into_iter()
+        .fold(Router::new(), unbuilt)
+        .route(discovery::PATH, get(discovery::document).layer(observe("discovery")))
+        .route(keys::PATH, get(keys::key_set).layer(observe("keys")))
+        .route(token::PATH, token.layer(observe("token")))
         .with_state(Arc::new(oidc))
-        .layer(axum::middleware::from_fn(transport::mount::with_request_id))
 }

@@ -2,7 +2,11 @@
 
 mod client_credentials;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 use axum::{
     Json,
@@ -12,6 +16,10 @@ use axum::{
 };
 use http::{HeaderMap, Request, header};
 use serde::Serialize;
+use store::metric::{
+    Counter, Histogram,
+    catalog::{TOKEN_DURATION, TOKENS},
+};
 use transport::mount::{is_plain, read_body};
 
 use crate::{
@@ -23,6 +31,20 @@ use crate::{
 pub(crate) const PATH: &str = "/oauth/v2/token";
 /// The largest request, in bytes.
 const LARGEST: usize = 64 * 1024;
+
+/// What is counted of a grant.
+struct Counted {
+    issued: &'static Counter,
+    duration: &'static Histogram,
+}
+
+static CLIENT_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of("client_credentials"));
+
+impl Counted {
+    fn of(grant: &str) -> Self {
+        Self { issued: TOKENS.with(&[grant, "jwt"]), duration: TOKEN_DURATION.with(&[grant]) }
+    }
+}
 
 /// The parameters of a request, none of them twice (RFC 6749, section 3.2).
 #[derive(Debug)]
@@ -67,7 +89,13 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
     let form = Form::read(&parts.headers, &body)?;
     let tokens = match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
-        Some("client_credentials") => client_credentials::grant(oidc, &tenant, &parts.headers, &form).await?,
+        Some("client_credentials") => {
+            let begun = Instant::now();
+            let granted = client_credentials::grant(oidc, &tenant, &parts.headers, &form).await;
+            CLIENT_CREDENTIALS.duration.record_time(begun.elapsed());
+            CLIENT_CREDENTIALS.issued.add(u64::from(granted.is_ok()));
+            granted?
+        }
         Some(_) => return Err(Error::UnsupportedGrantType.into()),
     };
     let mut response = Json(tokens).into_response();

@@ -18,6 +18,7 @@ use store::{
     fault,
     index::{self, Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show},
     log::Failure as LogFailure,
+    metric::catalog::INDEX_COMMITS,
     progress::{Announcer, Reached},
     projection::Projection,
     record::{Record, Undecodable},
@@ -28,11 +29,13 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     Projector,
     batch::{self, Batch},
-    unit::WAY,
+    tell::{Cause, Teller},
+    unit::{WAY, span},
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -62,6 +65,19 @@ enum Stall {
     LogEnded,
 }
 
+impl Stall {
+    /// What it is about, as metrics have it.
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Event(_) => Cause::Event,
+            Self::Index(index::Failure::Fenced) => Cause::Fenced,
+            Self::Index(index::Failure::Nats(_)) | Self::Log(LogFailure::Nats(_)) | Self::LogEnded => Cause::Nats,
+            Self::Log(_) | Self::Index(index::Failure::OtherLog) => Cause::Log,
+            Self::Index(_) => Cause::Index,
+        }
+    }
+}
+
 /// How indexes are kept.
 #[derive(Debug, Clone)]
 pub struct Indexing {
@@ -82,6 +98,7 @@ pub(crate) struct Unit {
     /// How often what is published did not come in full, one time after the other.
     incomplete: AtomicU32,
     shown: Shown,
+    teller: Teller,
 }
 
 /// An index that is open for writing.
@@ -105,7 +122,8 @@ impl Unit {
         let (log, shard) = (projector.log.clone(), projector.shard);
         let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
         let incomplete = AtomicU32::new(0);
-        Ok(Self { projector: projector.clone(), projection, table, follower, incomplete, shown })
+        let teller = Teller::new(&projector.health, projection, shard);
+        Ok(Self { projector: projector.clone(), projection, table, follower, incomplete, shown, teller })
     }
 
     /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
@@ -115,6 +133,7 @@ impl Unit {
             let lease = tokio::select! {
                 lease = self.projector.leases.acquire(&lease_name, |_| {}) => lease.keep(),
                 never = self.follower.follow(&self.shown) => match never {},
+                never = self.teller.stand_by() => match never {},
                 () = shutdown.cancelled() => return,
             };
             let stall = tokio::select! {
@@ -128,8 +147,10 @@ impl Unit {
                 let is_outdated = matches!(&stall, Stall::Event(event) if event.is_newer());
                 if is_outdated {
                     tracing::error!(index, error, "this node is outdated and leaves the search index to others");
+                    self.teller.is_outdated(error);
                 } else {
                     tracing::error!(index, error, "the search index stands still");
+                    self.teller.stalls(stall.cause(), error);
                 }
                 tokio::select! {
                     () = sleep(if is_outdated { WAY } else { PAUSE }) => {}
@@ -204,7 +225,9 @@ impl Unit {
                 None => batch::next(&mut records).await.ok_or(Stall::LogEnded)??,
             };
             let (end, committed_at) = (batch.end, batch.records.last().map(Record::committed_at).unwrap_or_default());
-            writer = self.apply(writer, batch).await?;
+            let (begun, span) = (Instant::now(), span(self.projection, &batch));
+            writer = self.apply(writer, batch).instrument(span).await?;
+            self.teller.applied(begun.elapsed());
             if Instant::now() < due
                 && let Ok(more) = timeout_at(due, batch::next(&mut records)).await
             {
@@ -218,6 +241,7 @@ impl Unit {
             };
             let (kept, snapshot) = self.follower.folder.work(work).await?;
             fault::point("index.committed");
+            INDEX_COMMITS.with(&[self.projection.name]).count();
             writer = kept;
             let is_behind = log.end().await? > end.stream_sequence + BEHIND;
             due = Instant::now() + if is_behind { CATCH_UP_EVERY } else { COMMIT_EVERY };
@@ -256,6 +280,8 @@ impl Unit {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let tidy_every = TIDY_EVERY.min(indexing.grace);
         let mut tidy_at = Instant::now();
+        self.teller.begins(Reached::from(publisher.manifest().position()));
+        heartbeat.reset();
         loop {
             tokio::select! {
                 changed = newest.changed() => {
@@ -279,7 +305,9 @@ impl Unit {
                     tidy_at = Instant::now() + tidy_every;
                 }
             }
-            announcer.announce(Reached::from(publisher.manifest().position())).await;
+            let reached = Reached::from(publisher.manifest().position());
+            self.teller.stands(reached);
+            announcer.announce(reached).await;
         }
     }
 

@@ -7,11 +7,13 @@
 mod batch;
 mod index;
 mod project;
+mod tell;
 mod unit;
 
 pub use index::Indexing;
 use store::{
     database::Database,
+    health::Health,
     index::{Failure, Indexes},
     lease::Leases,
     log::Log,
@@ -31,6 +33,8 @@ pub struct Projector {
     pub database: Database,
     /// How search indexes are kept.
     pub indexing: Indexing,
+    /// Where its units tell how they are.
+    pub health: Health,
     /// The shard.
     pub shard: u16,
 }

@@ -11,11 +11,16 @@ use store::{
     progress::{Announcer, Reached},
     projection::Projection,
     record::Position,
+    trace,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
-use crate::{Projector, batch, project};
+use crate::{
+    Projector, batch, project,
+    tell::{Cause, Teller},
+};
 
 /// How often an idle unit says how far it is.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -51,24 +56,48 @@ enum Stall {
 }
 
 impl Stall {
+    /// What it is about, as metrics have it.
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Batch(project::Failure::Event(_)) => Cause::Event,
+            Self::Batch(project::Failure::Fenced) => Cause::Fenced,
+            Self::Log(LogFailure::Nats(_)) | Self::OtherLog(OtherLog::Log(LogFailure::Nats(_))) | Self::LogEnded => {
+                Cause::Nats
+            }
+            Self::Log(_) | Self::OtherLog(_) => Cause::Log,
+            Self::Database(_) | Self::Batch(project::Failure::Database(_)) | Self::Incomplete => Cause::Postgres,
+        }
+    }
+
     /// Whether only a newer build can go on.
     fn is_outdated(&self) -> bool {
         matches!(self, Self::Batch(project::Failure::Event(event)) if event.is_newer())
     }
 }
 
+/// The span of a batch, where traces of what is in it are recorded.
+pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
+    let committed_at = batch.records.last().map(store::record::Record::committed_at).unwrap_or_default();
+    trace::linked(committed_at, batch.events.iter().map(AsRef::as_ref), || {
+        let (projection, sequence) = (projection.name, batch.end.sequence);
+        tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
+    })
+}
+
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let name = format!("projection.{}.{}.{}", projection.name, projection.version, projector.shard);
+    let teller = Teller::new(&projector.health, projection, projector.shard);
     let mut pause = PAUSES.0;
     loop {
         let lease = tokio::select! {
             lease = projector.leases.acquire(&name, |_| {}) => lease.keep(),
+            never = teller.stand_by() => match never {},
             () = shutdown.cancelled() => return,
         };
         let mut applied = false;
         let stall = tokio::select! {
-            stall = follow(&projector, projection, &mut applied) => Some(stall),
+            stall = follow(&projector, projection, &teller, &mut applied) => Some(stall),
             () = lease.lost() => None,
             () = shutdown.cancelled() => {
                 lease.release().await;
@@ -80,6 +109,11 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
         if let Some(stall) = stall {
             let pause = if stall.is_outdated() { WAY } else { pause };
             report(projection, &stall, pause);
+            if stall.is_outdated() {
+                teller.is_outdated(explain(&stall));
+            } else {
+                teller.stalls(stall.cause(), explain(&stall));
+            }
             tokio::select! {
                 () = sleep(pause) => {}
                 () = shutdown.cancelled() => return,
@@ -112,8 +146,8 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
 }
 
 /// Applies batch after batch; it ends only when it cannot go on.
-async fn follow(projector: &Projector, projection: &'static Projection, applied: &mut bool) -> Stall {
-    match try_follow(projector, projection, applied).await {
+async fn follow(projector: &Projector, projection: &'static Projection, teller: &Teller, applied: &mut bool) -> Stall {
+    match try_follow(projector, projection, teller, applied).await {
         Ok(never) => match never {},
         Err(stall) => stall,
     }
@@ -122,6 +156,7 @@ async fn follow(projector: &Projector, projection: &'static Projection, applied:
 async fn try_follow(
     Projector { log, database, shard, .. }: &Projector,
     projection: &'static Projection,
+    teller: &Teller,
     applied: &mut bool,
 ) -> Result<std::convert::Infallible, Stall> {
     if !database.is_complete(projection).await? {
@@ -132,19 +167,25 @@ async fn try_follow(
     recognise(log, checkpoint.position).await?;
     let announcer = Announcer::new(log.client(), projection, *shard);
     let mut records = log.follow(checkpoint.position).await?;
+    teller.begins(reached(checkpoint));
     announcer.announce(reached(checkpoint)).await;
     loop {
         let batch = tokio::select! {
             batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
             () = sleep(HEARTBEAT) => {
                 confirm(database, projection, *shard, checkpoint).await?;
+                teller.stands(reached(checkpoint));
                 announcer.announce(reached(checkpoint)).await;
                 continue;
             }
         };
         fault::point("project.fetched");
-        checkpoint = project::project(database, projection, *shard, checkpoint, &batch).await?;
+        let (begun, span) = (Instant::now(), span(projection, &batch));
+        let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
+        checkpoint = projecting.await?;
         *applied = true;
+        teller.applied(begun.elapsed());
+        teller.stands(reached(checkpoint));
         announcer.announce(reached(checkpoint)).await;
     }
 }

@@ -16,7 +16,7 @@ use transport::{
     mount::Answer,
 };
 
-use crate::Queries;
+use crate::{Queries, wait::waited};
 
 /// How long a read waits for the caller's own last write on this node, where the caller did not ask for it.
 pub(crate) const OWN_WAIT: Duration = Duration::from_secs(1);
@@ -30,7 +30,10 @@ impl Queries {
         id: &str,
         answer: impl FnOnce(Found<R>) -> O,
     ) -> Result<Answer<O>, Error> {
-        let Fresh { processed, answer: found, .. } = self.fresh(call, projection, id).await?;
+        let begun = Instant::now();
+        let fresh = self.fresh(call, projection, id).await;
+        waited(call.consistency, begun, fresh.as_ref().ok().map(|fresh| fresh.processed));
+        let Fresh { processed, answer: found, .. } = fresh?;
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
         let Some(found) = found else {
             // That there is none was read too, and may be held against a later read.

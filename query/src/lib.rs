@@ -4,6 +4,7 @@ pub mod api;
 pub mod follow;
 mod get;
 mod search;
+mod wait;
 
 use std::sync::Arc;
 

@@ -20,6 +20,7 @@ use transport::{
 use crate::{
     Queries,
     get::{OWN_WAIT, not_reached},
+    wait::waited,
 };
 
 /// How long a search waits for its turn.
@@ -54,7 +55,10 @@ impl Queries {
             limit: limit as usize,
         };
         let index = self.indexes.of(projection).ok_or_else(not_here)?;
-        let snapshot = fresh(call.consistency, index).await?;
+        let begun = Instant::now();
+        let snapshot = fresh(call.consistency, index).await;
+        waited(call.consistency, begun, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
+        let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let search = Search { instance_id: call.tenant.id.clone(), filters: list.filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.clone().acquire_owned()).await.ok().and_then(Result::ok);

@@ -19,6 +19,7 @@ use crate::{
     brokers::Brokers,
     client::{Answer, Client, TARGETS},
     eventually,
+    management::Management,
     platform::{Bootstrap, Platform},
     process::{Process, binary},
     servers::Servers,
@@ -45,6 +46,8 @@ pub struct Node {
     pub process: Process,
     /// Where it is reached.
     pub url: String,
+    /// Its management port.
+    pub management: Management,
     log: PathBuf,
 }
 
@@ -97,7 +100,8 @@ impl Cluster {
     ) -> Node {
         let listen = free_address();
         let mut all = self.flags.clone();
-        let mut own = vec![("--node-name", name)];
+        let managed = free_address();
+        let mut own = vec![("--node-name", name), ("--management-listen", managed.as_str())];
         if role == "projector" {
             // It serves nobody.
             all.retain(|word| word != "--master-key-file" && !word.ends_with("master.key"));
@@ -115,7 +119,7 @@ impl Cluster {
         let stderr = File::create(&log).expect("the folder can be written");
         let environment: Vec<_> = environment.iter().copied().chain([("RUST_LOG", "info")]).collect();
         let process = Process::spawn_binary(binary, &all, &environment, (Stdio::null(), stderr.into()));
-        Node { process, url: format!("http://{listen}"), log }
+        Node { process, url: format!("http://{listen}"), management: Management::at(&managed), log }
     }
 
     /// A client of a node.

@@ -197,7 +197,7 @@ fn assert_real_time(operations: &[&Operation]) {
         }
         match operation.outcome {
             Outcome::Done(at) => {
-                assert!(at > newest, "{operation:?} comes before what was answered before it: {newest}")
+                assert!(at > newest, "{operation:?} comes before what was answered before it: {newest}");
             }
             Outcome::Refused(at) => assert!(at >= newest, "{operation:?} was refused on an old state: {newest}"),
             Outcome::Unknown => {}

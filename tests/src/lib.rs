@@ -8,6 +8,7 @@ pub mod contend;
 pub mod forge;
 pub mod grpc;
 pub mod load;
+pub mod management;
 pub mod parts;
 pub mod platform;
 pub mod process;

@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::{client::Client, eventually, process::Process, servers::wait};
+use crate::{client::Client, eventually, management::Management, process::Process, servers::wait};
 
 /// A platform in one process on a folder of its own, stopped when dropped.
 #[derive(Debug)]
@@ -61,6 +61,11 @@ impl Platform {
 
     /// Starts a new platform with further flags and environment variables.
     pub async fn start_with(flags: &[String], environment: &[(&str, &str)]) -> Self {
+        Self::start_telling(flags, environment, Stdio::inherit()).await
+    }
+
+    /// Starts a new platform that tells of its work where the test wants it.
+    pub async fn start_telling(flags: &[String], environment: &[(&str, &str)], stderr: Stdio) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let setup = folder.path().join("setup.toml");
         fs::write(&setup, SETUP).expect("the folder can be written");
@@ -70,7 +75,7 @@ impl Platform {
             all.extend(["--setup".to_owned(), setup.display().to_string()]);
         }
         all.extend_from_slice(flags);
-        let process = Self::spawn(&all, "127.0.0.1:0", environment);
+        let process = Self::spawn(&all, "127.0.0.1:0", environment, stderr);
         let path = folder.path().join("data/bootstrap.json");
         let bootstrap = eventually("bootstrap.json", || {
             let found = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
@@ -80,9 +85,9 @@ impl Platform {
         Self { folder, flags: all, process, bootstrap }
     }
 
-    fn spawn(flags: &[String], listen: &str, environment: &[(&str, &str)]) -> Process {
+    fn spawn(flags: &[String], listen: &str, environment: &[(&str, &str)], stderr: Stdio) -> Process {
         let flags: Vec<String> = flags.iter().cloned().chain(["--listen".to_owned(), listen.to_owned()]).collect();
-        Process::spawn(&flags, environment, Stdio::null())
+        Process::spawn_to(&flags, environment, Stdio::null(), stderr)
     }
 
     /// Starts the process again on the same data and address, and waits until it answers.
@@ -94,7 +99,7 @@ impl Platform {
     /// Starts the process again and does not wait.
     pub fn respawn(&mut self, environment: &[(&str, &str)]) {
         let listen = self.bootstrap.issuer.trim_start_matches("http://").to_owned();
-        self.process = Self::spawn(&self.flags, &listen, environment);
+        self.process = Self::spawn(&self.flags, &listen, environment, Stdio::inherit());
     }
 
     /// Waits until tokens can be issued.
@@ -119,6 +124,12 @@ impl Platform {
     /// The data directory.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Its management port.
+    pub fn management(&self) -> Management {
+        let address = fs::read_to_string(self.data().join("management.address"));
+        Management::at(&address.expect("a running platform says where it is"))
     }
 
     /// The address of its NATS server, and the token that it asks for.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::history::Answered;
+use store::{history::Answered, metric::catalog::COMMANDS_WAITING};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
@@ -80,6 +80,7 @@ impl Handle {
         if let Some(advice) = self.phases.borrow().advice() {
             return Err(writer_unavailable(advice));
         }
+        let _waiting = COMMANDS_WAITING.one().hold();
         let (answer, outcome) = oneshot::channel();
         let submission = Submission { permit, decide, once, rounds: 0, answer };
         self.queue.try_send(submission).map_err(|_| writer_unavailable("too many commands wait for their turn"))?;

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     mem,
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use store::{
     fault,
     history::{ANSWERS_KEPT, Needs},
     lease::KeptLease,
+    metric::catalog::{FENCE_REJECTIONS, TAIL_BYTES},
     projection::HISTORY,
     record::{Answer, CommitRecord, Record, Undecodable},
     secret,
@@ -118,6 +120,7 @@ impl<'a> Active<'a> {
                     return end;
                 }
             }
+            TAIL_BYTES.one().set_whole(self.memory.tail.bytes() as u64);
         }
     }
 
@@ -247,14 +250,17 @@ impl<'a> Active<'a> {
             answers: draft.answers,
             ..self.header.clone()
         };
+        let begun = Instant::now();
         match commit(&self.writer.log, behind, record).await {
             Settled::Committed(record) => {
+                self.writer.tell_commit(&record, begun.elapsed());
                 self.memory.remember_answers(&record.commit.answers, now);
                 self.header.committed_at = record.commit.committed_at;
                 self.memory.tail.push(record);
                 Ok(())
             }
             Settled::Overtaken(other) => {
+                FENCE_REJECTIONS.with(&["command"]).count();
                 tracing::warn!(epoch = other.commit.epoch, own = self.header.epoch, "another writer took the log over");
                 self.memory.forget();
                 Err(End::SteppedDown)

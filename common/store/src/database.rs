@@ -2,11 +2,17 @@
 
 use std::{str::FromStr, time::Duration};
 
-use deadpool_postgres::{GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{
+    GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
+};
 use tokio_postgres::{Config, NoTls};
 
 use crate::{
     checkpoint::Checkpoint,
+    metric::{
+        Counter,
+        catalog::{POOL_IN_USE, POOL_SIZE, POOL_WAITS},
+    },
     projection::{PROJECTIONS, Projection},
 };
 
@@ -48,18 +54,20 @@ pub enum Failure {
 #[derive(Clone)]
 pub struct Database {
     pool: Pool,
+    name: &'static str,
+    waits: &'static Counter,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Database").field("status", &self.pool.status()).finish()
+        formatter.debug_struct("Database").field("status", &self.pool.status()).finish_non_exhaustive()
     }
 }
 
 impl Database {
     /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
     pub fn new(url: &str, size: usize) -> Result<Self, Failure> {
-        Self::build(config(url)?, size)
+        Self::build(config(url)?, size, "read")
     }
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
@@ -72,10 +80,10 @@ impl Database {
         let idle = IDLE_IN_TRANSACTION.as_millis();
         let options = format!("{options} -c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
         config.options(options);
-        Self::build(config, size)
+        Self::build(config, size, "project")
     }
 
-    fn build(mut config: Config, size: usize) -> Result<Self, Failure> {
+    fn build(mut config: Config, size: usize, name: &'static str) -> Result<Self, Failure> {
         config.application_name("platform");
         config.connect_timeout(WAIT);
         let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
@@ -85,12 +93,32 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| Failure::Address(error.to_string()))?;
-        Ok(Self { pool })
+        Ok(Self { pool, name, waits: POOL_WAITS.with(&[name]) })
+    }
+
+    /// Sets the metrics of the pool.
+    pub fn measure(&self) {
+        let status = self.pool.status();
+        let in_use = status.size.saturating_sub(status.available);
+        POOL_SIZE.with(&[self.name]).set_whole(status.max_size as u64);
+        POOL_IN_USE.with(&[self.name]).set_whole(in_use as u64);
+    }
+
+    /// Whether Postgres answers.
+    pub async fn answers(&self) -> Result<(), Failure> {
+        self.within(async { Ok(self.connection().await?.batch_execute("").await?) }).await
     }
 
     /// A connection from the pool.
     pub async fn connection(&self) -> Result<deadpool_postgres::Object, Failure> {
-        Ok(self.pool.get().await?)
+        let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
+        match self.pool.timeout_get(&at_once).await {
+            Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                self.waits.count();
+                Ok(self.pool.get().await?)
+            }
+            connection => Ok(connection?),
+        }
     }
 
     /// Gives a read so much time and no more: a server that hangs must not hang its callers.

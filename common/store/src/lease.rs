@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::since_start, explain::explain, log::Failure};
+use crate::{clock::since_start, explain::explain, log::Failure, metric::catalog::LEASE_HELD};
 
 const BUCKET: &str = "LEASES";
 
@@ -138,6 +138,7 @@ impl Lease {
     }
 
     async fn keep_renewing(mut self, known: watch::Sender<Option<Duration>>, stop: CancellationToken) {
+        let _held = LEASE_HELD.with(&[self.name.split('.').next().unwrap_or_default()]).hold();
         loop {
             tokio::select! {
                 () = sleep((self.valid_until + RENEW_EVERY).saturating_sub(TTL + since_start())) => {}

@@ -76,6 +76,11 @@ impl Projection {
         format!("{}_{}", self.name, self.version)
     }
 
+    /// What it is called among the parts of a node.
+    pub fn part(&self) -> String {
+        format!("projection.{}", self.name)
+    }
+
     /// A statement on the tables of this version, which its text names as in `{schema}.events`.
     pub fn sql(&self, text: &str) -> String {
         text.replace("{schema}", &self.schema_name())

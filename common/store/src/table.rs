@@ -5,6 +5,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use domain::{
+    aggregate::Aggregate,
     context::Owner,
     field::{Field, Kind, Lookup},
     settings::{self, Properties, Settings},
@@ -64,6 +65,8 @@ pub struct Table {
     pub name: fn() -> String,
     /// The aggregate whose events it follows.
     pub aggregate_type: &'static str,
+    /// The newest revision of its events that this build reads.
+    pub revision: u32,
     /// The columns beyond those that every table has.
     pub columns: fn() -> Vec<Column>,
     /// What one event means for the row.
@@ -91,6 +94,7 @@ pub const fn standard<R: Resource>() -> Table {
     Table {
         name: || format!("{}s", R::NAME),
         aggregate_type: R::NAME,
+        revision: <Standard<R> as Aggregate>::REVISION,
         columns: || R::FIELDS.iter().map(column).collect(),
         apply: |recorded| {
             Ok(match decode::<Standard<R>>(recorded)? {
@@ -108,6 +112,7 @@ pub const fn settings<P: Properties>() -> Table {
     Table {
         name: || P::NAME.to_owned(),
         aggregate_type: P::NAME,
+        revision: <Settings<P> as Aggregate>::REVISION,
         columns: Vec::new,
         apply: |recorded| {
             let settings::Event::Changed { to, .. } = decode::<Settings<P>>(recorded)?;

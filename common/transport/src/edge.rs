@@ -8,7 +8,7 @@ use proto::operation::Facts;
 use store::{
     directory::{Directory, Name, Standing, Tenant},
     explain::explain,
-    secret,
+    secret, trace,
 };
 
 use crate::{
@@ -93,7 +93,7 @@ impl Edge {
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: if_match(&parts.headers)?,
             wait: prefer::wait(&parts.headers),
-            trace_context: trace_context(&parts.headers).unwrap_or_default().to_owned(),
+            trace_context: trace::context(trace_context(&parts.headers)),
         })
     }
 
@@ -106,6 +106,9 @@ impl Edge {
     async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
         let host = host(&parts.uri, &parts.headers)?;
         let tenant = self.directory.tenant(&host, sequence).await.map_err(read_model)?;
+        if let Some(tenant) = &tenant {
+            tracing::Span::current().record("instance", tenant.id.as_str());
+        }
         tenant.ok_or_else(|| {
             Error::new(Reason::InstanceNotFound, format!("no instance answers under the host {host}"))
                 .with("host", host)
@@ -160,7 +163,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Error> {
 }
 
 /// The `traceparent` of a request, where it is one (W3C Trace Context, section 3.2): events keep it for ever.
-fn trace_context(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn trace_context(headers: &HeaderMap) -> Option<&str> {
     let given = text(headers, "traceparent")?;
     let lengths: Vec<usize> = given.split('-').map(str::len).collect();
     let is_lower_hex = |byte: u8| matches!(byte, b'-' | b'0'..=b'9' | b'a'..=b'f');

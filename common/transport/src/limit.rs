@@ -18,7 +18,7 @@ use governor::{
     state::keyed::DefaultKeyedStateStore,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use store::secret::sha256;
+use store::{metric::catalog::RATE_LIMITED, secret::sha256};
 use tokio::time::interval;
 
 use crate::{
@@ -173,6 +173,8 @@ pub async fn limit(State(limiter): State<Arc<Limiter>>, request: Request, next: 
             response
         }
         Err(Empty { name, size, wait }) => {
+            // Not kept: a name is looked up in less time than a refusal takes.
+            RATE_LIMITED.with(&[name]).count();
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             let message = format!("too many requests of this {name}; try again in {seconds} s");
             let error = Error::new(Reason::RateLimited, message).with("limit", name).retry_after(wait);

@@ -23,17 +23,18 @@ use proto::{
     operation::{Facts, Operation, Verb},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tracing::Instrument;
 
 use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
 use crate::{
     edge::{Call, Edge},
     error::{Error, Reason},
+    observe::Meter,
 };
 
 pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
-pub use wire::{refuse, with_request_id};
+pub use wire::refuse;
+pub(crate) use wire::{identified, identify};
 
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {
@@ -80,11 +81,12 @@ where
     F: Future<Output = Result<Answer<O>, Error>> + Send + 'static,
 {
     let facts = &operation.facts;
-    let mounted = Arc::new(Mounted { edge: edge.clone(), facts, handler });
+    let mounted =
+        Arc::new(Mounted { edge: edge.clone(), facts, handler, meter: Meter::new(facts.service, facts.method) });
     let for_grpc = mounted.clone();
     let serve_grpc = async move |request: Request| match Grpc::of(request.headers()) {
         Some(grpc) => for_grpc.serve(&grpc, request).await,
-        None => wire::refuse(request, over_grpc::unsupported()).await,
+        None => wire::refuse_of(&for_grpc.meter, request, over_grpc::unsupported()).await,
     };
     router
         .route(facts.grpc, post(serve_grpc))
@@ -93,17 +95,19 @@ where
 
 /// Mounts an operation that is specified but not built: it says so on both paths.
 pub fn mount_unbuilt(router: Router, facts: &'static Facts) -> Router {
-    let unbuilt = async |request| {
+    let meter = Arc::new(Meter::new(facts.service, facts.method));
+    let unbuilt = async move |request| {
         let message = format!("{} is not built yet", facts.method);
-        wire::refuse(request, Error::new(Reason::NotImplemented, message)).await
+        wire::refuse_of(&meter, request, Error::new(Reason::NotImplemented, message)).await
     };
-    router.route(facts.grpc, post(unbuilt)).route(facts.path, on(filter(facts.verb), unbuilt))
+    router.route(facts.grpc, post(unbuilt.clone())).route(facts.path, on(filter(facts.verb), unbuilt))
 }
 
 struct Mounted<E, H> {
     edge: Arc<E>,
     facts: &'static Facts,
     handler: H,
+    meter: Meter,
 }
 
 impl<E: Admit, H> Mounted<E, H> {
@@ -116,11 +120,18 @@ impl<E: Admit, H> Mounted<E, H> {
     {
         let (mut parts, body) = request.into_parts();
         let id = wire::identify(&mut parts.headers);
-        let span = tracing::info_span!("request", operation = self.facts.method, id);
-        let answer = AssertUnwindSafe(self.answer(wire, parts, body)).catch_unwind().instrument(span);
-        let outcome = answer.await.unwrap_or_else(|_| Err(Error::internal(&Panicked)));
-        let response = outcome.unwrap_or_else(|error| wire.refuse(error.request_id(&id)));
-        wire::identified(response, &id)
+        let span = self.meter.span(&parts.headers, &id);
+        let answer = async {
+            let answer = AssertUnwindSafe(self.answer(wire, parts, body)).catch_unwind();
+            match answer.await.unwrap_or_else(|_| Err(Error::internal(&Panicked))) {
+                Ok(response) => (wire::identified(response, &id), None),
+                Err(error) => {
+                    let reason = error.reason();
+                    (wire::identified(wire.refuse(error.request_id(&id)), &id), Some(reason))
+                }
+            }
+        };
+        self.meter.observe(wire.transport(), span, answer).await
     }
 
     /// The way of every request, whatever it came over.

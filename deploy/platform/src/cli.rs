@@ -51,6 +51,13 @@ pub(crate) enum Mode {
     Doctor(Box<Doctor>),
 }
 
+impl Mode {
+    /// Whether this runs a node, which tells of itself under its name.
+    pub(crate) fn is_node(&self) -> bool {
+        matches!(self, Self::Standalone(_) | Self::Command(_) | Self::Query(_) | Self::Projector(_) | Self::Oidc(_))
+    }
+}
+
 /// Where a standalone platform keeps everything.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataDirectory {
@@ -77,6 +84,8 @@ pub(crate) struct Standalone {
     pub(crate) postgres_url: Option<String>,
     #[command(flatten)]
     pub(crate) index: Index,
+    #[command(flatten)]
+    pub(crate) observing: Observing,
     /// What the first start creates beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
@@ -135,11 +144,32 @@ pub(crate) struct Worker {
     #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME")]
     pub(crate) node_name: Option<String>,
     #[command(flatten)]
+    pub(crate) observing: Observing,
+    #[command(flatten)]
     pub(crate) index: Index,
     /// Where a query node or a projector keeps search indexes, a cache of what is published; a temporary folder if not
     /// given
     #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
     pub(crate) index_dir: Option<PathBuf>,
+}
+
+/// How a node is watched.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Observing {
+    /// The address of the management port: health, version, metrics. It asks nobody who they are
+    #[arg(long, env = "PLATFORM_MANAGEMENT_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub(crate) management_listen: SocketAddr,
+    /// An OpenTelemetry collector that takes traces, OTLP over gRPC as http://host:port. No traces if not given
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<Url>,
+    /// The share of requests that are traced, of those whose sender does not say whether they are
+    #[arg(long, env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_name = "0 TO 1", value_parser = share)]
+    pub(crate) otlp_sample: f64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "it must be a number from 0 to 1".to_owned())
 }
 
 /// The search indexes.

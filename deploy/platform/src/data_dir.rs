@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -177,6 +177,21 @@ impl DataDir {
     /// Where the first start leaves what its user needs.
     pub(crate) fn bootstrap(&self) -> PathBuf {
         self.path.join("bootstrap.json")
+    }
+
+    /// Leaves the address of the management port where the tools of this machine find it.
+    pub(crate) fn tell_management(&self, address: SocketAddr) -> Result<(), DataDirError> {
+        write_atomically(&self.management(), format!("{address}\n").as_bytes())
+    }
+
+    /// Removes the address, which nobody listens on any more.
+    pub(crate) fn forget_management(&self) {
+        // One that is left behind is written anew by the next start.
+        let _ = fs::remove_file(self.management());
+    }
+
+    fn management(&self) -> PathBuf {
+        self.path.join("management.address")
     }
 
     /// The log file of a server.

@@ -8,6 +8,7 @@ mod config;
 mod data_dir;
 mod doctor;
 mod log;
+mod management;
 mod nats;
 mod node;
 mod postgres;
@@ -21,6 +22,7 @@ mod serving;
 mod setup;
 mod standalone;
 mod stop;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -34,7 +36,6 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failed(&*error),
     };
-    telemetry();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(run(cli.mode)),
@@ -55,6 +56,9 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 async fn run(mode: Mode) -> Result<(), Failure> {
+    if !mode.is_node() {
+        telemetry::start();
+    }
     let shutdown = on_signal()?;
     match mode {
         Mode::Standalone(options) => standalone::run(options, shutdown).await,
@@ -89,19 +93,4 @@ fn on_signal() -> Result<CancellationToken, Failure> {
         cancelled.cancel();
     });
     Ok(shutdown)
-}
-
-/// Text for people on a terminal, JSON for machines; `RUST_LOG` chooses what.
-fn telemetry() {
-    use std::io::IsTerminal as _;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // It would tell on standard error that standard error cannot be written, and panic.
-    let subscriber = subscriber.log_internal_errors(false);
-    if std::io::stderr().is_terminal() {
-        subscriber.with_target(false).init();
-    } else {
-        subscriber.json().flatten_event(true).init();
-    }
 }

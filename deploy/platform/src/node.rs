@@ -1,6 +1,6 @@
 //! A node: the adapters that its roles share, and its roles.
 
-use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use async_nats::ConnectOptions;
 use axum::Router;
@@ -17,6 +17,7 @@ use store::{
     directory::Directory,
     durability::Durability,
     explain::explain,
+    health::Health,
     id::Ids,
     index::{Indexes, Remote},
     keyring::Keyring,
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use transport::{caller::External, consistency::Tokens, edge::Edge};
 use url::Url;
 
-use crate::{Failure, cli};
+use crate::{Failure, cli, management::Measuring};
 
 /// Everything is in one shard so far.
 pub(crate) const SHARD: u16 = 0;
@@ -50,6 +51,7 @@ pub(crate) struct Place {
     pub(crate) nats_url: String,
     pub(crate) postgres_url: String,
     pub(crate) name: String,
+    pub(crate) health: Health,
 }
 
 /// How a node that serves is known outside, and its bounds.
@@ -64,6 +66,8 @@ pub(crate) struct Adapters {
     pub(crate) log: Log,
     pub(crate) database: Database,
     pub(crate) remote: Remote,
+    pub(crate) health: Health,
+    clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
     durability: Durability,
     postgres_url: String,
@@ -106,12 +110,28 @@ impl Adapters {
         durability.check().await?;
         let replicas = usize::from(place.nats.nats_replicas);
         let reading = connect(&place, &format!("{}, reading", place.name)).await?;
+        let clients = [("main", client.clone()), ("reading", reading.clone())];
         let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
         let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
-        Ok(Self { log, database, remote, leases, durability, postgres_url: place.postgres_url })
+        let Place { health, postgres_url, .. } = place;
+        Ok(Self { log, database, remote, health, clients, leases, durability, postgres_url })
+    }
+
+    /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
+    pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
+        let databases = [Some(&self.database), projector.map(|projector| &projector.database)];
+        let measuring = Measuring {
+            health: self.health.clone(),
+            log: self.log.clone(),
+            clients: self.clients.clone(),
+            databases: databases.into_iter().flatten().cloned().collect(),
+            indexes,
+            behind: HashMap::new(),
+        };
+        tokio::spawn(measuring.run());
     }
 
     /// The projector, with its search indexes in a folder.
@@ -119,7 +139,8 @@ impl Adapters {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
         let grace = Duration::from_secs(index.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
-        Ok(Projector { log: self.log.clone(), leases: self.leases.clone(), database, indexing, shard: SHARD })
+        let (log, leases, health) = (self.log.clone(), self.leases.clone(), self.health.clone());
+        Ok(Projector { log, leases, database, indexing, health, shard: SHARD })
     }
 }
 
@@ -143,13 +164,14 @@ impl Node {
         &self,
         shutdown: &CancellationToken,
     ) -> (Handle, JoinHandle<Result<(), command::writer::Failure>>) {
-        let Adapters { log, database, leases, durability, .. } = &self.adapters;
+        let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
         let writer = Writer {
             log: log.clone(),
             leases: leases.clone(),
             database: database.clone(),
             progress: self.progress.clone(),
             durability: durability.clone(),
+            health: health.clone(),
             shard: SHARD,
             tail_limit: self.tail_limit,
             record_limit: log.client().server_info().max_payload / 2,

@@ -3,6 +3,8 @@
 
 use std::{fs, io, path::Path};
 
+use store::health::Health;
+
 use crate::{
     Failure,
     child::identity::Identity,
@@ -51,7 +53,8 @@ pub(crate) fn postgres(servers: &cli::Servers, given: Option<&String>) -> Result
 /// Connects to NATS under the name of a tool.
 pub(crate) async fn connect(nats: &cli::Nats, tool: &str) -> Result<async_nats::Client, Failure> {
     let nats_url = nats.nats_url.clone().unwrap_or_default();
-    let place = Place { nats: nats.clone(), nats_url, postgres_url: String::new(), name: tool.to_owned() };
+    let (name, postgres_url) = (tool.to_owned(), String::new());
+    let place = Place { nats: nats.clone(), nats_url, postgres_url, name, health: Health::default() };
     node::connect(&place, tool).await
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use axum::Router;
 use store::{
-    index,
+    index::{self, Indexes},
     secret::{self, Key},
 };
 use tempfile::TempDir;
@@ -24,8 +24,10 @@ use transport::{
 use crate::{
     Failure, cli,
     data_dir::read_master_key,
+    management::Managed,
     node::{Adapters, Face, NO_NATS, Node, Place, SHARD},
     serving::{external_url, finished, limits, listen},
+    telemetry,
 };
 
 /// How long a writer may take to end.
@@ -41,16 +43,44 @@ pub(crate) enum Role {
     Oidc,
 }
 
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Query => "query",
+            Self::Oidc => "oidc",
+        }
+    }
+}
+
 /// Runs the role until `shutdown`.
-pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
+pub(crate) async fn run(role: Role, mut options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
+    let name = name(&mut options.worker);
+    let exporting = telemetry::start_node((role.name(), &name), &options.worker.observing)?;
+    let managed = Managed::open(&options.worker.observing, (role.name(), &name), &shutdown).await?;
+    let ended = run_managed(role, *options, &managed, shutdown).await;
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
+    ended
+}
+
+async fn run_managed(
+    role: Role,
+    options: cli::Role,
+    managed: &Managed,
+    shutdown: CancellationToken,
+) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
-    let node = connect(*options, listening.listener.local_addr()?).await?;
+    let node = connect(options, listening.listener.local_addr()?, managed).await?;
+    let at = (listening, &rates, managed);
     match role {
         Role::Command => {
+            node.adapters.measure(None, Indexes::default());
             let (writer, writing) = node.start_writer(&shutdown);
             let routes = async |edge: &Arc<Edge>| node.commands(edge, writer).await;
-            let served = serve(&node, (listening, &rates), &shutdown, routes).await;
+            let served = serve(&node, at, &shutdown, routes).await;
             shutdown.cancel();
             // A record whose fate is not certain, because NATS is away, is not waited for any longer.
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
@@ -60,17 +90,35 @@ pub(crate) async fn run(role: Role, options: Box<cli::Role>, shutdown: Cancellat
             let Adapters { log, remote, .. } = &node.adapters;
             let folder = IndexFolder::open(index_dir)?;
             let (_following, indexes) = query::follow::follow(log, remote, folder.path(), SHARD)?;
-            serve(&node, (listening, &rates), &shutdown, async |edge: &Arc<Edge>| Ok(node.queries(edge, indexes))).await
+            node.adapters.measure(None, indexes.clone());
+            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.queries(edge, indexes))).await
         }
-        Role::Oidc => serve(&node, (listening, &rates), &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await,
+        Role::Oidc => {
+            node.adapters.measure(None, Indexes::default());
+            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await
+        }
     }
 }
 
 /// Runs a projector until `shutdown`. It serves nobody and needs no key.
-pub(crate) async fn project(options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
+pub(crate) async fn project(mut options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
+    let name = name(&mut options);
+    let exporting = telemetry::start_node(("projector", &name), &options.observing)?;
+    let managed = Managed::open(&options.observing, ("projector", &name), &shutdown).await?;
+    let ended = project_managed(*options, &managed, shutdown).await;
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
+    ended
+}
+
+async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: CancellationToken) -> Result<(), Failure> {
     let (folder, index) = (IndexFolder::open(options.index_dir.clone())?, options.index.clone());
-    let adapters = Adapters::connect(place(*options)?).await?;
-    let (mut units, _) = adapters.projector(&index, folder.path().to_owned())?.start(&shutdown)?;
+    let adapters = Adapters::connect(place(options, managed)?).await?;
+    let projector = adapters.projector(&index, folder.path().to_owned())?;
+    let (mut units, _) = projector.start(&shutdown)?;
+    adapters.measure(Some(&projector), Indexes::default());
+    managed.serves();
     while let Some(ended) = units.join_next().await {
         // Whoever starts processes starts another one; without a unit this one would go on in part.
         ended?;
@@ -120,9 +168,9 @@ fn sweep(folder: &Path) {
     }
 }
 
-async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Failure> {
+async fn connect(options: cli::Role, listening: SocketAddr, managed: &Managed) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
-    let place = place(worker)?;
+    let place = place(worker, managed)?;
     let file = serving.master_key_file.as_ref();
     let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
     let master_key = Key::new(read_master_key(file)?);
@@ -135,18 +183,25 @@ async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Fail
     Node::new(adapters, face, master_key).await
 }
 
-fn place(worker: cli::Worker) -> Result<Place, Failure> {
+/// The name of the node, chosen now where none is given.
+fn name(worker: &mut cli::Worker) -> String {
+    worker.node_name.get_or_insert_with(|| secret::random_text(22)).clone()
+}
+
+fn place(mut worker: cli::Worker, managed: &Managed) -> Result<Place, Failure> {
+    let name = name(&mut worker);
     Ok(Place {
         nats_url: worker.nats.nats_url.clone().ok_or(NO_NATS)?,
         postgres_url: worker.postgres_url,
-        name: worker.node_name.unwrap_or_else(|| secret::random_text(22)),
+        name,
+        health: managed.health.clone(),
         nats: worker.nats,
     })
 }
 
 async fn serve(
     node: &Node,
-    (listening, rates): (Listening, &cli::Rates),
+    (listening, rates, managed): (Listening, &cli::Rates, &Managed),
     shutdown: &CancellationToken,
     routes: impl AsyncFnOnce(&Arc<Edge>) -> Result<Router, Failure>,
 ) -> Result<(), Failure> {
@@ -156,6 +211,7 @@ async fn serve(
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
     let served = finished(routes(&edge).await?, rates, shutdown).await;
+    managed.serves();
     server::serve(listening, served, shutdown.cancelled(), limits()).await;
     Ok(())
 }

@@ -31,7 +31,9 @@ impl Roles {
         folder: PathBuf,
         shutdown: &CancellationToken,
     ) -> Result<Self, Failure> {
-        let (projector, indexes) = node.adapters.projector(index, folder)?.start(shutdown)?;
+        let units = node.adapters.projector(index, folder)?;
+        let (projector, indexes) = units.start(shutdown)?;
+        node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
         Ok(Self { writer, indexes, writing, projector })
     }

@@ -1,6 +1,9 @@
 //! Prepares a log and a database for nodes in processes of their own, once.
 
-use store::secret::{self, Key};
+use store::{
+    health::Health,
+    secret::{self, Key},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,6 +27,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         nats: options.nats.clone(),
         postgres_url: options.postgres_url.clone(),
         name: data.node_id().to_owned(),
+        health: Health::default(),
     };
     let adapters = Adapters::connect(place).await?;
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);

@@ -13,6 +13,7 @@ use crate::{
     child::ChildError,
     cli,
     data_dir::DataDir,
+    management::Managed,
     nats::Nats,
     node::{Adapters, Face, Node, Place},
     postgres::Postgres,
@@ -20,6 +21,7 @@ use crate::{
     roles::Roles,
     say,
     serving::{external_url, finished, limits, listen},
+    telemetry,
 };
 
 /// The servers that this process started itself.
@@ -31,19 +33,39 @@ struct Own {
 /// Runs until `shutdown`, or until something that it needs has ended.
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
+    // What is wrong with the flags is the first thing to be told.
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
+    let (observing, me) = (&options.observing, ("standalone", data.node_id()));
+    let exporting = telemetry::start_node(me, observing)?;
+    let managed = Managed::open(observing, me, &shutdown).await?;
+    data.tell_management(managed.address)?;
+    let ended = run_managed((&options, &managed), &wanted, &data, (listening, external), shutdown).await;
+    data.forget_management();
+    if let Some(exporting) = exporting {
+        exporting.end().await;
+    }
+    ended
+}
+
+async fn run_managed(
+    (options, managed): (&cli::Standalone, &Managed),
+    wanted: &[Wanted],
+    data: &DataDir,
+    at: (Listening, Url),
+    shutdown: CancellationToken,
+) -> Result<(), Failure> {
     let progress = |line: &str| say::aside(line);
     let mut own = Own { nats: None, postgres: None };
     let place = tokio::select! {
-        place = place(&options, &data, &mut own, &progress) => place,
+        place = place((options, managed), data, &mut own, &progress) => place,
         () = shutdown.cancelled() => Err("interrupted".into()),
     };
     let ended = match place {
         Ok(place) => {
             tokio::select! {
-                ended = serve(&options, &wanted, &data, place, (listening, external), &shutdown) => ended,
+                ended = serve((options, managed), wanted, data, place, at, &shutdown) => ended,
                 death = own.died() => Err(death.into()),
             }
         }
@@ -56,7 +78,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
 
 /// Starts the servers that are not given.
 async fn place(
-    options: &cli::Standalone,
+    (options, managed): (&cli::Standalone, &Managed),
     data: &DataDir,
     own: &mut Own,
     progress: &(dyn Fn(&str) + Send + Sync),
@@ -84,11 +106,12 @@ async fn place(
         nats,
         postgres_url,
         name: data.node_id().to_owned(),
+        health: managed.health.clone(),
     })
 }
 
 async fn serve(
-    options: &cli::Standalone,
+    (options, managed): (&cli::Standalone, &Managed),
     wanted: &[Wanted],
     data: &DataDir,
     place: Place,
@@ -111,6 +134,7 @@ async fn serve(
             let ready = || {
                 prepared.keep(data, &issuer)?;
                 say::out(bootstrap::Bootstrap::commands(data, &issuer));
+                managed.serves();
                 Ok(())
             };
             answer(&node, &roles, (listening, &serving.rates), shutdown, ready).await

@@ -19,6 +19,19 @@ async fn stop(mut node: Node) {
     node.process.ended().await;
 }
 
+/// Fails unless the node says that these parts of it are outdated, and that it goes on with the others.
+async fn are_outdated(node: &Node, parts: &[&str]) {
+    let (status, readiness) = node.management.readiness().await.expect("it answers");
+    assert_eq!((status, &readiness["state"]), (200, &json!("outdated")));
+    for part in parts {
+        let check = node.management.check(part).await.expect("it answers");
+        assert_eq!(check["state"], "outdated", "{check}");
+        let labels = [format!("component=\"{part}\""), "state=\"outdated\"".to_owned()];
+        let labels = labels.each_ref().map(String::as_str);
+        assert!(node.management.sum("platform_component_state", &labels).await > 0.5);
+    }
+}
+
 /// What the last event of a target says of it.
 async fn last_state(cluster: &Cluster, id: &str) -> Value {
     let audit = cluster.audit().await;
@@ -73,6 +86,7 @@ async fn who_cannot_read_an_event_says_so_and_gives_the_work_back() {
     for line in ["leaves the projection to others", "leaves the search index to others"] {
         eventually(line, || async { projector.log().contains(line).then_some(()) }).await;
     }
+    are_outdated(&projector, &["projection.targets", "projection.targets_index"]).await;
     let leases = async_nats::jetstream::new(cluster.servers.nats().await);
     let leases = leases.get_key_value("LEASES").await.expect("it is there");
     let holder = |name: &'static str| {
@@ -107,6 +121,7 @@ async fn who_cannot_read_an_event_says_so_and_gives_the_work_back() {
     for node in &nodes {
         assert!(node.log().contains("this node is outdated"), "{}", node.log());
         assert_eq!(node.log().matches("so that one of the newer version can").count(), 1, "{}", node.log());
+        are_outdated(node, &["writer"]).await;
     }
     assert_eq!(cluster.audit().await.events_of(&archived).len(), 2);
 }

@@ -63,6 +63,11 @@ impl Indexes {
     pub fn of(&self, projection: &Projection) -> Option<Newest> {
         self.0.get(projection.name).cloned()
     }
+
+    /// Every index of this process, with the name of its projection.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Newest)> {
+        self.0.iter().map(|(name, newest)| (*name, newest))
+    }
 }
 
 impl Follower {

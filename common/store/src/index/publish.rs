@@ -17,7 +17,7 @@ use super::{
     manifest::{File, Pack},
     remote::{Said, Stored, Told, pack_id},
 };
-use crate::{fault, secret::sha256};
+use crate::{fault, metric::catalog::INDEX_PUBLISHED, secret::sha256};
 
 /// A pack of at most this many bytes is read into memory.
 const SMALL: u64 = 8 * 1024 * 1024;
@@ -117,6 +117,7 @@ impl Publisher {
             contents = Box::new(std::io::Cursor::new(whole));
         }
         self.remote.put(&id, &mut contents).await?;
+        INDEX_PUBLISHED.one().add(size);
         Ok(Pack { id, files })
     }
 

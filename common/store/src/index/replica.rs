@@ -16,6 +16,7 @@ use super::{
     manifest::{File, Pack},
     search::{self, tokenizers},
 };
+use crate::metric::catalog::INDEX_FETCHED;
 
 /// How long a part of a pack may take to come.
 const PART_LIMIT: Duration = Duration::from_secs(5);
@@ -90,6 +91,7 @@ impl Replica {
             let gap = file.offset.checked_sub(at).ok_or(Failure::Inconsistent)?;
             copy(&mut contents, &mut tokio::io::sink(), gap, &pack.id).await?;
             at = file.offset + file.size;
+            INDEX_FETCHED.one().add(gap + file.size);
             let temporary = self.folder.file(&format!("{}.new", file.name));
             let mut written = tokio::fs::File::create(&temporary).await?;
             let digest = copy(&mut contents, &mut written, file.size, &pack.id).await?;

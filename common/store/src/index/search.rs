@@ -83,6 +83,13 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// How many documents it has, of all instances.
+    pub fn documents(&self) -> u64 {
+        self.searcher.num_docs()
+    }
+}
+
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Snapshot").field("position", &self.position).finish_non_exhaustive()

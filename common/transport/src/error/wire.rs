@@ -10,6 +10,7 @@ use tonic::{Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 use super::{Error, Reason};
+use crate::observe::Refused;
 
 const DOMAIN: &str = "platform";
 
@@ -51,6 +52,7 @@ impl IntoResponse for Error {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         headers.extend(header_map(self.0.headers));
+        response.extensions_mut().insert(Refused(reason.name()));
         response
     }
 }

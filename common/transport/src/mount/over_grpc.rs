@@ -16,7 +16,10 @@ use super::{
     Answer, body,
     wire::{self, Wire},
 };
-use crate::error::{Error, Reason};
+use crate::{
+    error::{Error, Reason},
+    observe::Transport,
+};
 
 /// A flag, and the length of the message.
 const PREFIX: usize = 5;
@@ -81,6 +84,10 @@ pub(super) fn unsupported() -> Error {
 }
 
 impl Wire for Grpc {
+    fn transport(&self) -> Transport {
+        Transport::Grpc
+    }
+
     async fn read<I: Message + DeserializeOwned + Default>(&self, _: &Facts, _: Parts, body: Body) -> Result<I, Error> {
         let mut frame = body::read(body, self.limit()).await?;
         if *self == Self::WebText {

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     error::{Error, Reason},
     json,
+    observe::Transport,
 };
 
 const JSON: &str = "application/json";
@@ -28,6 +29,10 @@ const JSON_TO_BINARY: usize = 4;
 pub(super) struct Http;
 
 impl Wire for Http {
+    fn transport(&self) -> Transport {
+        Transport::Http
+    }
+
     async fn read<I: Message + DeserializeOwned + Default>(
         &self,
         facts: &Facts,

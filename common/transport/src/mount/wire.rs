@@ -1,18 +1,27 @@
 //! What the transports have in common.
 
-use axum::{body::Body, extract::Request, middleware::Next, response::Response};
+use std::sync::LazyLock;
+
+use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
 use prost::Message;
 use proto::operation::Facts;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Answer, body, over_grpc::Grpc, over_http::Http};
-use crate::{edge, error::Error};
+use crate::{
+    edge,
+    error::Error,
+    observe::{Meter, Transport},
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A way in which requests and answers travel.
 pub(super) trait Wire: Sync {
+    /// What it is.
+    fn transport(&self) -> Transport;
+
     /// Reads a request.
     fn read<I: Message + DeserializeOwned + Default>(
         &self,
@@ -29,7 +38,7 @@ pub(super) trait Wire: Sync {
 }
 
 /// The id of a request. It stands in the headers from here on, whether the client gave one or not.
-pub(super) fn identify(headers: &mut HeaderMap) -> String {
+pub(crate) fn identify(headers: &mut HeaderMap) -> String {
     let id = edge::request_id(headers);
     if let Ok(value) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, value);
@@ -38,22 +47,34 @@ pub(super) fn identify(headers: &mut HeaderMap) -> String {
 }
 
 /// An answer that names its request.
-pub(super) fn identified(mut response: Response, id: &str) -> Response {
+pub(crate) fn identified(mut response: Response, id: &str) -> Response {
     add(response.headers_mut(), vec![(REQUEST_ID.as_str(), id.to_owned())]);
     response
 }
 
 /// Refuses a request that belongs to no handler, in the form it came in.
 pub async fn refuse(request: Request, error: Error) -> Response {
+    static METER: LazyLock<Meter> = LazyLock::new(|| Meter::new("none", "none"));
+    refuse_of(&METER, request, error).await
+}
+
+/// Refuses a request to an operation, in the form it came in.
+pub(super) async fn refuse_of(meter: &Meter, request: Request, error: Error) -> Response {
     let (mut parts, body) = request.into_parts();
     let id = identify(&mut parts.headers);
-    body::discard(body).await;
-    let error = error.request_id(&id);
-    let response = match Grpc::of(&parts.headers) {
-        Some(grpc) => grpc.refuse(error),
-        None => Http.refuse(error),
+    let grpc = Grpc::of(&parts.headers);
+    let transport = grpc.map_or(Transport::Http, |grpc| grpc.transport());
+    let answer = async {
+        body::discard(body).await;
+        let reason = error.reason();
+        let error = error.request_id(&id);
+        let response = match grpc {
+            Some(grpc) => grpc.refuse(error),
+            None => Http.refuse(error),
+        };
+        (identified(response, &id), Some(reason))
     };
-    identified(response, &id)
+    meter.observe(transport, meter.span(&parts.headers, &id), answer).await
 }
 
 /// Adds metadata to headers; what cannot be a header is left out.
@@ -63,10 +84,4 @@ pub(super) fn add(headers: &mut HeaderMap, metadata: Vec<(&str, String)>) {
             headers.insert(name, value);
         }
     }
-}
-
-/// A layer for routes that are no operations: it gives their requests and answers an id too.
-pub async fn with_request_id(mut request: Request, next: Next) -> Response {
-    let id = identify(request.headers_mut());
-    identified(next.run(request).await, &id)
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use store::secret;
 
 use super::page;
-use crate::mount::with_request_id;
+use crate::observe::{Meter, observed};
 
 /// A file that does not change while the process runs.
 struct File {
@@ -31,7 +31,7 @@ pub(super) fn routes(document: &Value, page: &str) -> Router {
     Router::new()
         .route("/openapi.json", get(async move |headers: HeaderMap| document.answer(&headers)))
         .route("/docs", get(async move |headers: HeaderMap| page.answer(&headers)))
-        .layer(axum::middleware::from_fn(with_request_id))
+        .layer(axum::middleware::from_fn_with_state(Arc::new(Meter::new("none", "openapi")), observed))
 }
 
 impl File {

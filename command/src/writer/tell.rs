@@ -1,0 +1,67 @@
+//! What the writer tells of itself: phases, and figures of what it commits.
+
+use std::time::Duration;
+
+use store::{
+    health::State,
+    metric::catalog::{
+        COMMIT_DURATION, COMMIT_EVENTS, LOG_LAST_SEQUENCE, STEP_DOWNS, TAIL_BYTES, TAIL_LIMIT, WRITER_ACTIVE,
+        WRITER_EPOCH,
+    },
+    record::Record,
+};
+use tokio::sync::watch;
+
+use super::{Phase, Writer};
+
+/// What the writer is called among the parts of its node.
+const PART: &str = "writer";
+
+/// Tells that another node may write now.
+pub(super) fn stepped_down() {
+    STEP_DOWNS.one().count();
+    tracing::warn!("this node no longer writes");
+}
+
+impl Writer {
+    /// Begins a phase and tells those who wait for it, and operators.
+    pub(super) fn enter(&self, phase: &watch::Sender<Phase>, next: Phase) {
+        WRITER_ACTIVE.one().set_bool(next == Phase::Active);
+        TAIL_LIMIT.one().set_whole(self.tail_limit as u64);
+        if next != Phase::Active {
+            TAIL_BYTES.one().set_whole(0);
+        }
+        let state = match &next {
+            Phase::Standby(_) => State::Standby,
+            Phase::TakingOver => State::Degraded("it takes the log over".to_owned()),
+            Phase::Active => State::Ok,
+            Phase::Ended => State::Degraded("it has ended".to_owned()),
+        };
+        self.health.report(PART, state);
+        phase.send_replace(next);
+    }
+
+    /// Tells that a node of a newer version has to write; it stays so until this node takes over again.
+    pub(super) fn tell_outdated(&self) {
+        self.health.report(PART, State::Outdated("only a newer version can do what was asked of it".to_owned()));
+    }
+
+    /// Tells of a barrier: from now on the epoch is this writer's.
+    pub(super) fn tell_barrier(&self, barrier: &Record) {
+        WRITER_EPOCH.one().set_whole(barrier.commit.epoch);
+        self.tell_end(barrier);
+    }
+
+    /// Tells of a record that was committed.
+    pub(super) fn tell_commit(&self, record: &Record, took: Duration) {
+        COMMIT_EVENTS.one().record_number(record.events.len());
+        COMMIT_DURATION.one().record_time(took);
+        self.tell_end(record);
+        let (sequence, events) = (record.position().sequence, record.events.len());
+        tracing::debug!(sequence, events, duration_ms = took.as_secs_f64() * 1e3, "a record was committed");
+    }
+
+    fn tell_end(&self, record: &Record) {
+        LOG_LAST_SEQUENCE.with(&[&self.shard.to_string()]).set_whole(record.position().sequence);
+    }
+}

@@ -1,0 +1,31 @@
+//! What the operating system knows of the process.
+
+use std::{fs, time::Duration};
+
+use jiff::Timestamp;
+use rustix::{
+    process::{Resource, getrlimit},
+    time::{ClockId, clock_gettime},
+};
+use store::metric::catalog::{PROCESS_CPU, PROCESS_FDS, PROCESS_MAX_FDS, PROCESS_MEMORY, PROCESS_START};
+
+/// Sets the metrics of the process. What a system does not tell stays 0.
+pub(super) fn measure(started: Timestamp) {
+    let cpu = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu = Duration::new(cpu.tv_sec.try_into().unwrap_or_default(), cpu.tv_nsec.try_into().unwrap_or_default());
+    PROCESS_CPU.one().set(cpu);
+    PROCESS_START.one().set(started.as_duration().as_secs_f64());
+    PROCESS_MAX_FDS.one().set_whole(getrlimit(Resource::Nofile).current.unwrap_or_default());
+    if let Ok(open) = fs::read_dir("/proc/self/fd") {
+        PROCESS_FDS.one().set_whole(open.count() as u64);
+    }
+    if let Some(kibibytes) = resident() {
+        PROCESS_MEMORY.one().set_whole(kibibytes * 1024);
+    }
+}
+
+fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

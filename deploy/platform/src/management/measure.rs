@@ -1,0 +1,145 @@
+//! What is measured once a second: connections, how far projections lag, what indexes hold.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+use async_nats::{Client, connection};
+use store::{
+    clock,
+    database::Database,
+    explain::explain,
+    health::{Health, Place, State},
+    index::Indexes,
+    log::Log,
+    metric::catalog::{
+        INDEX_DOCUMENTS, INDEX_SEQUENCE, LOG_LAST_SEQUENCE, NATS_CONNECTED, NATS_RECONNECTS, PROJECTION_LAG_EVENTS,
+        PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
+    },
+    projection::PROJECTIONS,
+};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::node::SHARD;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What there is to be measured of a node.
+pub(crate) struct Measuring {
+    pub(crate) health: Health,
+    pub(crate) log: Log,
+    pub(crate) clients: [(&'static str, Client); 2],
+    pub(crate) databases: Vec<Database>,
+    pub(crate) indexes: Indexes,
+    /// Since when a projection is behind the log.
+    pub(crate) behind: HashMap<String, Instant>,
+}
+
+impl Measuring {
+    /// Measures as long as the process runs.
+    pub(crate) async fn run(mut self) {
+        let mut beat = interval(EVERY);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.nats();
+            self.indexes();
+            tokio::join!(beat.tick(), self.postgres());
+            self.projections().await;
+        }
+    }
+
+    fn nats(&self) {
+        let mut lost = vec![];
+        for (name, client) in &self.clients {
+            let is_connected = client.connection_state() == connection::State::Connected;
+            NATS_CONNECTED.with(&[name]).set_bool(is_connected);
+            let connects = client.statistics().connects.load(Relaxed);
+            NATS_RECONNECTS.with(&[name]).set(connects.saturating_sub(1));
+            if !is_connected {
+                lost.push(*name);
+            }
+        }
+        let reason = || format!("not connected, and tries again: {}", lost.join(", "));
+        self.health.report("nats", if lost.is_empty() { State::Ok } else { State::Degraded(reason()) });
+    }
+
+    fn indexes(&self) {
+        for (name, newest) in self.indexes.all() {
+            let state = match &*newest.borrow() {
+                Some(snapshot) => {
+                    INDEX_SEQUENCE.with(&[name]).set_whole(snapshot.position.sequence);
+                    INDEX_DOCUMENTS.with(&[name]).set_whole(snapshot.documents());
+                    State::Ok
+                }
+                None => State::Starting("no published index has come yet".to_owned()),
+            };
+            self.health.report(&format!("index.{name}"), state);
+        }
+    }
+
+    async fn postgres(&self) {
+        let mut state = State::Ok;
+        for database in &self.databases {
+            database.measure();
+            match timeout(PATIENCE, database.answers()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(failure)) => state = State::Degraded(explain(&failure)),
+                Err(_) => state = State::Degraded("Postgres does not answer".to_owned()),
+            }
+        }
+        self.health.report("postgres", state);
+    }
+
+    /// Measures how much of the log the projections of this node lack. While NATS does not answer it stays what it was.
+    async fn projections(&mut self) {
+        let parts = self.health.parts();
+        let followed = PROJECTIONS.iter().map(|projection| (projection, projection.part()));
+        let followed = followed.filter(|(_, part)| parts.contains_key(part)).collect::<Vec<_>>();
+        if followed.is_empty() {
+            return;
+        }
+        let Ok(Ok(end)) = timeout(PATIENCE, self.log.end()).await else { return };
+        for (projection, part) in followed {
+            let place = parts[&part].place;
+            let (events, seconds) = match place {
+                Some(place) if place.stream_sequence < end => self.lag(&part, place, end).await,
+                _ => {
+                    self.behind.remove(&part);
+                    (0, 0.0)
+                }
+            };
+            let labels = [projection.name, &projection.version.to_string(), &SHARD.to_string()];
+            PROJECTION_LAG_EVENTS.with(&labels).set_whole(events);
+            PROJECTION_LAG_SECONDS.with(&labels).set(seconds);
+            self.health.lag(&part, events, seconds);
+            if place.is_some_and(|place| place.stream_sequence >= end) && !is_writer() {
+                let sequence = place.map_or(0, |place| place.sequence);
+                LOG_LAST_SEQUENCE.with(&[&SHARD.to_string()]).set_whole(sequence);
+            }
+        }
+    }
+
+    /// How many events are behind a place, and how old the first of them is; where it cannot be read, since when it is
+    /// waited for.
+    async fn lag(&mut self, part: &str, place: Place, end: u64) -> (u64, f64) {
+        let since = self.behind.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
+        let read = async |at| timeout(PATIENCE, self.log.read(at)).await.ok().and_then(Result::ok).flatten();
+        let age = read(place.stream_sequence + 1).await.map(|next| {
+            let age = clock::now().duration_since(next.committed_at());
+            age.as_secs_f64().max(0.0)
+        });
+        let last = read(end).await.map_or(place.sequence, |last| last.position().sequence);
+        // What cannot be read counts as one event a message.
+        let events = last.saturating_sub(place.sequence).max(end - place.stream_sequence);
+        (events, age.unwrap_or(since))
+    }
+}
+
+/// A node that writes knows the end of its log better.
+fn is_writer() -> bool {
+    WRITER_ACTIVE.one().get() > 0.5
+}

@@ -1,0 +1,73 @@
+//! What the process tells of its work: lines on standard error, and traces where somebody takes them.
+
+mod export;
+mod lines;
+
+use std::io::{self, IsTerminal as _};
+
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::{EnvFilter, Layer, filter::FilterFn, fmt, layer::SubscriberExt as _, registry::LookupSpan};
+
+use self::lines::Lines;
+use crate::{Failure, cli};
+
+pub(crate) use export::Exporting;
+
+/// What is told where `RUST_LOG` does not say.
+const DEFAULT: &str = "info,async_nats=warn";
+/// The crates of the platform. Below INFO no other is heard, whatever `RUST_LOG` says: libraries tell there what they
+/// send, passwords and tokens too.
+const OWN: [&str; 9] = ["platform", "proto", "domain", "store", "transport", "command", "query", "projector", "oidc"];
+
+/// Starts telling for a program that is no node.
+pub(crate) fn start() {
+    set(tracing_subscriber::registry().with(filter()).with(capped()).with(told(None)));
+}
+
+/// Starts telling for a node of a role. Traces go on as long as the answer lives.
+pub(crate) fn start_node(
+    (role, name): (&'static str, &str),
+    options: &cli::Observing,
+) -> Result<Option<Exporting>, Failure> {
+    let node = Some((role, name.to_owned()));
+    let Some(endpoint) = &options.otlp_endpoint else {
+        set(tracing_subscriber::registry().with(filter()).with(capped()).with(told(node)));
+        return Ok(None);
+    };
+    // With filters of their own: what is traced does not depend on what is told.
+    let told = told(node).with_filter(filter()).with_filter(capped());
+    let (exporting, layer) = export::start((role, name), endpoint, options.otlp_sample)?;
+    let spans = FilterFn::new(|metadata| metadata.is_span() && is_own(metadata) && *metadata.level() <= Level::INFO);
+    set(tracing_subscriber::registry().with(told).with(layer.with_filter(spans)));
+    Ok(Some(exporting))
+}
+
+fn set(subscriber: impl tracing::Subscriber + Send + Sync) {
+    // A second one is a fault of a test; the first goes on.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+fn filter() -> EnvFilter {
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT))
+}
+
+fn capped() -> FilterFn {
+    FilterFn::new(|metadata| *metadata.level() <= Level::INFO || is_own(metadata))
+}
+
+fn is_own(metadata: &Metadata<'_>) -> bool {
+    let root = metadata.target().split("::").next().unwrap_or_default();
+    OWN.contains(&root)
+}
+
+/// Text for people on a terminal, JSON for machines.
+fn told<S>(node: Option<(&'static str, String)>) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    if !io::stderr().is_terminal() {
+        return Lines::new(node).boxed();
+    }
+    // It would tell on standard error that standard error cannot be written, and panic.
+    fmt::layer().with_target(false).with_writer(io::stderr).log_internal_errors(false).boxed()
+}

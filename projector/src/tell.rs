@@ -1,0 +1,149 @@
+//! What a work unit tells of itself: how it is, how far it is, and what that takes.
+
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
+
+use store::{
+    clock,
+    health::{Health, State},
+    metric::{
+        Gauge, Histogram,
+        catalog::{
+            FENCE_REJECTIONS, PROJECTION_APPLY, PROJECTION_HEARTBEAT, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
+            PROJECTION_SEQUENCE, PROJECTION_STALLED,
+        },
+    },
+    progress::Reached,
+    projection::Projection,
+};
+use tokio::time::sleep;
+
+/// After how long without a lease a unit stands by: a free lease is had sooner.
+const FREE_LEASE: Duration = Duration::from_secs(1);
+
+/// Why a unit does not go on, as metrics have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// An event cannot be read.
+    Event,
+    /// The log cannot be trusted, or is another one.
+    Log,
+    /// NATS does not do what it is asked.
+    Nats,
+    /// Postgres does not do what it is asked.
+    Postgres,
+    /// The search index cannot be kept.
+    Index,
+    /// Another worker took it over.
+    Fenced,
+}
+
+/// The voice of one unit.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    health: Health,
+    projection: &'static str,
+    part: String,
+    is_stalled: AtomicBool,
+    is_outdated: AtomicBool,
+    sequence: &'static Gauge,
+    heartbeat: &'static Gauge,
+    apply: &'static Histogram,
+}
+
+impl Cause {
+    const ALL: [Self; 6] = [Self::Event, Self::Log, Self::Nats, Self::Postgres, Self::Index, Self::Fenced];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Log => "log",
+            Self::Nats => "nats",
+            Self::Postgres => "postgres",
+            Self::Index => "index",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+impl Teller {
+    /// A unit that waits for its lease.
+    pub(crate) fn new(health: &Health, projection: &Projection, shard: u16) -> Self {
+        let labels = [projection.name, &projection.version.to_string(), &shard.to_string()];
+        PROJECTION_LAG_EVENTS.with(&labels);
+        PROJECTION_LAG_SECONDS.with(&labels);
+        let teller = Self {
+            health: health.clone(),
+            projection: projection.name,
+            part: projection.part(),
+            is_stalled: AtomicBool::new(false),
+            is_outdated: AtomicBool::new(false),
+            sequence: PROJECTION_SEQUENCE.with(&labels),
+            heartbeat: PROJECTION_HEARTBEAT.with(&labels),
+            apply: PROJECTION_APPLY.with(&[projection.name]),
+        };
+        teller.stalled_by(None);
+        teller.health.report(&teller.part, State::Standby);
+        teller
+    }
+
+    /// Says that it stands by where the lease is not had at once. It never ends.
+    pub(crate) async fn stand_by(&self) -> Infallible {
+        sleep(FREE_LEASE).await;
+        self.stalled_by(None);
+        // One that is outdated stays so: it is no stand-in for anybody.
+        if !self.is_outdated.load(Relaxed) {
+            self.health.report(&self.part, State::Standby);
+        }
+        self.health.leave(&self.part);
+        std::future::pending().await
+    }
+
+    /// Says that it has begun, and where. One that stalled before has not shown yet that it gets any further.
+    pub(crate) fn begins(&self, reached: Reached) {
+        if !self.is_stalled.load(Relaxed) {
+            self.stands(reached);
+        }
+    }
+
+    /// Says that it works and how far it is.
+    pub(crate) fn stands(&self, reached: Reached) {
+        self.stalled_by(None);
+        self.is_outdated.store(false, Relaxed);
+        self.health.report(&self.part, State::Ok);
+        self.health.stand(&self.part, reached);
+        self.sequence.set_whole(reached.sequence);
+        self.heartbeat.set(clock::now().as_duration().as_secs_f64());
+    }
+
+    /// Says how long a batch took.
+    pub(crate) fn applied(&self, took: Duration) {
+        self.apply.record_time(took);
+    }
+
+    /// Says why it does not go on.
+    pub(crate) fn stalls(&self, cause: Cause, reason: String) {
+        if cause == Cause::Fenced {
+            FENCE_REJECTIONS.with(&["projector"]).count();
+        }
+        self.stalled_by(Some(cause));
+        self.health.report(&self.part, State::Stalled(reason));
+    }
+
+    /// Says that only a newer version of the platform can go on.
+    pub(crate) fn is_outdated(&self, reason: String) {
+        self.stalled_by(Some(Cause::Event));
+        self.is_outdated.store(true, Relaxed);
+        self.health.report(&self.part, State::Outdated(reason));
+    }
+
+    fn stalled_by(&self, cause: Option<Cause>) {
+        self.is_stalled.store(cause.is_some(), Relaxed);
+        for known in Cause::ALL {
+            PROJECTION_STALLED.with(&[self.projection, known.name()]).set_bool(Some(known) == cause);
+        }
+    }
+}
