@@ -198,6 +198,10 @@ pub(crate) struct Serving {
     /// A file with the private key of the certificate, in PEM
     #[arg(long, env = "PLATFORM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// For how many seconds a node of one role serves on after SIGTERM while /readyz says that it drains: longer than
+    /// the load balancer takes to notice
+    #[arg(long, env = "PLATFORM_DRAIN_DELAY", default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=300))]
+    pub(crate) drain_delay: u64,
     /// A file with the master key: 32 bytes as 64 hex digits
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,

@@ -31,6 +31,8 @@ pub(crate) struct Managed {
     pub(crate) health: Health,
     /// Where it listens.
     pub(crate) address: SocketAddr,
+    /// Cancelled when the node was told to end: from then on it says that it drains.
+    pub(crate) stopping: CancellationToken,
     _closing: DropGuard,
 }
 
@@ -55,7 +57,7 @@ impl Managed {
         let listening = Listening { listener, certificate: None };
         tokio::spawn(server::serve(listening, management.routes(), async move { closed.cancelled().await }, limits));
         tracing::info!(%address, "health and metrics are here");
-        Ok(Self { health, address, _closing: closing.drop_guard() })
+        Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
     }
 
     /// Says that the node serves, or works.

@@ -58,11 +58,24 @@ pub(crate) async fn run(role: Role, mut options: Box<cli::Role>, shutdown: Cance
     let name = name(&mut options.worker);
     let exporting = telemetry::start_node((role.name(), &name), &options.worker.observing)?;
     let managed = Managed::open(&options.worker.observing, (role.name(), &name), &shutdown).await?;
-    let ended = run_managed(role, *options, &managed, shutdown).await;
+    let delay = Duration::from_secs(options.serving.drain_delay);
+    let ended = run_managed(role, *options, &managed, later(shutdown, delay)).await;
     if let Some(exporting) = exporting {
         exporting.end().await;
     }
     ended
+}
+
+/// Cancelled so long after the other: the node serves on while load balancers learn that it drains.
+fn later(stopping: CancellationToken, delay: Duration) -> CancellationToken {
+    let shutdown = CancellationToken::new();
+    let cancelled = shutdown.clone();
+    tokio::spawn(async move {
+        stopping.cancelled().await;
+        tokio::time::sleep(delay).await;
+        cancelled.cancel();
+    });
+    shutdown
 }
 
 async fn run_managed(
@@ -210,7 +223,7 @@ async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let served = finished(routes(&edge).await?, rates, shutdown).await;
+    let served = finished(routes(&edge).await?, rates, &managed.stopping).await;
     managed.serves();
     server::serve(listening, served, shutdown.cancelled(), limits()).await;
     Ok(())

@@ -40,7 +40,7 @@ pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option
             return None;
         }
     };
-    let address = without_password(flags.nats_url.as_deref().unwrap_or_default()).to_owned();
+    let address = without_password(flags.nats_url.as_deref().unwrap_or_default());
     report.ok("nats", format!("{} at {address} answers", client.server_info().server_name));
     check_version(&client, report);
     let durability = Durability {

@@ -125,7 +125,7 @@ async fn hop(cluster: &Cluster, active: &Node, standby: &Node) {
             async move { client.create_target("hop").await.is_some() }
         })
         .await;
-        let cost = outcome.ms_each(used() - before);
+        let cost = outcome.ms_each(used().saturating_sub(before));
         let ms = |percent| outcome.latency(percent).as_secs_f64() * 1000.0;
         println!("{what:<44} {:>8.0} {:>10.2} {:>10.2} {cost:>16.3}", outcome.rate(), ms(50), ms(99));
         costs.push((cost, ms(50)));
