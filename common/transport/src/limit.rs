@@ -25,7 +25,7 @@ use crate::{
     edge,
     error::{Error, Reason},
     mount,
-    server::Peer,
+    server::{Peer, network},
 };
 
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit");
@@ -38,7 +38,7 @@ const FORGET_EVERY: Duration = Duration::from_mins(1);
 /// How many requests a second each may send; without a number there is no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// An address.
+    /// An address, or a /64 of IPv6.
     pub address: Option<NonZeroU32>,
     /// A client: what is sent as Authorization.
     pub client: Option<NonZeroU32>,
@@ -140,7 +140,7 @@ impl Limiter {
 
     /// Takes one from each bucket that the request belongs to, the narrowest first; `None` where there is no limit.
     fn take(&self, request: &Request) -> Result<Option<Left>, Empty> {
-        let address = request.extensions().get().map(|Peer(peer)| peer.ip().to_canonical());
+        let address = request.extensions().get().map(|Peer(peer)| network(peer.ip()));
         if !self.includes_loopback && address.is_none_or(|address| address.is_loopback()) {
             return Ok(None);
         }

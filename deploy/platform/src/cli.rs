@@ -183,6 +183,9 @@ pub(crate) struct Rates {
     /// How many requests a second an instance gets, known by its host name; 0 for any number
     #[arg(long, env = "PLATFORM_RATE_LIMIT_INSTANCE", default_value_t = 2000, value_name = "NUMBER")]
     pub(crate) rate_limit_instance: u32,
+    /// How many connections an address, or a /64 of IPv6, may have at a time. Behind a proxy all have its address
+    #[arg(long, env = "PLATFORM_CONNECTIONS_PER_ADDRESS", default_value_t = 1000, value_name = "NUMBER")]
+    pub(crate) connections_per_address: usize,
     /// Count the requests from this machine too
     #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) rate_limit_loopback: bool,

@@ -156,6 +156,6 @@ async fn serve(
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
     let served = finished(routes(&edge).await?, rates, shutdown).await;
-    server::serve(listening, served, shutdown.cancelled(), limits()).await;
+    server::serve(listening, served, shutdown.cancelled(), limits(rates)).await;
     Ok(())
 }

@@ -83,8 +83,12 @@ pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Res
 }
 
 /// The bounds of a node's server. A process ends within 15 s, so requests get less to finish.
-pub(crate) fn limits() -> server::Limits {
-    server::Limits { drain: Duration::from_secs(3), ..server::Limits::default() }
+pub(crate) fn limits(rates: &cli::Rates) -> server::Limits {
+    server::Limits {
+        connections_per_address: rates.connections_per_address,
+        drain: Duration::from_secs(3),
+        ..server::Limits::default()
+    }
 }
 
 /// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's

@@ -136,7 +136,7 @@ async fn answer(
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
     let router = finished(router, rates, shutdown).await;
     ready()?;
-    server::serve(listening, router, shutdown.cancelled(), limits()).await;
+    server::serve(listening, router, shutdown.cancelled(), limits(rates)).await;
     Ok(())
 }
 

@@ -1,3 +1,5 @@
+mod bounds;
+
 use std::{net::SocketAddr, time::Duration};
 
 use prost::Message;
