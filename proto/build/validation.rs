@@ -140,8 +140,8 @@ fn value(field: &FieldDescriptor, rules: &Rules, name: &str) -> String {
 }
 
 fn text(rules: &Rules, name: &str) -> String {
-    let Rules { min_len, max_len, uri, pattern, no_control, .. } = rules;
-    if *min_len == 0 && *max_len == 0 && !uri && pattern.is_empty() && !no_control {
+    let Rules { min_len, max_len, uri, http_url, pattern, no_control, .. } = rules;
+    if *min_len == 0 && *max_len == 0 && !uri && !http_url && pattern.is_empty() && !no_control {
         return String::new();
     }
     let pattern = if pattern.is_empty() {
@@ -155,7 +155,7 @@ fn text(rules: &Rules, name: &str) -> String {
     };
     format!(
         "check.text({name}, value, &crate::validate::Text {{ min_len: {min_len}, max_len: {}, uri: {uri}, \
-         pattern: {pattern}, no_control: {no_control} }});\n",
+         http_url: {http_url}, pattern: {pattern}, no_control: {no_control} }});\n",
         bound(*max_len)
     )
 }

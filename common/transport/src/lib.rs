@@ -17,6 +17,7 @@ pub mod limit;
 pub mod mount;
 pub mod openapi;
 pub mod page;
+pub mod precondition;
 pub mod prefer;
 pub mod reflection;
 mod rejection;

@@ -22,7 +22,7 @@ use store::secret::sha256;
 use tokio::time::interval;
 
 use crate::{
-    edge,
+    cors, edge,
     error::{Error, Reason},
     mount,
     server::{Peer, network},
@@ -176,7 +176,9 @@ pub async fn limit(State(limiter): State<Arc<Limiter>>, request: Request, next: 
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             let message = format!("too many requests of this {name}; try again in {seconds} s");
             let error = Error::new(Reason::RateLimited, message).with("limit", name).retry_after(wait);
+            let (path, origin) = (request.uri().path().to_owned(), request.headers().get(header::ORIGIN).cloned());
             let mut response = mount::refuse(request, error).await;
+            cors::permit(&path, origin, response.headers_mut());
             tell(response.headers_mut(), (name, size), &format!("r=0;t={seconds}"));
             response
         }

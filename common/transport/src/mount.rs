@@ -6,7 +6,7 @@ mod over_grpc;
 mod over_http;
 mod wire;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -23,6 +23,7 @@ use proto::{
     operation::{Facts, Operation, Verb},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
@@ -34,6 +35,9 @@ use crate::{
 pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
 pub use wire::{refuse, with_request_id};
+
+/// How long a request may take from its head to its answer: longer than all that it may wait for.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {
@@ -117,10 +121,23 @@ impl<E: Admit, H> Mounted<E, H> {
         let (mut parts, body) = request.into_parts();
         let id = wire::identify(&mut parts.headers);
         let span = tracing::info_span!("request", operation = self.facts.method, id);
-        let answer = AssertUnwindSafe(self.answer(wire, parts, body)).catch_unwind().instrument(span);
+        let answer = AssertUnwindSafe(self.in_time(wire, parts, body)).catch_unwind().instrument(span);
         let outcome = answer.await.unwrap_or_else(|_| Err(Error::internal(&Panicked)));
         let response = outcome.unwrap_or_else(|error| wire.refuse(error.request_id(&id)));
         wire::identified(response, &id)
+    }
+
+    /// An answer in the time that the client gives, and in bounds.
+    async fn in_time<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
+    where
+        I: Message + DeserializeOwned + Validate + Default,
+        O: Message + Serialize,
+        H: Fn(E::Call, I) -> F,
+        F: Future<Output = Result<Answer<O>, Error>>,
+    {
+        let limit = wire.patience(&parts.headers).map_or(LONGEST, |patience| patience.min(LONGEST));
+        let answer = timeout(limit, self.answer(wire, parts, body)).await;
+        answer.unwrap_or_else(|_| Err(too_late(self.facts)))
     }
 
     /// The way of every request, whatever it came over.
@@ -134,7 +151,7 @@ impl<E: Admit, H> Mounted<E, H> {
         let call = match self.edge.admit(self.facts, &parts).await {
             Ok(call) => call,
             Err(error) => {
-                body::discard(body).await;
+                body::discard(&parts.headers, body).await;
                 return Err(error);
             }
         };
@@ -146,6 +163,17 @@ impl<E: Admit, H> Mounted<E, H> {
         }
         wire.write(self.facts, (self.handler)(call, request).await?)
     }
+}
+
+fn too_late(facts: &Facts) -> Error {
+    Error::new(
+        Reason::DeadlineExceeded,
+        if facts.only_reads() {
+            "the request took too long"
+        } else {
+            "the request took too long, and whether it was done is not known: send it again with the same Idempotency-Key"
+        },
+    )
 }
 
 /// A handler panicked; where and why is in the log already.

@@ -1,6 +1,7 @@
 //! Accepts connections, HTTP/1.1 and HTTP/2 on one port, with TLS or without, within bounds, until it is told to stop.
 
 mod activity;
+mod headers;
 mod patient;
 mod preface;
 mod seats;
@@ -209,8 +210,17 @@ impl Server {
     ) -> impl Future<Output = Result<Response<Answer>, Infallible>> + use<> {
         request.extensions_mut().insert(peer);
         let in_flight = activity.request();
+        let known = headers::known(&request);
         let answer = self.router.clone().oneshot(request.map(Body::new));
-        async { Ok(answer.await?.map(|body| Answer::new(body, in_flight))) }
+        let has_tls = self.certificate.is_some();
+        async move {
+            let mut answer = answer.await?;
+            if let Some(known) = known {
+                headers::leave_out(&known, &mut answer);
+            }
+            headers::complete(answer.headers_mut(), has_tls);
+            Ok(answer.map(|body| Answer::new(body, in_flight)))
+        }
     }
 }
 

@@ -130,6 +130,7 @@ async fn connect(options: cli::Role, listening: SocketAddr) -> Result<Node, Fail
         external: external_url(&serving, listening)?,
         number: serving.node_number,
         tail_limit: serving.tail_limit,
+        targets: serving.allow_targets,
     };
     let adapters = Adapters::connect(place).await?;
     Node::new(adapters, face, master_key).await

@@ -34,6 +34,8 @@ pub enum Reason {
     TokenInvalid,
     /// The access token is no longer valid.
     TokenExpired,
+    /// The access token lacks a scope.
+    InsufficientScope,
     /// The caller lacks a permission.
     PermissionDenied,
     /// The operation is behind a feature flag that is off.
@@ -62,6 +64,8 @@ pub enum Reason {
     CommandTooLarge,
     /// Too many requests of an address, a client or an instance.
     RateLimited,
+    /// The request took too long.
+    DeadlineExceeded,
     /// Something else failed; the log of the node knows more.
     Internal,
 }
@@ -83,6 +87,7 @@ impl Reason {
         Self::TokenMissing,
         Self::TokenInvalid,
         Self::TokenExpired,
+        Self::InsufficientScope,
         Self::PermissionDenied,
         Self::FeatureDisabled,
         Self::ResourceNotFound,
@@ -97,6 +102,7 @@ impl Reason {
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
         Self::RateLimited,
+        Self::DeadlineExceeded,
         Self::Internal,
     ];
 
@@ -137,6 +143,7 @@ impl Reason {
             Self::TokenMissing => ("TOKEN_MISSING", Code::Unauthenticated),
             Self::TokenInvalid => ("TOKEN_INVALID", Code::Unauthenticated),
             Self::TokenExpired => ("TOKEN_EXPIRED", Code::Unauthenticated),
+            Self::InsufficientScope => ("INSUFFICIENT_SCOPE", Code::PermissionDenied),
             Self::PermissionDenied => ("PERMISSION_DENIED", Code::PermissionDenied),
             Self::FeatureDisabled => ("FEATURE_DISABLED", Code::FailedPrecondition),
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),
@@ -151,6 +158,7 @@ impl Reason {
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
             Self::RateLimited => ("RATE_LIMITED", Code::ResourceExhausted),
+            Self::DeadlineExceeded => ("DEADLINE_EXCEEDED", Code::DeadlineExceeded),
             Self::Internal => ("INTERNAL", Code::Internal),
         }
     }
@@ -199,6 +207,8 @@ mod tests {
             (Reason::NotImplemented, 501),
             (Reason::WriterUnavailable, 503),
             (Reason::RateLimited, 429),
+            (Reason::InsufficientScope, 403),
+            (Reason::DeadlineExceeded, 504),
         ];
         for (reason, status) in statuses {
             assert_eq!(reason.http_status(), status, "{}", reason.name());

@@ -8,7 +8,10 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use prost::Message;
-use proto::operation::{self, Facts};
+use proto::{
+    Validate,
+    operation::{self, Facts},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -28,7 +31,7 @@ const JSON_TO_BINARY: usize = 4;
 pub(super) struct Http;
 
 impl Wire for Http {
-    async fn read<I: Message + DeserializeOwned + Default>(
+    async fn read<I: Message + DeserializeOwned + Validate + Default>(
         &self,
         facts: &Facts,
         mut parts: Parts,

@@ -1,9 +1,11 @@
 //! What the transports have in common.
 
+use std::time::Duration;
+
 use axum::{body::Body, extract::Request, middleware::Next, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
 use prost::Message;
-use proto::operation::Facts;
+use proto::{Validate, operation::Facts};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Answer, body, over_grpc::Grpc, over_http::Http};
@@ -14,7 +16,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A way in which requests and answers travel.
 pub(super) trait Wire: Sync {
     /// Reads a request.
-    fn read<I: Message + DeserializeOwned + Default>(
+    fn read<I: Message + DeserializeOwned + Validate + Default>(
         &self,
         facts: &Facts,
         parts: Parts,
@@ -23,6 +25,11 @@ pub(super) trait Wire: Sync {
 
     /// Writes an answer.
     fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error>;
+
+    /// How long the client waits, where it says so.
+    fn patience(&self, _: &HeaderMap) -> Option<Duration> {
+        None
+    }
 
     /// Writes an error.
     fn refuse(&self, error: Error) -> Response;
@@ -47,7 +54,7 @@ pub(super) fn identified(mut response: Response, id: &str) -> Response {
 pub async fn refuse(request: Request, error: Error) -> Response {
     let (mut parts, body) = request.into_parts();
     let id = identify(&mut parts.headers);
-    body::discard(body).await;
+    body::discard(&parts.headers, body).await;
     let error = error.request_id(&id);
     let response = match Grpc::of(&parts.headers) {
         Some(grpc) => grpc.refuse(error),

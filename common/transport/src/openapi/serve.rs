@@ -16,7 +16,7 @@ use serde_json::Value;
 use store::secret;
 
 use super::page;
-use crate::mount::with_request_id;
+use crate::{mount::with_request_id, precondition::none_match_has};
 
 /// A file that does not change while the process runs. It is compressed once, and not for every answer.
 struct File {
@@ -44,7 +44,7 @@ impl File {
     }
 
     fn answer(&self, request: &HeaderMap) -> Response {
-        let is_known = self.is_known(request);
+        let is_known = none_match_has(request, &self.tag);
         let compressed = self.compressed.as_ref().filter(|_| !is_known && takes_gzip(request));
         let mut response = if is_known {
             StatusCode::NOT_MODIFIED.into_response()
@@ -66,15 +66,6 @@ impl File {
             set(header::CONTENT_SECURITY_POLICY, policy);
         }
         response
-    }
-
-    /// Whether the client has the file already (RFC 9110, section 13.1.2).
-    fn is_known(&self, request: &HeaderMap) -> bool {
-        let known = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        known.flat_map(|value| value.split(',')).any(|tag| {
-            let tag = tag.trim();
-            tag == "*" || tag.trim_start_matches("W/") == self.tag.trim_start_matches("W/")
-        })
     }
 }
 
