@@ -133,6 +133,8 @@ async fn only_json_is_read() {
     for (kind, expected) in [
         (Some("application/json; charset=utf-8"), 202),
         (Some("APPLICATION/JSON"), 202),
+        (Some("application/json;Charset=\"UTF-8\"; x=y"), 202),
+        (Some("application/json; charset=utf-16"), 415),
         (Some("text/plain"), 415),
         (None, 415),
     ] {
@@ -141,6 +143,9 @@ async fn only_json_is_read() {
         request.headers_mut().extend(kind.map(|kind| (header::CONTENT_TYPE, kind.parse().unwrap())));
         assert_eq!(send(request).await.0, expected, "{kind:?}");
     }
+    let mut twice = post(CREATE_TARGET.facts.path, TARGET);
+    twice.headers_mut().append("content-type", "text/plain".parse().unwrap());
+    assert_eq!(send(twice).await.0, 415);
     let mut empty = post(CREATE_TARGET.facts.path, "");
     empty.headers_mut().remove("content-type");
     assert_eq!(reason(&send(empty).await.2), "INVALID_REQUEST");

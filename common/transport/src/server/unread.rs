@@ -27,6 +27,10 @@ const PIECE: usize = 16 * 1024;
 /// Up to which size an answer ends with its last piece. That of a larger one shows whether it was taken.
 const SMALL: u64 = 4 * 1024;
 
+/// How long an answer over HTTP/1 may have nothing to send. HTTP/2 asks whether the client is still there; here nothing
+/// tells one that has gone from one that has sent all.
+const SILENCE: Duration = Duration::from_mins(5);
+
 tokio::task_local! {
     /// Of the stream that is polled, for the body of its answer.
     static TAKEN: Arc<Taken>;
@@ -85,6 +89,11 @@ async fn run(stream: impl Future, limit: Duration) {
     .await;
 }
 
+/// An answer over HTTP/1 has had nothing to send for too long.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer does not go on")]
+struct Silent;
+
 /// The body of an answer on its way.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -95,6 +104,8 @@ pub(super) struct Answer {
     taken: Option<Arc<Taken>>,
     pieces: u64,
     ends_at_once: bool,
+    /// There while an answer over HTTP/1 has nothing to send.
+    silence: Option<Pin<Box<Sleep>>>,
     _in_flight: InFlight,
 }
 
@@ -106,7 +117,7 @@ impl Answer {
             taken.piece(1);
         }
         let ends_at_once = taken.is_none() || body.size_hint().exact().is_some_and(|size| size <= SMALL);
-        Self { body, rest: Bytes::new(), taken, pieces: 1, ends_at_once, _in_flight: in_flight }
+        Self { body, rest: Bytes::new(), taken, pieces: 1, ends_at_once, silence: None, _in_flight: in_flight }
     }
 }
 
@@ -121,7 +132,14 @@ impl http_body::Body for Answer {
         } else {
             Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
         };
-        let Some(taken) = &this.taken else { return frame };
+        let Some(taken) = &this.taken else {
+            if frame.is_ready() {
+                this.silence = None;
+                return frame;
+            }
+            let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
+            return silence.as_mut().poll(context).map(|()| Some(Err(axum::Error::new(Silent))));
+        };
         let Poll::Ready(frame) = frame else {
             taken.nothing_waits();
             return Poll::Pending;
@@ -151,5 +169,23 @@ impl http_body::Body for Answer {
             whole.set_upper(upper + rest);
         }
         whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::server::activity::Activity;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_over_http_1_does_not_wait_for_ever() {
+        let begun = Instant::now();
+        let endless = Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+        let ended = Answer::new(endless, Activity::new().request()).frame().await;
+        assert!(ended.is_some_and(|frame| frame.is_err()));
+        assert_eq!(begun.elapsed(), SILENCE);
     }
 }
