@@ -255,6 +255,9 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
         (page.status, &page.headers["access-control-allow-origin"]),
         (StatusCode::TOO_MANY_REQUESTS, &"https://page.example".parse().unwrap())
     );
+    let beforehand = client.anonymous(Method::OPTIONS, TARGETS).header("origin", "https://page.example");
+    let beforehand = send(beforehand.header("access-control-request-method", "GET")).await;
+    assert!(beforehand.headers.contains_key("ratelimit"), "what a browser asks beforehand counts too");
     // After the time that it was told, it may ask again.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(read().await.status, StatusCode::NOT_FOUND);
