@@ -6,7 +6,9 @@ use std::{
 };
 
 use heck::{ToSnakeCase, ToUpperCamelCase};
-use prost_reflect::{DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
+use prost_reflect::{
+    DescriptorPool, EnumDescriptor, EnumValueDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor,
+};
 
 use crate::option::{self, Rules};
 
@@ -164,7 +166,9 @@ fn enumeration(kind: &EnumDescriptor, rules: &Rules, name: &str) -> String {
     let known = format!("{}::try_from(*value)", rust_path(kind.full_name()));
     let unspecified = kind.default_value().name().ends_with("_UNSPECIFIED");
     let unset = if rules.defined && unspecified { "*value == 0" } else { "false" };
-    format!("check.defined({name}, {known}.is_ok(), {unset});\n")
+    let is_allowed = |value: &EnumValueDescriptor| !(rules.defined && unspecified && value.number() == 0);
+    let values: Vec<String> = kind.values().filter(is_allowed).map(|value| value.name().to_owned()).collect();
+    format!("check.defined({name}, {known}.is_ok(), {unset}, {:?});\n", values.join(", "))
 }
 
 /// Prost's name of a field.

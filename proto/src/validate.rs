@@ -97,9 +97,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    pub(crate) fn defined(&mut self, field: &str, known: bool, unset: bool) {
+    /// `values` are the names of those that are allowed.
+    pub(crate) fn defined(&mut self, field: &str, known: bool, unset: bool, values: &str) {
         if !known || unset {
-            self.refuse(field, "must be one of the defined values");
+            self.refuse(field, format!("must be one of {values}"));
         }
     }
 

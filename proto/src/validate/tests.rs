@@ -157,3 +157,11 @@ fn a_target_is_called_over_http() {
         assert_eq!(found, [("target.rest_webhook.url".to_owned(), rule.to_owned())], "{url}");
     }
 }
+
+#[test]
+fn a_value_that_is_none_is_told_which_there_are() {
+    let request = SearchTargetsRequest { sorting_column: 99, ..Default::default() };
+    let [(field, rule)] = &violations(&request)[..] else { panic!("{:?}", violations(&request)) };
+    assert_eq!(field, "sorting_column");
+    assert!(rule.starts_with("must be one of TARGET_FIELD_NAME_UNSPECIFIED, TARGET_FIELD_NAME_ID, "), "{rule}");
+}

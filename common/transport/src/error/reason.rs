@@ -18,6 +18,8 @@ pub enum Reason {
     InvalidParameter,
     /// The body or message is too large.
     BodyTooLarge,
+    /// The body did not arrive in time.
+    BodyTimeout,
     /// The body is of a type that is not understood.
     UnsupportedMediaType,
     /// The path has no such method.
@@ -79,6 +81,7 @@ impl Reason {
         Self::UnknownParameter,
         Self::InvalidParameter,
         Self::BodyTooLarge,
+        Self::BodyTimeout,
         Self::UnsupportedMediaType,
         Self::MethodNotAllowed,
         Self::RouteNotFound,
@@ -122,6 +125,7 @@ impl Reason {
             Self::SequenceMismatch => StatusCode::PRECONDITION_FAILED,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             _ => status_of(self.code()),
         }
@@ -135,6 +139,7 @@ impl Reason {
             Self::UnknownParameter => ("UNKNOWN_PARAMETER", Code::InvalidArgument),
             Self::InvalidParameter => ("INVALID_PARAMETER", Code::InvalidArgument),
             Self::BodyTooLarge => ("BODY_TOO_LARGE", Code::ResourceExhausted),
+            Self::BodyTimeout => ("BODY_TIMEOUT", Code::DeadlineExceeded),
             Self::UnsupportedMediaType => ("UNSUPPORTED_MEDIA_TYPE", Code::InvalidArgument),
             Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", Code::Unimplemented),
             Self::RouteNotFound => ("ROUTE_NOT_FOUND", Code::NotFound),
@@ -207,6 +212,7 @@ mod tests {
             (Reason::NotImplemented, 501),
             (Reason::WriterUnavailable, 503),
             (Reason::RateLimited, 429),
+            (Reason::BodyTimeout, 408),
             (Reason::InsufficientScope, 403),
             (Reason::DeadlineExceeded, 504),
         ];

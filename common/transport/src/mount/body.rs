@@ -27,7 +27,7 @@ pub async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
         return Err(too_large());
     }
     let collected = timeout(ARRIVAL, collect(body, limit)).await;
-    collected.unwrap_or_else(|_| Err(Error::new(Reason::InvalidRequest, "the body did not arrive in time")))
+    collected.unwrap_or_else(|_| Err(Error::new(Reason::BodyTimeout, "the body did not arrive in time")))
 }
 
 /// Whether a body is as it was written: neither compressed nor coded in another way (RFC 9110, section 8.4).

@@ -268,3 +268,11 @@ async fn whoever_is_refused_is_not_waited_for_long() {
     let asking = Request::post(CREATE_TARGET.facts.path).header("expect", "100-continue").body(endless());
     assert_eq!((send(asking.unwrap()).await.0.as_u16(), begun.elapsed().as_secs()), (401, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_has_its_own_answer() {
+    let endless = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let begun = tokio::time::Instant::now();
+    let (status, _, body) = send(post(CREATE_TARGET.facts.path, endless)).await;
+    assert_eq!((status.as_u16(), reason(&body), begun.elapsed().as_secs()), (408, "BODY_TIMEOUT", 30));
+}
