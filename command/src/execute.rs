@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{aggregate::Aggregate, context::Owner};
+use domain::{address::Allowed, aggregate::Aggregate, context::Owner};
 use prost::Message;
 use proto::operation::Verb;
 use store::{
@@ -22,6 +22,7 @@ use transport::{
     edge::Call,
     error::{Error, Reason},
     mount::Answer,
+    precondition::IfMatch,
     prefer,
 };
 
@@ -47,6 +48,8 @@ pub struct Commands {
     pub tokens: Tokens,
     /// How far the read models are.
     pub progress: Progress,
+    /// Where targets may be called beyond the public internet.
+    pub targets: Arc<Allowed>,
 }
 
 /// A command to one aggregate.
@@ -81,11 +84,11 @@ impl Commands {
             once.as_ref().map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone());
         let cause = Cause { actor: call.caller.id.clone(), command_id, trace_context: call.trace_context.clone() };
         let authority = Authority::of(call, &keys);
-        let if_match = call.if_match;
+        let if_match = call.if_match.clone();
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         let permit = move |turn: &mut Turn<'_>| authority.check(turn);
-        let decide = move |turn: &mut Turn<'_>| decide(turn, &command, if_match, &keys, &cause);
+        let decide = move |turn: &mut Turn<'_>| decide(turn, &command, if_match.as_ref(), &keys, &cause);
         match self.writer.submit(Box::new(permit), Box::new(decide), once).await? {
             Verdict::Decided(decided) => self.answer(call, answer(&decided), decided.sequence, false).await,
             Verdict::Replayed(answered) => {
@@ -135,10 +138,9 @@ impl Commands {
         let instance_id = call.tenant.id.clone();
         let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
         let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
-        let if_match = call.if_match.map(u64::to_be_bytes);
-        let if_match = if_match.as_ref().map_or(&[][..], |sequence| &sequence[..]);
+        let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
         // Keyed, so that nobody can guess from the log what was asked.
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), if_match, &request.encode_to_vec()]);
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &request.encode_to_vec()]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,
@@ -151,7 +153,7 @@ impl Commands {
 fn decide<A: Aggregate>(
     turn: &mut Turn<'_>,
     command: &Command<A>,
-    if_match: Option<u64>,
+    if_match: Option<&IfMatch>,
     keys: &ClaimKeys,
     cause: &Cause,
 ) -> Result<Decided, Stop> {
@@ -161,9 +163,9 @@ fn decide<A: Aggregate>(
     let events = A::decide(&known.state, command.asked.clone())
         .map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
     if let Some(expected) = if_match
-        && known.place.sequence != expected
+        && !expected.has(known.place.sequence)
     {
-        let message = format!("the object has sequence {}, not {expected}", known.place.sequence);
+        let message = format!("the object has sequence {}, which If-Match does not name", known.place.sequence);
         let mismatch = Error::new(Reason::SequenceMismatch, message).with("sequence", known.place.sequence.to_string());
         return Err(Stop::Refused(Box::new(mismatch)));
     }

@@ -105,17 +105,17 @@ async fn take(routes: Router, client: Client, mut requests: Subscriber) {
     }
 }
 
-async fn answer(routes: Router, payload: Bytes) -> bus::Answer {
-    let request = bus::Request::decode(payload).ok().and_then(unpacked);
+async fn answer(routes: Router, payload: Bytes) -> bus::PassedAnswer {
+    let request = bus::PassedRequest::decode(payload).ok().and_then(unpacked);
     let response = match request {
         // Routes are asked without what concerns all requests: the node that the client reached has done that.
         Some(request) => routes.oneshot(request).await.unwrap_or_else(|never| match never {}),
-        None => return bus::Answer { status: 400, ..bus::Answer::default() },
+        None => return bus::PassedAnswer { status: 400, ..bus::PassedAnswer::default() },
     };
     let (parts, body) = response.into_parts();
     let collected = body.collect().await.unwrap_or_default();
     let trailers = collected.trailers().map(packed_headers).unwrap_or_default();
-    bus::Answer {
+    bus::PassedAnswer {
         status: parts.status.as_u16().into(),
         headers: packed_headers(&parts.headers),
         body: collected.to_bytes(),
@@ -190,7 +190,7 @@ impl Way {
         let sent = self.client.send_request(subject(self.shard, writer), request);
         let answered = self.while_it_writes(writer, sent).await.ok_or(Lost::Unknown)?;
         match answered {
-            Ok(message) => bus::Answer::decode(message.payload).ok().and_then(response).ok_or(Lost::Unknown),
+            Ok(message) => bus::PassedAnswer::decode(message.payload).ok().and_then(response).ok_or(Lost::Unknown),
             Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(Lost::Unsent),
             Err(_) => Err(Lost::Unknown),
         }
@@ -218,8 +218,8 @@ fn unknown() -> Error {
     )
 }
 
-fn packed(parts: &Parts, body: &Bytes) -> bus::Request {
-    bus::Request {
+fn packed(parts: &Parts, body: &Bytes) -> bus::PassedRequest {
+    bus::PassedRequest {
         method: parts.method.as_str().to_owned(),
         uri: parts.uri.to_string(),
         headers: packed_headers(&parts.headers),
@@ -227,14 +227,14 @@ fn packed(parts: &Parts, body: &Bytes) -> bus::Request {
     }
 }
 
-fn unpacked(packed: bus::Request) -> Option<Request> {
+fn unpacked(packed: bus::PassedRequest) -> Option<Request> {
     let mut request =
         Request::builder().method(packed.method.as_str()).uri(packed.uri).body(packed.body.into()).ok()?;
     *request.headers_mut() = headers(packed.headers)?;
     Some(request)
 }
 
-fn response(packed: bus::Answer) -> Option<Response> {
+fn response(packed: bus::PassedAnswer) -> Option<Response> {
     let trailers = headers(packed.trailers)?;
     let body = Full::new(packed.body);
     let body = if trailers.is_empty() {
@@ -273,14 +273,14 @@ mod tests {
         let request = request.header("x-latin", HeaderValue::from_bytes(b"\xe9").unwrap()).body(()).unwrap();
         let (parts, ()) = request.into_parts();
         let sent = packed(&parts, &Bytes::from_static(b"\0body")).encode_to_vec();
-        let (arrived, _) = unpacked(bus::Request::decode(sent.as_slice()).unwrap()).unwrap().into_parts();
+        let (arrived, _) = unpacked(bus::PassedRequest::decode(sent.as_slice()).unwrap()).unwrap().into_parts();
         assert_eq!((&arrived.method, &arrived.uri, &arrived.headers), (&parts.method, &parts.uri, &parts.headers));
     }
 
     #[tokio::test]
     async fn an_answer_arrives_with_its_trailers() {
         let trailers = vec![bus::Header { name: "grpc-status".to_owned(), value: Bytes::from_static(b"0") }];
-        let answer = bus::Answer { status: 200, headers: vec![], body: Bytes::from_static(b"x"), trailers };
+        let answer = bus::PassedAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"x"), trailers };
         let collected = response(answer).unwrap().into_body().collect().await.unwrap();
         assert_eq!(collected.trailers().unwrap()["grpc-status"], "0");
         assert_eq!(collected.to_bytes(), "x");

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, response::IntoResponse};
-use http::request::Parts;
+use http::{header, request::Parts};
 use serde_json::json;
 use transport::error::Error;
 
@@ -20,7 +20,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
     let tenant = oidc.edge.tenant(&parts, 0).await?;
     let issuer = oidc.edge.external.issuer(&tenant);
     let at = |path: &str| format!("{issuer}{path}");
-    Ok(Json(json!({
+    let document = Json(json!({
         "issuer": issuer,
         "token_endpoint": at(token::PATH),
         "jwks_uri": at(keys::PATH),
@@ -28,5 +28,6 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "grant_types_supported": ["client_credentials"],
         "subject_types_supported": ["public"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
-    })))
+    }));
+    Ok(([(header::CACHE_CONTROL, keys::CACHED)], document))
 }

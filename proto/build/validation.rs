@@ -6,7 +6,9 @@ use std::{
 };
 
 use heck::{ToSnakeCase, ToUpperCamelCase};
-use prost_reflect::{DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
+use prost_reflect::{
+    DescriptorPool, EnumDescriptor, EnumValueDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor,
+};
 
 use crate::option::{self, Rules};
 
@@ -140,8 +142,8 @@ fn value(field: &FieldDescriptor, rules: &Rules, name: &str) -> String {
 }
 
 fn text(rules: &Rules, name: &str) -> String {
-    let Rules { min_len, max_len, uri, pattern, no_control, .. } = rules;
-    if *min_len == 0 && *max_len == 0 && !uri && pattern.is_empty() && !no_control {
+    let Rules { min_len, max_len, uri, http_url, pattern, no_control, .. } = rules;
+    if *min_len == 0 && *max_len == 0 && !uri && !http_url && pattern.is_empty() && !no_control {
         return String::new();
     }
     let pattern = if pattern.is_empty() {
@@ -155,7 +157,7 @@ fn text(rules: &Rules, name: &str) -> String {
     };
     format!(
         "check.text({name}, value, &crate::validate::Text {{ min_len: {min_len}, max_len: {}, uri: {uri}, \
-         pattern: {pattern}, no_control: {no_control} }});\n",
+         http_url: {http_url}, pattern: {pattern}, no_control: {no_control} }});\n",
         bound(*max_len)
     )
 }
@@ -164,7 +166,9 @@ fn enumeration(kind: &EnumDescriptor, rules: &Rules, name: &str) -> String {
     let known = format!("{}::try_from(*value)", rust_path(kind.full_name()));
     let unspecified = kind.default_value().name().ends_with("_UNSPECIFIED");
     let unset = if rules.defined && unspecified { "*value == 0" } else { "false" };
-    format!("check.defined({name}, {known}.is_ok(), {unset});\n")
+    let is_allowed = |value: &EnumValueDescriptor| !(rules.defined && unspecified && value.number() == 0);
+    let values: Vec<String> = kind.values().filter(is_allowed).map(|value| value.name().to_owned()).collect();
+    format!("check.defined({name}, {known}.is_ok(), {unset}, {:?});\n", values.join(", "))
 }
 
 /// Prost's name of a field.

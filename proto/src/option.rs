@@ -32,6 +32,8 @@ pub struct Rules {
     pub max_items: u32,
     /// The rules inside the message do not apply to an empty one.
     pub empty_allowed: bool,
+    /// The string must be an http or https URL with a host, and without user or password.
+    pub http_url: bool,
 }
 
 /// The HTTP mapping of a method.
@@ -80,6 +82,7 @@ pub fn rules(field: &FieldDescriptor) -> Rules {
         max_seconds: number(&rules, "max_seconds"),
         max_items: number(&rules, "max_items"),
         empty_allowed: flag(&rules, "empty_allowed"),
+        http_url: flag(&rules, "http_url"),
     }
 }
 

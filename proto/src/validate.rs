@@ -3,6 +3,7 @@
 use std::{fmt::Write, sync::LazyLock};
 
 use regex_lite::Regex;
+use url::Url;
 
 use crate::wellknown::{Duration, Timestamp};
 
@@ -21,6 +22,24 @@ pub struct Violation {
     pub description: String,
 }
 
+impl Violation {
+    /// Whether this is told of a request only because a field of this path could not be read: it is of that field, of
+    /// one inside it, or says that one of several is required, of which it is one.
+    pub fn follows_from(&self, unread: &str) -> bool {
+        let is_inside = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        let is_one_of = |members: &str| {
+            let (parent, member) = unread.rsplit_once('.').unwrap_or(("", unread));
+            let of = self.field.rsplit_once('.').map_or("", |(parent, _)| parent);
+            parent == of && members.split(", ").any(|name| name == member)
+        };
+        self.field.strip_prefix(unread).is_some_and(is_inside)
+            || self.description.strip_prefix(ONE_OF).is_some_and(is_one_of)
+    }
+}
+
+/// What is said of a oneof that must be set, before its members.
+const ONE_OF: &str = "is required: one of ";
+
 /// A regular expression, compiled when it is first used.
 pub(crate) type Pattern = LazyLock<Regex>;
 
@@ -34,6 +53,7 @@ pub(crate) struct Text {
     pub(crate) min_len: usize,
     pub(crate) max_len: Option<usize>,
     pub(crate) uri: bool,
+    pub(crate) http_url: bool,
     pub(crate) pattern: Option<&'static Pattern>,
     pub(crate) no_control: bool,
 }
@@ -64,6 +84,8 @@ impl<'a> Check<'a> {
             self.refuse(field, "must not contain control characters (U+0000 to U+001F)");
         } else if rules.uri && fluent_uri::Uri::parse(value).is_err() {
             self.refuse(field, "must be an absolute URI");
+        } else if rules.http_url && !is_http_url(value) {
+            self.refuse(field, "must be an http or https URL with a host, and without user or password");
         } else if let Some(pattern) = rules.pattern.filter(|pattern| !pattern.is_match(value)) {
             self.refuse(field, format!("must match {}", pattern.as_str()));
         }
@@ -75,9 +97,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    pub(crate) fn defined(&mut self, field: &str, known: bool, unset: bool) {
+    /// `values` are the names of those that are allowed.
+    pub(crate) fn defined(&mut self, field: &str, known: bool, unset: bool, values: &str) {
         if !known || unset {
-            self.refuse(field, "must be one of the defined values");
+            self.refuse(field, format!("must be one of {values}"));
         }
     }
 
@@ -102,7 +125,7 @@ impl<'a> Check<'a> {
     }
 
     pub(crate) fn none_of(&mut self, oneof: &str, members: &str) {
-        self.refuse(oneof, format!("is required: one of {members}"));
+        self.refuse(oneof, format!("{ONE_OF}{members}"));
     }
 
     pub(crate) fn message(&mut self, field: &str, value: &impl Validate) {
@@ -127,6 +150,16 @@ impl Validate for Timestamp {
             violations.push(Violation { field: path.to_owned(), description });
         }
     }
+}
+
+/// Whether both readings of a URL agree that it can be called: that of the RFC, and that of programs that call it.
+fn is_http_url(value: &str) -> bool {
+    let has_host = |uri: &fluent_uri::Uri<&str>| {
+        let authority = uri.authority();
+        authority.is_some_and(|authority| !authority.host().is_empty() && authority.userinfo().is_none())
+    };
+    let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host() && url.port() != Some(0);
+    fluent_uri::Uri::parse(value).is_ok_and(|uri| has_host(&uri)) && Url::parse(value).is_ok_and(|url| is_http(&url))
 }
 
 fn characters(rules: &Text) -> String {

@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use domain::{
+    address::Allowed,
     context::Owner,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, Rotation, SignatureKey, Target, TargetKind, TargetPatch},
 };
-use proto::action::{
-    CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse, PatchTargetRequest,
-    PatchTargetResponse, patch_target, target,
+use proto::{
+    Violation,
+    action::{
+        CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse, PatchTargetRequest,
+        PatchTargetResponse, patch_target, target,
+    },
 };
 use store::{clock, keyring::Purpose, secret::random_text};
 use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
+use url::{Host, Url};
 
 use crate::execute::Commands;
 
@@ -28,6 +33,7 @@ pub(super) async fn create(
     let (signing_key, sealed) = new_key(&commands, &call).await?;
     let wanted = request.target.clone().unwrap_or_default();
     let (kind, url) = wanted.target_type.map_or((TargetKind::RestWebhook, String::new()), target_type);
+    may_be_called(&commands.targets, kind, &url)?;
     let target = Target {
         name: wanted.name,
         kind,
@@ -48,6 +54,9 @@ pub(super) async fn patch(
 ) -> Result<Answer<PatchTargetResponse>, Error> {
     let wanted = request.target.clone().unwrap_or_default();
     let (kind, url) = wanted.target_type.map(patch_type).unzip();
+    if let (Some(kind), Some(url)) = (kind, &url) {
+        may_be_called(&commands.targets, kind, url)?;
+    }
     let (signing_key, rotation) = match wanted.expiration_signing_key {
         None => (None, None),
         Some(expiration) => {
@@ -76,6 +85,27 @@ pub(super) async fn delete(
 ) -> Result<Answer<DeleteTargetResponse>, Error> {
     let answer = |details| DeleteTargetResponse { details: Some(details) };
     commands.delete::<Target, _, _>(&call, &request, &request.id, answer).await
+}
+
+/// Refuses what is seen to be no address of the public internet. A name is looked at again when the target is called.
+fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), Error> {
+    let parsed = Url::parse(url).ok();
+    let may = match parsed.as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => allowed.has_name(name),
+        Some(Host::Ipv4(address)) => allowed.has_address(address.into()),
+        Some(Host::Ipv6(address)) => allowed.has_address(address.into()),
+        // Validation has refused a URL without a host.
+        None => true,
+    };
+    if may {
+        return Ok(());
+    }
+    let member = match kind {
+        TargetKind::RestWebhook => "rest_webhook",
+        TargetKind::RestRequestResponse => "rest_request_response",
+    };
+    let rule = "must not be an address of this machine or of a private network, save those that the operator allows";
+    Err(Error::invalid(vec![Violation { field: format!("target.{member}.url"), description: rule.to_owned() }]))
 }
 
 /// A new key in clear and sealed.

@@ -1,6 +1,10 @@
 //! The way to the writer, and back.
 
-use std::time::Duration;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use store::{history::Answered, metric::catalog::COMMANDS_WAITING};
@@ -52,15 +56,27 @@ pub(super) struct Submission {
     pub(super) permit: Permit,
     pub(super) decide: Decide,
     pub(super) once: Option<Once>,
+    /// Keeps others with the same id away until the outcome is known.
+    in_progress: Option<InProgress>,
     /// How often it had to wait for history.
     pub(super) rounds: u8,
-    pub(super) answer: oneshot::Sender<Result<Verdict, Error>>,
+    answer: oneshot::Sender<Result<Verdict, Error>>,
+}
+
+/// The ids of the commands that are on their way.
+type Ids = Arc<Mutex<HashSet<Bytes>>>;
+
+/// The id of a command that is on its way.
+struct InProgress {
+    ids: Ids,
+    command_id: Bytes,
 }
 
 /// The caller's end.
 #[derive(Debug, Clone)]
 pub struct Handle {
     queue: mpsc::Sender<Submission>,
+    in_progress: Ids,
     phases: watch::Receiver<Phase>,
 }
 
@@ -71,7 +87,7 @@ pub(super) struct Queue {
 
 pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
     let (queue, arrivals) = mpsc::channel(CAPACITY);
-    (Handle { queue, phases }, Queue { arrivals })
+    (Handle { queue, in_progress: Ids::default(), phases }, Queue { arrivals })
 }
 
 impl Handle {
@@ -81,8 +97,12 @@ impl Handle {
             return Err(writer_unavailable(advice));
         }
         let _waiting = COMMANDS_WAITING.one().hold();
+        let in_progress = match &once {
+            Some(once) => Some(InProgress::begin(&self.in_progress, &once.command_id)?),
+            None => None,
+        };
         let (answer, outcome) = oneshot::channel();
-        let submission = Submission { permit, decide, once, rounds: 0, answer };
+        let submission = Submission { permit, decide, once, in_progress, rounds: 0, answer };
         self.queue.try_send(submission).map_err(|_| writer_unavailable("too many commands wait for their turn"))?;
         match timeout(PATIENCE, outcome).await {
             Ok(Ok(outcome)) => outcome,
@@ -111,10 +131,37 @@ impl Queue {
 }
 
 impl Submission {
-    /// Answers; a caller that no longer waits is none of our business.
-    pub(super) fn refuse(self, error: Error) {
-        let _ = self.answer.send(Err(error));
+    /// Tells the outcome; a caller that no longer waits is none of our business.
+    pub(super) fn tell(self, outcome: Result<Verdict, Error>) {
+        // Whoever has the answer may use the key again.
+        drop(self.in_progress);
+        let _ = self.answer.send(outcome);
     }
+
+    /// Answers that it is not done.
+    pub(super) fn refuse(self, error: Error) {
+        self.tell(Err(error));
+    }
+}
+
+impl InProgress {
+    fn begin(ids: &Ids, command_id: &Bytes) -> Result<Self, Error> {
+        if !lock(ids).insert(command_id.clone()) {
+            let message = "a request with this Idempotency-Key is still in progress";
+            return Err(Error::new(Reason::IdempotencyInProgress, message));
+        }
+        Ok(Self { ids: ids.clone(), command_id: command_id.clone() })
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        lock(&self.ids).remove(&self.command_id);
+    }
+}
+
+fn lock(ids: &Ids) -> MutexGuard<'_, HashSet<Bytes>> {
+    ids.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the sender of a command can do that a standby does not take.
@@ -138,4 +185,39 @@ impl Phase {
 /// A command that the writer does not take now, and that can be sent again.
 pub(crate) fn writer_unavailable(message: &str) -> Error {
     Error::new(Reason::WriterUnavailable, message).retry_after(RETRY_AFTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submit(handle: &Handle) -> impl Future<Output = Result<Verdict, Error>> + use<> {
+        let once = Once {
+            command_id: Bytes::from_static(b"id"),
+            request_digest: [0; 32],
+            instance_id: String::new(),
+            answer: Box::new(|_| Bytes::new()),
+        };
+        let handle = handle.clone();
+        let refused = || Box::new(Error::new(Reason::Internal, "nobody decides"));
+        let decide = move |_: &mut Turn<'_>| Err(Stop::Refused(refused()));
+        async move { handle.submit(Box::new(|_| Ok(())), Box::new(decide), Some(once)).await }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_in_progress_from_its_first_request_to_its_answer_however_slow_the_writer() {
+        let (_phase, phases) = watch::channel(Phase::Active);
+        let (handle, mut queue) = channel(phases);
+        let first = tokio::spawn(submit(&handle));
+        let waiting = queue.arrivals.recv().await.unwrap();
+        let second = submit(&handle).await.unwrap_err();
+        assert_eq!(second.reason(), Reason::IdempotencyInProgress);
+        // The first caller gives up, the writer does not.
+        assert_eq!(first.await.unwrap().unwrap_err().reason(), Reason::WriterUnavailable);
+        assert_eq!(submit(&handle).await.unwrap_err().reason(), Reason::IdempotencyInProgress);
+        waiting.refuse(writer_unavailable("not now"));
+        let third = tokio::spawn(submit(&handle));
+        queue.arrivals.recv().await.unwrap().refuse(writer_unavailable("not now"));
+        assert_eq!(third.await.unwrap().unwrap_err().reason(), Reason::WriterUnavailable);
+    }
 }

@@ -1,12 +1,7 @@
 //! An active writer: turn after turn, one record in flight.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    mem,
-    time::Instant,
-};
+use std::{collections::VecDeque, mem, time::Instant};
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use prost::Message;
 use store::{
@@ -48,8 +43,6 @@ pub(super) struct Active<'a> {
     header: CommitRecord,
     memory: Memory,
     waiting: VecDeque<Submission>,
-    /// The idempotent commands that wait.
-    in_progress: HashSet<Bytes>,
     loaded: (mpsc::Sender<Loaded>, mpsc::Receiver<Loaded>),
     /// How many commands wait for history.
     loading: usize,
@@ -80,7 +73,6 @@ impl<'a> Active<'a> {
             header: barrier.commit,
             memory,
             waiting: VecDeque::new(),
-            in_progress: HashSet::new(),
             loaded: mpsc::channel(LOADS),
             loading: 0,
             trimmed: 0,
@@ -134,12 +126,6 @@ impl<'a> Active<'a> {
             return submission
                 .refuse(writer_unavailable("too many commands wait for the read model of the write node"));
         }
-        if let Some(once) = &submission.once
-            && !self.in_progress.insert(once.command_id.clone())
-        {
-            let message = "a request with this Idempotency-Key is still in progress";
-            return submission.refuse(Error::new(Reason::IdempotencyInProgress, message));
-        }
         self.waiting.push_back(submission);
     }
 
@@ -175,10 +161,7 @@ impl<'a> Active<'a> {
         }
         fault::point("commit.answering");
         for (submission, verdict) in decided {
-            if let Some(once) = &submission.once {
-                self.in_progress.remove(&once.command_id);
-            }
-            let _ = submission.answer.send(verdict.map_err(|error| *error));
+            submission.tell(verdict.map_err(|error| *error));
         }
         fault::point("commit.answered");
         if mem::take(&mut self.is_outdated) && self.gives_way { Err(End::Outdated) } else { Ok(()) }
@@ -287,25 +270,22 @@ impl<'a> Active<'a> {
                     if submission.rounds < MOST_ROUNDS {
                         self.waiting.push_back(submission);
                     } else {
-                        self.refuse(vec![submission], "what the command rests on keeps changing");
+                        refuse(vec![submission], "what the command rests on keeps changing");
                     }
                 }
             }
-            Ok(None) => self.refuse(loaded.submissions, "history is not there yet"),
+            Ok(None) => refuse(loaded.submissions, "history is not there yet"),
             Err(error) => {
                 tracing::warn!(error = explain(&error), commands = loaded.submissions.len(), "history cannot be read");
-                self.refuse(loaded.submissions, "history cannot be read");
+                refuse(loaded.submissions, "history cannot be read");
             }
         }
         Ok(())
     }
+}
 
-    fn refuse(&mut self, submissions: Vec<Submission>, message: &str) {
-        for submission in submissions {
-            if let Some(once) = &submission.once {
-                self.in_progress.remove(&once.command_id);
-            }
-            submission.refuse(writer_unavailable(message));
-        }
+fn refuse(submissions: Vec<Submission>, message: &str) {
+    for submission in submissions {
+        submission.refuse(writer_unavailable(message));
     }
 }

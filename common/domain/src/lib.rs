@@ -4,6 +4,7 @@
 //! [`aggregate`], the contract with the shell; then [`standard`] and [`settings`], the shapes; then
 //! [`resource::target`], a standard resource from top to bottom.
 
+pub mod address;
 pub mod aggregate;
 pub mod claim;
 pub mod context;

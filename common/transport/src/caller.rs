@@ -12,6 +12,8 @@ use crate::error::{Error, Reason};
 
 /// The `typ` of access tokens (RFC 9068, section 2.1).
 pub const TOKEN_TYPE: &str = "at+jwt";
+/// The scope that a token must have, beside the one that gives it its audience (docs/api.md).
+const OPENID: &str = "openid";
 /// The longest token that is looked at, in bytes.
 const LONGEST: usize = 8 * 1024;
 /// How many verified tokens are remembered.
@@ -128,7 +130,12 @@ impl Verifier {
             ErrorKind::ExpiredSignature => Error::new(Reason::TokenExpired, "the access token has expired"),
             _ => invalid(),
         })?;
-        let AccessToken { sub, seq, exp, .. } = token.claims;
+        let AccessToken { sub, seq, exp, scope, .. } = token.claims;
+        if !scope.split(' ').any(|scope| scope == OPENID) {
+            return Err(
+                Error::new(Reason::InsufficientScope, "the access token lacks the scope openid").with("scope", OPENID)
+            );
+        }
         Ok(Verified { user_id: sub, sequence: seq, key_id: key_id.clone(), expires: exp })
     }
 }

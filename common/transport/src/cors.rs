@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 /// How long a browser may keep what it was told.
@@ -37,6 +37,16 @@ pub fn cors() -> CorsLayer {
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(EXPOSED.map(HeaderName::from_static))
         .max_age(MAX_AGE)
+}
+
+/// Lets the page that asked read an answer that was given before CORS was looked at.
+pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut HeaderMap) {
+    let Some(origin) = origin.filter(|_| is_open(path)) else { return };
+    answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    answer.append(header::VARY, HeaderValue::from_static("origin"));
+    if let Ok(exposed) = HeaderValue::from_str(&EXPOSED.join(",")) {
+        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
 }
 
 fn is_open(path: &str) -> bool {

@@ -15,6 +15,7 @@ use crate::{
     caller::{External, Verifier},
     consistency::{Consistency, Tokens},
     error::{Error, Reason},
+    precondition::IfMatch,
     prefer,
 };
 
@@ -48,8 +49,8 @@ pub struct Call {
     pub consistency: Consistency,
     /// The caller's name for this write.
     pub idempotency_key: Option<String>,
-    /// The sequence that the object must have.
-    pub if_match: Option<u64>,
+    /// The sequences that the object may have.
+    pub if_match: Option<IfMatch>,
     /// How long a write shall wait until the read models have it.
     pub wait: Option<Duration>,
     /// The W3C `traceparent` of the request.
@@ -91,7 +92,7 @@ impl Edge {
             caller,
             consistency,
             idempotency_key: idempotency_key(&parts.headers)?,
-            if_match: if_match(&parts.headers)?,
+            if_match: IfMatch::of(operation, &parts.headers),
             wait: prefer::wait(&parts.headers),
             trace_context: trace::context(trace_context(&parts.headers)),
         })
@@ -149,17 +150,6 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
         }
         key => Ok(key.map(str::to_owned)),
     }
-}
-
-/// The sequence of an entity tag (RFC 9110, section 13.1.1), with or without its quotes.
-fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Error> {
-    let Some(value) = one(headers, "if-match")? else { return Ok(None) };
-    let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
-    let digits = Some(quoted).filter(|quoted| quoted.bytes().all(|byte| byte.is_ascii_digit()));
-    let sequence = digits.and_then(|digits| digits.parse().ok());
-    sequence
-        .map(Some)
-        .ok_or_else(|| Error::new(Reason::InvalidRequest, "If-Match must be the sequence of the object, as in \"42\""))
 }
 
 /// The `traceparent` of a request, where it is one (W3C Trace Context, section 3.2): events keep it for ever.

@@ -4,6 +4,8 @@ use axum::Router;
 use proto::operation::Facts;
 use tokio_util::sync::CancellationToken;
 use tonic_health::{ServingStatus, server::health_reporter};
+use tonic_web::GrpcWebLayer;
+use tower::Layer;
 
 /// Says `SERVING` of the node and of every service that is mounted, until `stopping`.
 pub async fn health(mounted: &[&'static Facts], stopping: CancellationToken) -> Router {
@@ -21,5 +23,27 @@ pub async fn health(mounted: &[&'static Facts], stopping: CancellationToken) -> 
             reporter.set_service_status(name, ServingStatus::NotServing).await;
         }
     });
-    Router::new().route_service("/grpc.health.v1.Health/{rpc}", service)
+    Router::new().route_service("/grpc.health.v1.Health/{rpc}", GrpcWebLayer::new().layer(service))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, http::Request};
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_browser_may_ask_too() {
+        let router = health(&[], CancellationToken::new()).await;
+        for (kind, path) in [("application/grpc-web", "Check"), ("application/grpc-web+proto", "Check")] {
+            let request = Request::post(format!("/grpc.health.v1.Health/{path}")).header("content-type", kind);
+            let response = router.clone().oneshot(request.body(Body::from(vec![0; 5])).unwrap()).await.unwrap();
+            assert_eq!(response.status(), 200, "{kind}");
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert!(body.starts_with(&[0, 0, 0, 0, 2, 8, 1]), "{kind}: {body:?}");
+            assert!(String::from_utf8_lossy(&body).contains("grpc-status:0"), "{kind}: {body:?}");
+        }
+    }
 }

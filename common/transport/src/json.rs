@@ -3,32 +3,59 @@
 //! Path, query and body are first put together as one tree of JSON values, never as text, so that no part can smuggle
 //! in another; the tree is then read as the message.
 
+mod explain;
+mod faults;
 mod parameter;
 mod read;
 mod tree;
 
-use proto::operation::{Body, Facts};
+use proto::{
+    Validate,
+    operation::{Body, Facts},
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use self::faults::{Fault, Faults};
 use crate::error::{Error, Reason};
 
-/// Reads a request message from the parts of an HTTP request.
-pub fn bind<'a, I: DeserializeOwned>(
+/// Reads a request message from the parts of an HTTP request. Where it cannot be read, everything that is wrong is told,
+/// broken rules too; a message that is read may still break some.
+pub fn bind<'a, I: DeserializeOwned + Validate>(
+    facts: &Facts,
+    path: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
+    query: Option<&str>,
+    body: &[u8],
+) -> Result<I, Error> {
+    let (request, faults) = tree(facts, path.clone(), query, body)?;
+    if faults.are_none()
+        && let Ok(message) = read::message(request)
+    {
+        return Ok(message);
+    }
+    // Reading takes the tree apart.
+    let (request, faults) = tree(facts, path, query, body)?;
+    Err(explain::explain::<I>(request, faults))
+}
+
+/// Path, query and body as one tree, and what is wrong with the first two.
+fn tree<'a>(
     facts: &Facts,
     path: impl IntoIterator<Item = (&'a str, &'a str)>,
     query: Option<&str>,
     body: &[u8],
-) -> Result<I, Error> {
+) -> Result<(Map<String, Value>, Faults), Error> {
     let mut request = fields(facts.body, body)?;
+    let mut faults = Faults::default();
     for (name, value) in path {
         if request.insert(name.to_owned(), value.into()).is_some() {
-            let message = format!("{name} is part of the path and must not be in the body");
-            return Err(Error::new(Reason::InvalidRequest, message).violation(name, "must be in the path only"));
+            let mut fault = Fault::invalid(name.to_owned(), "must be in the path only".to_owned());
+            fault.sentence = format!("{name} is part of the path and must not be in the body");
+            faults.add(fault);
         }
     }
-    parameter::add(facts.parameters, query.unwrap_or_default(), &mut request)?;
-    read::message(request)
+    parameter::add(facts.parameters, query.unwrap_or_default(), &mut request, &mut faults);
+    Ok((request, faults))
 }
 
 /// The fields of the request that the body holds.

@@ -19,6 +19,7 @@ pub mod mount;
 pub mod observe;
 pub mod openapi;
 pub mod page;
+pub mod precondition;
 pub mod prefer;
 pub mod reflection;
 mod rejection;

@@ -22,10 +22,10 @@ use store::{metric::catalog::RATE_LIMITED, secret::sha256};
 use tokio::time::interval;
 
 use crate::{
-    edge,
+    cors, edge,
     error::{Error, Reason},
     mount,
-    server::Peer,
+    server::{Peer, network},
 };
 
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit");
@@ -38,7 +38,7 @@ const FORGET_EVERY: Duration = Duration::from_mins(1);
 /// How many requests a second each may send; without a number there is no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// An address.
+    /// An address, or a /64 of IPv6.
     pub address: Option<NonZeroU32>,
     /// A client: what is sent as Authorization.
     pub client: Option<NonZeroU32>,
@@ -140,7 +140,7 @@ impl Limiter {
 
     /// Takes one from each bucket that the request belongs to, the narrowest first; `None` where there is no limit.
     fn take(&self, request: &Request) -> Result<Option<Left>, Empty> {
-        let address = request.extensions().get().map(|Peer(peer)| peer.ip().to_canonical());
+        let address = request.extensions().get().map(|Peer(peer)| network(peer.ip()));
         if !self.includes_loopback && address.is_none_or(|address| address.is_loopback()) {
             return Ok(None);
         }
@@ -178,7 +178,9 @@ pub async fn limit(State(limiter): State<Arc<Limiter>>, request: Request, next: 
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             let message = format!("too many requests of this {name}; try again in {seconds} s");
             let error = Error::new(Reason::RateLimited, message).with("limit", name).retry_after(wait);
+            let (path, origin) = (request.uri().path().to_owned(), request.headers().get(header::ORIGIN).cloned());
             let mut response = mount::refuse(request, error).await;
+            cors::permit(&path, origin, response.headers_mut());
             tell(response.headers_mut(), (name, size), &format!("r=0;t={seconds}"));
             response
         }

@@ -6,7 +6,7 @@ mod over_grpc;
 mod over_http;
 mod wire;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -23,6 +23,7 @@ use proto::{
     operation::{Facts, Operation, Verb},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
 
 use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
 use crate::{
@@ -35,6 +36,9 @@ pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
 pub use wire::refuse;
 pub(crate) use wire::{identified, identify};
+
+/// How long a request may take from its head to its answer: longer than all that it may wait for.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {
@@ -122,7 +126,7 @@ impl<E: Admit, H> Mounted<E, H> {
         let id = wire::identify(&mut parts.headers);
         let span = self.meter.span(&parts.headers, &id);
         let answer = async {
-            let answer = AssertUnwindSafe(self.answer(wire, parts, body)).catch_unwind();
+            let answer = AssertUnwindSafe(self.in_time(wire, parts, body)).catch_unwind();
             match answer.await.unwrap_or_else(|_| Err(Error::internal(&Panicked))) {
                 Ok(response) => (wire::identified(response, &id), None),
                 Err(error) => {
@@ -132,6 +136,19 @@ impl<E: Admit, H> Mounted<E, H> {
             }
         };
         self.meter.observe(wire.transport(), span, answer).await
+    }
+
+    /// An answer in the time that the client gives, and in bounds.
+    async fn in_time<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
+    where
+        I: Message + DeserializeOwned + Validate + Default,
+        O: Message + Serialize,
+        H: Fn(E::Call, I) -> F,
+        F: Future<Output = Result<Answer<O>, Error>>,
+    {
+        let limit = wire.patience(&parts.headers).map_or(LONGEST, |patience| patience.min(LONGEST));
+        let answer = timeout(limit, self.answer(wire, parts, body)).await;
+        answer.unwrap_or_else(|_| Err(too_late(self.facts)))
     }
 
     /// The way of every request, whatever it came over.
@@ -145,7 +162,7 @@ impl<E: Admit, H> Mounted<E, H> {
         let call = match self.edge.admit(self.facts, &parts).await {
             Ok(call) => call,
             Err(error) => {
-                body::discard(body).await;
+                body::discard(&parts.headers, body).await;
                 return Err(error);
             }
         };
@@ -157,6 +174,17 @@ impl<E: Admit, H> Mounted<E, H> {
         }
         wire.write(self.facts, (self.handler)(call, request).await?)
     }
+}
+
+fn too_late(facts: &Facts) -> Error {
+    Error::new(
+        Reason::DeadlineExceeded,
+        if facts.only_reads() {
+            "the request took too long"
+        } else {
+            "the request took too long, and whether it was done is not known: send it again with the same Idempotency-Key"
+        },
+    )
 }
 
 /// A handler panicked; where and why is in the log already.

@@ -4,6 +4,8 @@ use axum::Router;
 use prost_reflect::{DescriptorPool, DynamicMessage, Value, prost::Message};
 use proto::operation::Facts;
 use tonic_reflection::server::Builder;
+use tonic_web::GrpcWebLayer;
+use tower::Layer;
 
 /// Serves the descriptors of what is mounted. The files that they import are there in full, the rpcs that are not
 /// mounted are not there at all.
@@ -19,8 +21,8 @@ pub fn reflection(mounted: &[&Facts]) -> Router {
     let v1 = configured().build_v1().expect(valid);
     let v1alpha = configured().build_v1alpha().expect(valid);
     Router::new()
-        .route_service("/grpc.reflection.v1.ServerReflection/{rpc}", v1)
-        .route_service("/grpc.reflection.v1alpha.ServerReflection/{rpc}", v1alpha)
+        .route_service("/grpc.reflection.v1.ServerReflection/{rpc}", GrpcWebLayer::new().layer(v1))
+        .route_service("/grpc.reflection.v1alpha.ServerReflection/{rpc}", GrpcWebLayer::new().layer(v1alpha))
 }
 
 /// The descriptors without comments and without rpcs that are not mounted. They are changed as dynamic messages, because

@@ -1,12 +1,20 @@
 //! Accepts connections, HTTP/1.1 and HTTP/2 on one port, with TLS or without, within bounds, until it is told to stop.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+mod activity;
+mod headers;
+mod patient;
+mod preface;
+mod seats;
+mod unread;
 
-use axum::{Router, extract::Request};
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use axum::{Router, body::Body};
+use http::{Request, Response};
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::conn::auto,
-    service::TowerToHyperService,
 };
 use store::explain::explain;
 use tokio::{
@@ -18,20 +26,34 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
+use self::{
+    activity::Activity,
+    patient::Patient,
+    preface::has_protocol,
+    seats::{Seat, Seats},
+    unread::{Answer, Streams},
+};
 use crate::tls::Certificate;
 
-/// How every HTTP/2 connection begins (RFC 9113, section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) use seats::network;
+
+/// How long an idle connection may take to end once it was told so.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The bounds of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// How many connections there may be; more wait to be accepted.
     pub connections: usize,
+    /// How many of them may come from one address, or one /64 of IPv6; more are closed at once.
+    pub connections_per_address: usize,
     /// How many requests an HTTP/2 connection may have at a time.
     pub streams: u32,
-    /// How long a TLS handshake or the head of a request may take, and how long a connection may be idle.
+    /// How long a TLS handshake or the head of a request may take, how long a connection may be idle, and how long what
+    /// is written may wait for a client that does not read.
     pub head: Duration,
+    /// How long the next piece of an answer may wait for an HTTP/2 client that takes other answers.
+    pub unread: Duration,
     /// How large the head of a request may be, in bytes.
     pub head_size: u32,
     /// How many requests a client may reset on an HTTP/2 connection before the server has taken them up
@@ -47,8 +69,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            streams: 256,
+            connections_per_address: 1000,
+            streams: 100,
             head: Duration::from_secs(30),
+            unread: Duration::from_mins(1),
             head_size: 32 * 1024,
             resets: 20,
             keep_alive: Duration::from_secs(30),
@@ -81,14 +105,18 @@ pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<O
         .map(|certificate| tokio::spawn(stopping.clone().run_until_cancelled_owned(certificate.keep_current())));
     let server = Arc::new(Server { builder: builder(limits), router, limits, certificate, stopping });
     let connections = TaskTracker::new();
-    let seats = Arc::new(Semaphore::new(limits.connections));
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let seats = Seats::new(limits.connections_per_address);
     let accepting = async {
         // The semaphore is never closed.
-        while let Ok(seat) = seats.clone().acquire_owned().await {
+        while let Ok(place) = room.clone().acquire_owned().await {
             match listener.accept().await {
-                Ok((stream, peer)) => {
-                    connections.spawn(server.clone().connection(stream, Peer(peer), seat));
-                }
+                Ok((stream, peer)) => match seats.take(peer.ip()) {
+                    Some(seat) => {
+                        connections.spawn(server.clone().connection(stream, Peer(peer), (place, seat)));
+                    }
+                    None => tracing::debug!(%peer, "an address has all the connections that it may have"),
+                },
                 Err(failure) => pause(&failure).await,
             }
         }
@@ -110,7 +138,7 @@ pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<O
 }
 
 struct Server {
-    builder: auto::Builder<TokioExecutor>,
+    builder: auto::Builder<Streams>,
     router: Router,
     limits: Limits,
     certificate: Option<Certificate>,
@@ -118,7 +146,7 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: (OwnedSemaphorePermit, Seat)) {
         // Small answers must not wait for the acknowledgement of what was sent before.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(error = %explain(&error), "a connection keeps its delay");
@@ -146,34 +174,64 @@ impl Server {
 
     async fn answer(
         &self,
-        builder: &auto::Builder<TokioExecutor>,
+        builder: &auto::Builder<Streams>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Peer,
     ) {
-        let router = self.router.clone().map_request(move |mut request: Request<_>| {
-            request.extensions_mut().insert(peer);
-            request
-        });
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+        let activity = Activity::new();
+        let service = service_fn(|request| self.request(request, peer, &activity));
+        let stream = TokioIo::new(Patient::new(stream, self.limits.head, activity.clone()));
+        let mut connection = pin!(builder.serve_connection(stream, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.stopping.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = activity.idle(self.limits.head) => {
+                connection.as_mut().graceful_shutdown();
+                activity.touch();
+                tokio::select! {
+                    ended = connection => ended,
+                    () = activity.idle(FAREWELL.min(self.limits.head)) => Ok(()),
+                }
+            }
         };
         if let Err(error) = ended {
             tracing::debug!(error = %explain(&*error), "a connection ended badly");
         }
     }
+
+    fn request(
+        &self,
+        mut request: Request<Incoming>,
+        peer: Peer,
+        activity: &Arc<Activity>,
+    ) -> impl Future<Output = Result<Response<Answer>, Infallible>> + use<> {
+        request.extensions_mut().insert(peer);
+        let in_flight = activity.request();
+        let known = headers::known(&request);
+        let answer = self.router.clone().oneshot(request.map(Body::new));
+        let has_tls = self.certificate.is_some();
+        async move {
+            let mut answer = answer.await?;
+            if let Some(known) = known {
+                headers::leave_out(&known, &mut answer);
+            }
+            headers::complete(answer.headers_mut(), has_tls);
+            Ok(answer.map(|body| Answer::new(body, in_flight)))
+        }
+    }
 }
 
-fn builder(limits: Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(limits: Limits) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(Streams { limit: limits.unread });
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
+        // Whoever has sent all may say so and still wait for the answer.
+        .half_close(true)
         .max_buf_size(limits.head_size.try_into().unwrap_or(usize::MAX));
     builder
         .http2()
@@ -184,20 +242,6 @@ fn builder(limits: Limits) -> auto::Builder<TokioExecutor> {
         .keep_alive_interval(limits.keep_alive)
         .keep_alive_timeout(limits.keep_alive);
     builder
-}
-
-/// Waits until the client has sent enough to tell HTTP/1 from HTTP/2, which hyper would wait for without end. False when
-/// the client has gone.
-async fn has_protocol(stream: &TcpStream) -> io::Result<bool> {
-    let mut head = [0; PREFACE.len()];
-    loop {
-        let length = stream.peek(&mut head).await?;
-        if length == 0 || length == head.len() || !PREFACE.starts_with(&head[..length]) {
-            return Ok(length > 0);
-        }
-        // What was seen stays readable, so there is nothing to wait for but time.
-        sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// A connection that was gone before it was accepted concerns nobody; out of file descriptors, waiting helps.

@@ -5,8 +5,11 @@ mod tools;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
+use domain::address::Allowed;
 pub(crate) use tools::{Doctor, Log, Servers, Tail, Verify};
 use url::Url;
+
+use crate::serving::address;
 
 /// How many bytes of the log may be ahead of history, unless told otherwise.
 pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
@@ -185,7 +188,7 @@ pub(crate) struct Index {
 #[derive(Debug, Args)]
 pub(crate) struct Serving {
     /// The address to listen on
-    #[arg(long, env = "PLATFORM_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    #[arg(long, env = "PLATFORM_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// How clients reach the platform: scheme, host and port of the issuer. The listen address if not given
     #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
@@ -208,6 +211,16 @@ pub(crate) struct Serving {
     /// The number of this node in generated ids, different for every command node
     #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1023))]
     pub(crate) node_number: u16,
+    /// Where targets may be called beyond the public internet: networks, addresses and host names, with commas. For
+    /// command nodes and standalone, which allows this machine where it listens on a loopback address
+    #[arg(
+        long,
+        env = "PLATFORM_ALLOW_TARGETS",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NETWORK,HOST,..."
+    )]
+    pub(crate) allow_targets: Allowed,
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
     #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
     pub(crate) tail_limit: usize,
@@ -225,6 +238,9 @@ pub(crate) struct Rates {
     /// How many requests a second an instance gets, known by its host name; 0 for any number
     #[arg(long, env = "PLATFORM_RATE_LIMIT_INSTANCE", default_value_t = 2000, value_name = "NUMBER")]
     pub(crate) rate_limit_instance: u32,
+    /// How many connections an address, or a /64 of IPv6, may have at a time. Behind a proxy all have its address
+    #[arg(long, env = "PLATFORM_CONNECTIONS_PER_ADDRESS", default_value_t = 1000, value_name = "NUMBER")]
+    pub(crate) connections_per_address: usize,
     /// Count the requests from this machine too
     #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) rate_limit_loopback: bool,

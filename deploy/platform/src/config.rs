@@ -133,7 +133,7 @@ mod tests {
         );
         assert_eq!(merged("platform", file, &[]).unwrap(), "platform");
         let unknown = merged("platform projector", "lisen = 1", &[]).unwrap_err();
-        assert!(unknown.starts_with("there is no setting lisen; there are data-dir, "), "{unknown}");
+        assert!(unknown.starts_with("there is no setting lisen; there are allow-targets, "), "{unknown}");
         assert!(!unknown.contains("help"), "{unknown}");
     }
 

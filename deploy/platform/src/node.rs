@@ -9,6 +9,7 @@ use command::{
     forward::forwarding,
     writer::{Handle, Writer},
 };
+use domain::address::Allowed;
 use oidc::Oidc;
 use projector::{Indexing, Projector};
 use query::Queries;
@@ -59,6 +60,8 @@ pub(crate) struct Face {
     pub(crate) external: Url,
     pub(crate) number: u16,
     pub(crate) tail_limit: usize,
+    /// Where targets may be called beyond the public internet.
+    pub(crate) targets: Allowed,
 }
 
 /// What every node has: the log, the leases and the database.
@@ -82,6 +85,7 @@ pub(crate) struct Node {
     pub(crate) progress: Progress,
     external: External,
     tail_limit: usize,
+    targets: Arc<Allowed>,
 }
 
 /// What a node cannot do without.
@@ -155,6 +159,7 @@ impl Node {
             progress,
             external: external(&face.external)?,
             tail_limit: face.tail_limit,
+            targets: Arc::new(face.targets),
             adapters,
         })
     }
@@ -207,6 +212,7 @@ impl Node {
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
+            targets: self.targets.clone(),
         };
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;

@@ -191,6 +191,7 @@ async fn connect(options: cli::Role, listening: SocketAddr, managed: &Managed) -
         external: external_url(&serving, listening)?,
         number: serving.node_number,
         tail_limit: serving.tail_limit,
+        targets: serving.allow_targets,
     };
     let adapters = Adapters::connect(place).await?;
     Node::new(adapters, face, master_key).await
@@ -225,6 +226,6 @@ async fn serve(
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
     let served = finished(routes(&edge).await?, rates, &managed.stopping).await;
     managed.serves();
-    server::serve(listening, served, shutdown.cancelled(), limits()).await;
+    server::serve(listening, served, shutdown.cancelled(), limits(rates)).await;
     Ok(())
 }

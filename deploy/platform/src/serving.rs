@@ -1,6 +1,11 @@
 //! What every node that serves has in common: its address, its bounds, and the answers that belong to no role.
 
-use std::{io::ErrorKind, net::SocketAddr, num::NonZeroU32, time::Duration};
+use std::{
+    io::ErrorKind,
+    net::{SocketAddr, ToSocketAddrs},
+    num::NonZeroU32,
+    time::Duration,
+};
 
 use axum::{Router, middleware::from_fn_with_state};
 use proto::operation::{Facts, OPERATIONS};
@@ -48,6 +53,40 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "GetFailedEvent",
 ];
 
+/// An address to listen on: one of numbers, or a name that has one.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let example = "such as 127.0.0.1:8080, localhost:8080, or 0.0.0.0:8080 for every address of this machine";
+    if !text.contains(':') || text.starts_with(':') {
+        return Err(format!("it must be an address and a port, {example}"));
+    }
+    let found =
+        text.to_socket_addrs().map_err(|error| format!("{error}: it must be an address and a port, {example}"))?;
+    let found: Vec<_> = found.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| format!("the name has no address; give one, {example}"))
+}
+
+/// Refuses addresses of servers that are none, before anything is made. They are not quoted: they may hold a password.
+pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Result<(), Failure> {
+    if nats.is_some_and(|url| !is_nats(url)) {
+        return Err("--nats-url is no address of a NATS server, such as nats://127.0.0.1:4222".into());
+    }
+    if postgres.is_some_and(|url| !is_postgres(url)) {
+        return Err(
+            "--postgres-url is no address of Postgres, such as postgres://user:password@127.0.0.1/database".into()
+        );
+    }
+    Ok(())
+}
+
+fn is_nats(url: &str) -> bool {
+    url.parse::<async_nats::ServerAddr>().is_ok_and(|address| address.into_inner().has_host())
+}
+
+fn is_postgres(url: &str) -> bool {
+    url.parse::<tokio_postgres::Config>().is_ok_and(|config| !config.get_hosts().is_empty())
+}
+
 /// Listens, or says what to do instead.
 pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure> {
     let certificate = match (&serving.tls_cert, &serving.tls_key) {
@@ -83,8 +122,12 @@ pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Res
 }
 
 /// The bounds of a node's server. A process ends within 15 s, so requests get less to finish.
-pub(crate) fn limits() -> server::Limits {
-    server::Limits { drain: Duration::from_secs(3), ..server::Limits::default() }
+pub(crate) fn limits(rates: &cli::Rates) -> server::Limits {
+    server::Limits {
+        connections_per_address: rates.connections_per_address,
+        drain: Duration::from_secs(3),
+        ..server::Limits::default()
+    }
 }
 
 /// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's
@@ -99,8 +142,9 @@ pub(crate) async fn finished(router: Router, rates: &cli::Rates, stopping: &Canc
     // The first is the outermost. Together, because each call of `layer` costs every request two allocations.
     mount::fallbacks(router).layer((
         CompressionLayer::new().compress_when(worth_it),
-        cors(),
+        // Outside of CORS, which answers what browsers ask beforehand itself.
         from_fn_with_state(Limiter::new(rates.into()), limit),
+        cors(),
     ))
 }
 
@@ -112,5 +156,33 @@ impl From<&cli::Rates> for Rates {
             instance: NonZeroU32::new(rates.rate_limit_instance),
             includes_loopback: rates.rate_limit_loopback,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_a_name() {
+        assert_eq!(address("127.0.0.1:80").unwrap().to_string(), "127.0.0.1:80");
+        assert_eq!(address("[::1]:0").unwrap().to_string(), "[::1]:0");
+        assert!(address("localhost:8080").unwrap().ip().is_loopback());
+        for wrong in ["8080", ":8080", "localhost", "localhost:http", "127.0.0.1:99999", ""] {
+            let told = address(wrong).unwrap_err();
+            assert!(told.contains("such as 127.0.0.1:8080"), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_server_is_told_without_its_password() {
+        check_servers(Some("nats://127.0.0.1:4222"), Some("postgres://a:b@127.0.0.1/x")).unwrap();
+        check_servers(None, None).unwrap();
+        for wrong in ["postgres://a:hunter2@[/x", "mysql://a:hunter2@b/x", "hunter2"] {
+            let told = check_servers(None, Some(wrong)).unwrap_err().to_string();
+            assert!(told.starts_with("--postgres-url is no address") && !told.contains("hunter2"), "{told}");
+        }
+        let told = check_servers(Some("nats://"), None).unwrap_err().to_string();
+        assert!(told.starts_with("--nats-url is no address"), "{told}");
     }
 }

@@ -1,5 +1,6 @@
 //! Prepares a log and a database for nodes in processes of their own, once.
 
+use domain::address::Allowed;
 use store::{
     health::Health,
     secret::{self, Key},
@@ -13,15 +14,22 @@ use crate::{
     prepare::prepare,
     roles::Roles,
     say,
+    serving::check_servers,
 };
 
 /// Sets an empty log up, and leaves master key and `bootstrap.json` in the folder; of a log that was set up it changes
 /// nothing.
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
+    check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres_url))?;
     let data = DataDir::open(&options.data.data_dir, options.master_key_file.as_deref(), secret::random)?;
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
     node::external(&options.external_url)?;
-    let face = Face { external: options.external_url.clone(), number: 0, tail_limit: cli::TAIL_LIMIT };
+    let face = Face {
+        external: options.external_url.clone(),
+        number: 0,
+        tail_limit: cli::TAIL_LIMIT,
+        targets: Allowed::default(),
+    };
     let place = Place {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
         nats: options.nats.clone(),

@@ -1,6 +1,7 @@
 //! Everything in one process: the quick start and the test bed. The same code on the same wire as the single roles.
 
 use command::setup::Wanted;
+use domain::address::Allowed;
 use store::secret;
 use tokio_util::sync::CancellationToken;
 use transport::server::{self, Listening};
@@ -20,7 +21,7 @@ use crate::{
     prepare::{hosts, prepare},
     roles::Roles,
     say,
-    serving::{external_url, finished, limits, listen},
+    serving::{check_servers, external_url, finished, limits, listen},
     telemetry,
 };
 
@@ -32,6 +33,7 @@ struct Own {
 
 /// Runs until `shutdown`, or until something that it needs has ended.
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
+    check_servers(options.nats.nats_url.as_deref(), options.postgres_url.as_deref())?;
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
     // What is wrong with the flags is the first thing to be told.
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
@@ -119,7 +121,12 @@ async fn serve(
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     let serving = &options.serving;
-    let face = Face { external: external.clone(), number: serving.node_number, tail_limit: serving.tail_limit };
+    let face = Face {
+        external: external.clone(),
+        number: serving.node_number,
+        tail_limit: serving.tail_limit,
+        targets: targets(serving),
+    };
     let adapters = Adapters::connect(place).await?;
     let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
     let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
@@ -147,6 +154,16 @@ async fn serve(
     ended.and(answered)
 }
 
+/// Where targets may be called beyond the public internet: who is alone on a machine may call it.
+fn targets(serving: &cli::Serving) -> Allowed {
+    let allowed = serving.allow_targets.clone();
+    if !serving.listen.ip().is_loopback() {
+        return allowed;
+    }
+    say::aside("targets on this machine are allowed, because the platform listens on a loopback address");
+    allowed.and(Allowed::loopback())
+}
+
 /// Serves every role on one port until `shutdown`. Who connects before waits in the listener's queue.
 async fn answer(
     node: &Node,
@@ -160,7 +177,7 @@ async fn answer(
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
     let router = finished(router, rates, shutdown).await;
     ready()?;
-    server::serve(listening, router, shutdown.cancelled(), limits()).await;
+    server::serve(listening, router, shutdown.cancelled(), limits(rates)).await;
     Ok(())
 }
 

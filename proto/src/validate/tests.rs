@@ -131,3 +131,37 @@ fn an_empty_language_resets_but_is_no_item() {
     assert_eq!(settings("EN", &[]), ["settings.default_language.key"]);
     assert_eq!(settings("en", &["de", ""]), ["settings.restricted_languages.languages[1].key"]);
 }
+
+#[test]
+fn a_target_is_called_over_http() {
+    let rule = "must be an http or https URL with a host, and without user or password";
+    for url in ["https://example.com", "HTTP://example.com:8080/a?b=c#d", "http://[2606:4700::1]:1/", "https://1.1.1.1"]
+    {
+        assert_eq!(violations(&create(Target { target_type: Some(webhook(url)), ..target() })), [], "{url}");
+    }
+    for url in [
+        "ftp://example.com",
+        "mailto:a@example.com",
+        "https:example.com",
+        "https:///path",
+        "https://user@example.com",
+        "https://user:password@example.com",
+        "https://@example.com",
+        "https://example.com:99999",
+        "https://example.com:0",
+        "https://1.2.3.4.5",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+    ] {
+        let found = violations(&create(Target { target_type: Some(webhook(url)), ..target() }));
+        assert_eq!(found, [("target.rest_webhook.url".to_owned(), rule.to_owned())], "{url}");
+    }
+}
+
+#[test]
+fn a_value_that_is_none_is_told_which_there_are() {
+    let request = SearchTargetsRequest { sorting_column: 99, ..Default::default() };
+    let [(field, rule)] = &violations(&request)[..] else { panic!("{:?}", violations(&request)) };
+    assert_eq!(field, "sorting_column");
+    assert!(rule.starts_with("must be one of TARGET_FIELD_NAME_UNSPECIFIED, TARGET_FIELD_NAME_ID, "), "{rule}");
+}

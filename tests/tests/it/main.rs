@@ -39,6 +39,7 @@ mod standalone;
 mod standalone_refused;
 mod table;
 mod target;
+mod target_address;
 mod target_consistency;
 mod target_patch;
 mod tidy;

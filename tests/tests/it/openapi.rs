@@ -139,7 +139,7 @@ async fn refusals_are_as_described() {
         ("GetTarget", client.request(Method::GET, &format!("{one}?colour=red")), 400),
         ("SearchTargets", client.request(Method::POST, &format!("{TARGETS}/_search?query.limit=1001")), 400),
         ("PatchTarget", change(), 404),
-        ("PatchTarget", change().header("if-match", "x"), 400),
+        ("PatchTarget", change().header("idempotency-key", "x".repeat(201)), 400),
         ("DeleteTarget", client.request(Method::DELETE, &one).bearer_auth("x"), 401),
         ("token", client.anonymous(Method::POST, "/oauth/v2/token").form(&[("grant_type", "password")]), 400),
         (

@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use domain::permission::{ROLES, permits};
-use proto::operation::{Facts, OPERATIONS, Verb};
+use proto::operation::{Body, Facts, OPERATIONS, Verb};
 use tests::{client::send, platform::Platform};
 
 fn same_as_committed(name: &str, printed: &str) {
@@ -63,9 +63,17 @@ async fn every_route_is_the_committed_one() {
             501 => "not built",
             other => panic!("{} answers {other}", facts.method),
         };
+        let body = match facts.body {
+            Body::None => "-",
+            Body::Whole => "*",
+            Body::Field { name, .. } => name,
+        };
         let (path, feature, success) = (facts.path, facts.feature.unwrap_or("-"), facts.success);
         let permission = facts.permission.unwrap_or("(authenticated)");
-        let line = format!("{verb:<6} {path:<50} {success} {built:<9} {permission:<23} {feature:<26} {}\n", facts.grpc);
+        let line = format!(
+            "{verb:<6} {path:<50} {success} {built:<9} {permission:<23} {feature:<26} {body:<9} {}\n",
+            facts.grpc
+        );
         table.push_str(&line);
     }
     same_as_committed("routes.txt", &table);

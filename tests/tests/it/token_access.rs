@@ -126,7 +126,14 @@ async fn a_token_without_the_platforms_audience_is_for_others() {
         with(&client, token).await.assert_refused(scope, 401, "TOKEN_INVALID");
     }
     for project in ["platform", &platform.bootstrap.project_id] {
-        let granted = ask(&format!("urn:platform:iam:org:project:id:{project}:aud")).await;
+        let scope = format!("urn:platform:iam:org:project:id:{project}:aud");
+        let granted = ask(&scope).await;
+        let token = granted.body["access_token"].as_str().unwrap_or_default();
+        let refused = with(&client, token).await;
+        refused.assert_refused(project, 403, "INSUFFICIENT_SCOPE");
+        let challenge = refused.headers["www-authenticate"].to_str().unwrap_or_default();
+        assert!(challenge.starts_with("Bearer error=\"insufficient_scope\""), "{challenge}");
+        let granted = ask(&format!("openid {scope}")).await;
         let token = granted.body["access_token"].as_str().unwrap_or_default();
         assert_eq!(with(&client, token).await.status, StatusCode::NOT_FOUND, "{project}");
     }

@@ -249,6 +249,15 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
         (refused.code(), tests::grpc::reason(&refused).as_str()),
         (tonic::Code::ResourceExhausted, "RATE_LIMITED")
     );
+    let page =
+        send(client.request(Method::GET, &format!("{TARGETS}/1")).header("origin", "https://page.example")).await;
+    assert_eq!(
+        (page.status, &page.headers["access-control-allow-origin"]),
+        (StatusCode::TOO_MANY_REQUESTS, &"https://page.example".parse().unwrap())
+    );
+    let beforehand = client.anonymous(Method::OPTIONS, TARGETS).header("origin", "https://page.example");
+    let beforehand = send(beforehand.header("access-control-request-method", "GET")).await;
+    assert!(beforehand.headers.contains_key("ratelimit"), "what a browser asks beforehand counts too");
     // After the time that it was told, it may ask again.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(read().await.status, StatusCode::NOT_FOUND);
@@ -270,6 +279,13 @@ async fn an_object_has_the_tag_that_a_change_can_insist_on() {
     assert_eq!(changed.status, StatusCode::OK);
     change("late", &tag(&read)).await.assert_refused("an old tag", 412, "SEQUENCE_MISMATCH");
     assert_eq!(change("again", &tag(&changed)).await.status, StatusCode::OK);
+    let read = send(client.request(Method::GET, &path)).await;
+    assert_eq!(
+        (&read.headers["cache-control"], &read.headers["x-content-type-options"]),
+        (&"no-store".parse().unwrap(), &"nosniff".parse().unwrap())
+    );
+    let known = send(client.request(Method::GET, &path).header("if-none-match", tag(&read))).await;
+    assert_eq!((known.status, tag(&known)), (StatusCode::NOT_MODIFIED, tag(&read)));
     let deleted = send(client.request(Method::DELETE, &path)).await;
     assert!(!deleted.headers.contains_key("etag"), "what is gone has none");
 }

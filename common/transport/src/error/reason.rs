@@ -18,6 +18,8 @@ pub enum Reason {
     InvalidParameter,
     /// The body or message is too large.
     BodyTooLarge,
+    /// The body did not arrive in time.
+    BodyTimeout,
     /// The body is of a type that is not understood.
     UnsupportedMediaType,
     /// The path has no such method.
@@ -34,6 +36,8 @@ pub enum Reason {
     TokenInvalid,
     /// The access token is no longer valid.
     TokenExpired,
+    /// The access token lacks a scope.
+    InsufficientScope,
     /// The caller lacks a permission.
     PermissionDenied,
     /// The operation is behind a feature flag that is off.
@@ -62,6 +66,8 @@ pub enum Reason {
     CommandTooLarge,
     /// Too many requests of an address, a client or an instance.
     RateLimited,
+    /// The request took too long.
+    DeadlineExceeded,
     /// Something else failed; the log of the node knows more.
     Internal,
 }
@@ -75,6 +81,7 @@ impl Reason {
         Self::UnknownParameter,
         Self::InvalidParameter,
         Self::BodyTooLarge,
+        Self::BodyTimeout,
         Self::UnsupportedMediaType,
         Self::MethodNotAllowed,
         Self::RouteNotFound,
@@ -83,6 +90,7 @@ impl Reason {
         Self::TokenMissing,
         Self::TokenInvalid,
         Self::TokenExpired,
+        Self::InsufficientScope,
         Self::PermissionDenied,
         Self::FeatureDisabled,
         Self::ResourceNotFound,
@@ -97,6 +105,7 @@ impl Reason {
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
         Self::RateLimited,
+        Self::DeadlineExceeded,
         Self::Internal,
     ];
 
@@ -116,6 +125,7 @@ impl Reason {
             Self::SequenceMismatch => StatusCode::PRECONDITION_FAILED,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             _ => status_of(self.code()),
         }
@@ -129,6 +139,7 @@ impl Reason {
             Self::UnknownParameter => ("UNKNOWN_PARAMETER", Code::InvalidArgument),
             Self::InvalidParameter => ("INVALID_PARAMETER", Code::InvalidArgument),
             Self::BodyTooLarge => ("BODY_TOO_LARGE", Code::ResourceExhausted),
+            Self::BodyTimeout => ("BODY_TIMEOUT", Code::DeadlineExceeded),
             Self::UnsupportedMediaType => ("UNSUPPORTED_MEDIA_TYPE", Code::InvalidArgument),
             Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", Code::Unimplemented),
             Self::RouteNotFound => ("ROUTE_NOT_FOUND", Code::NotFound),
@@ -137,6 +148,7 @@ impl Reason {
             Self::TokenMissing => ("TOKEN_MISSING", Code::Unauthenticated),
             Self::TokenInvalid => ("TOKEN_INVALID", Code::Unauthenticated),
             Self::TokenExpired => ("TOKEN_EXPIRED", Code::Unauthenticated),
+            Self::InsufficientScope => ("INSUFFICIENT_SCOPE", Code::PermissionDenied),
             Self::PermissionDenied => ("PERMISSION_DENIED", Code::PermissionDenied),
             Self::FeatureDisabled => ("FEATURE_DISABLED", Code::FailedPrecondition),
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),
@@ -151,6 +163,7 @@ impl Reason {
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
             Self::RateLimited => ("RATE_LIMITED", Code::ResourceExhausted),
+            Self::DeadlineExceeded => ("DEADLINE_EXCEEDED", Code::DeadlineExceeded),
             Self::Internal => ("INTERNAL", Code::Internal),
         }
     }
@@ -199,6 +212,9 @@ mod tests {
             (Reason::NotImplemented, 501),
             (Reason::WriterUnavailable, 503),
             (Reason::RateLimited, 429),
+            (Reason::BodyTimeout, 408),
+            (Reason::InsufficientScope, 403),
+            (Reason::DeadlineExceeded, 504),
         ];
         for (reason, status) in statuses {
             assert_eq!(reason.http_status(), status, "{}", reason.name());

@@ -98,6 +98,9 @@ fn challenge(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::TokenMissing => Some("Bearer"),
         Reason::TokenInvalid | Reason::TokenExpired => Some("Bearer error=\"invalid_token\""),
+        Reason::InsufficientScope => {
+            Some("Bearer error=\"insufficient_scope\", scope=\"openid urn:platform:iam:org:project:id:platform:aud\"")
+        }
         _ => None,
     }
 }

@@ -3,31 +3,44 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use proto::operation::{Kind, Parameter};
+use proto::{
+    Violation,
+    operation::{Kind, Parameter},
+};
 use serde_json::{Map, Value};
 
-use super::snake_case;
-use crate::error::{Error, Reason};
+use super::{
+    faults::{Fault, Faults},
+    snake_case,
+};
+use crate::error::Reason;
 
-/// Adds the parameters of a query string to a request.
-pub(super) fn add(known: &[Parameter], query: &str, request: &mut Map<String, Value>) -> Result<(), Error> {
+/// Adds the parameters of a query string to a request, and what is wrong with them to the faults.
+pub(super) fn add(known: &[Parameter], query: &str, request: &mut Map<String, Value>, faults: &mut Faults) {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (decode(name)?, decode(value)?);
-        let path = snake_case(&name);
-        let parameter = known.iter().find(|parameter| parameter.path == path).ok_or_else(|| unknown(&name))?;
-        place(request, parameter, json(parameter.kind, value.into_owned()))?;
+        if let Err(fault) = parameter(known, name, value, request) {
+            faults.add(fault);
+        }
+        if faults.are_enough() {
+            return;
+        }
     }
-    Ok(())
 }
 
-fn decode(text: &str) -> Result<Cow<'_, str>, Error> {
-    let decoded = percent_decode_str(text).decode_utf8();
+fn parameter(known: &[Parameter], name: &str, value: &str, request: &mut Map<String, Value>) -> Result<(), Fault> {
+    let (Some(decoded), Some(value)) = (decode(name), decode(value)) else { return Err(not_utf8(name)) };
+    let path = snake_case(&decoded);
+    let parameter = known.iter().find(|parameter| parameter.path == path).ok_or_else(|| unknown(&decoded))?;
+    place(request, parameter, json(parameter.kind, value.into_owned()))
+}
+
+fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('+') {
-        return decoded.map_err(|_| not_utf8());
+        return percent_decode_str(text).decode_utf8().ok();
     }
     let text = text.replace('+', " ");
-    percent_decode_str(&text).decode_utf8().map(|text| Cow::Owned(text.into_owned())).map_err(|_| not_utf8())
+    percent_decode_str(&text).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
 }
 
 /// The value as a body would have it. What does not fit is left as text, for the reading of the message to refuse.
@@ -41,10 +54,10 @@ fn json(kind: Kind, text: String) -> Value {
     }
 }
 
-fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) -> Result<(), Error> {
+fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) -> Result<(), Fault> {
     let twice = || {
-        let message = format!("the parameter {} must be given once", parameter.path);
-        Error::new(Reason::InvalidParameter, message).with("parameter", parameter.path)
+        let sentence = format!("the parameter {} must be given once", parameter.path);
+        fault(Reason::InvalidParameter, parameter.path, sentence, "must be given once")
     };
     let mut members = request;
     let mut path = parameter.path;
@@ -61,11 +74,17 @@ fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) 
     Ok(())
 }
 
-fn unknown(name: &str) -> Error {
-    let message = format!("there is no query parameter {name:?} here");
-    Error::new(Reason::UnknownParameter, message).with("parameter", name)
+fn unknown(name: &str) -> Fault {
+    let sentence = format!("there is no query parameter {name:?} here");
+    fault(Reason::UnknownParameter, name, sentence, "is not a parameter of the operation")
 }
 
-fn not_utf8() -> Error {
-    Error::new(Reason::InvalidParameter, "the query must be percent-encoded UTF-8")
+fn not_utf8(name: &str) -> Fault {
+    let sentence = "the query must be percent-encoded UTF-8".to_owned();
+    fault(Reason::InvalidParameter, name, sentence, "must be percent-encoded UTF-8")
+}
+
+fn fault(reason: Reason, name: &str, sentence: String, rule: &str) -> Fault {
+    let violation = Violation { field: name.to_owned(), description: rule.to_owned() };
+    Fault { reason, sentence, violation, metadata: Some(("parameter", name.to_owned())) }
 }

@@ -12,49 +12,26 @@ use serde::{
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use super::snake_case;
-use crate::error::{Error, Reason};
-
-pub(super) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Result<I, Error> {
-    serde_path_to_error::deserialize(Node(Value::Object(request))).map_err(|error| {
-        let segments: Vec<Segment> = error.path().iter().cloned().collect();
-        let path = field(&segments);
-        match error.into_inner() {
-            Fault::Unknown(name) => {
-                // The path ends with the name already, but not as the client spelled it.
-                let path = within(&field(&segments[..segments.len().saturating_sub(1)]), &name);
-                let error = Error::new(Reason::UnknownField, format!("there is no field {path}"));
-                error.with("field", path.clone()).violation(path, "is not a field of the request")
-            }
-            Fault::Twice(name) => {
-                let path = within(&path, &snake_case(&name));
-                invalid(path, "must be set once, and without an alternative to it".to_owned())
-            }
-            Fault::Value(rule) => invalid(path, rule),
-        }
-    })
+/// Why a message could not be read, and where.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pub(super) path: Vec<Segment>,
+    pub(super) why: Fault,
 }
 
-fn invalid(field: String, rule: String) -> Error {
-    Error::invalid(vec![proto::Violation { field, description: rule }])
-}
-
-/// The path in the names of the proto file: `filters[0].in_ids`.
-fn field(path: &[Segment]) -> String {
-    path.iter().fold(String::new(), |path, segment| match segment {
-        Segment::Seq { index } => format!("{path}[{index}]"),
-        Segment::Map { key } => within(&path, &snake_case(key)),
-        Segment::Enum { .. } | Segment::Unknown => path,
-    })
-}
-
-fn within(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+/// Reads a message, up to the first fault.
+pub(super) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Result<I, Unread> {
+    serde_path_to_error::deserialize(Node(Value::Object(request))).map_err(
+        |error: serde_path_to_error::Error<Fault>| Unread {
+            path: error.path().iter().cloned().collect(),
+            why: error.into_inner(),
+        },
+    )
 }
 
 /// What is wrong with a value.
 #[derive(Debug)]
-enum Fault {
+pub(super) enum Fault {
     /// There is no member of this name.
     Unknown(String),
     /// The member is there in both spellings, or together with another of its oneof.

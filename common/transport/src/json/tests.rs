@@ -33,6 +33,12 @@ fn refusal<I: std::fmt::Debug>(outcome: Result<I, Error>) -> (&'static str, Stri
     (error.reason().name(), error.to_string())
 }
 
+/// Reason and message of what is wrong first.
+fn first<I: std::fmt::Debug>(outcome: Result<I, Error>) -> (&'static str, String) {
+    let (reason, message) = refusal(outcome);
+    (reason, message.split("; ").next().unwrap_or_default().to_owned())
+}
+
 #[test]
 fn the_body_is_the_field_of_the_mapping() {
     let target = create(TARGET).unwrap().target.unwrap();
@@ -56,7 +62,7 @@ fn a_body_cannot_set_a_sibling_of_its_field() {
     for body in [r#"{"name":"x"},"ctx":{"orgId":"evil"}"#, r#"{"name":"x"},"id":"evil""#, r#"{"name":"x"}{}"#] {
         assert_eq!(refusal(patch("", body)).0, "MALFORMED_JSON", "{body}");
     }
-    assert_eq!(refusal(patch("", r#"{"id":"evil"}"#)), ("UNKNOWN_FIELD", "there is no field target.id".to_owned()));
+    assert_eq!(first(patch("", r#"{"id":"evil"}"#)), ("UNKNOWN_FIELD", "there is no field target.id".to_owned()));
     assert_eq!(refusal(patch("id=evil", "{}")).0, "UNKNOWN_PARAMETER");
     assert_eq!(refusal(set("", r#"{"ctx":{"orgId":"1"}}"#)).1, "there is no field settings.ctx");
 }
@@ -73,7 +79,7 @@ fn what_is_wrong_is_told_in_words_of_json() {
         ("[]", "target must be an object, not an array"),
     ];
     for (body, message) in cases {
-        assert_eq!(refusal(create(body)), ("INVALID_REQUEST", message.to_owned()));
+        assert_eq!(first(create(body)), ("INVALID_REQUEST", message.to_owned()));
     }
 }
 
@@ -81,16 +87,16 @@ fn what_is_wrong_is_told_in_words_of_json() {
 fn alternatives_and_spellings_exclude_each_other() {
     for body in [r#"{"isAsync":false,"interruptOnError":true}"#, r#"{"isAsync":true,"is_async":true}"#] {
         let message = "target.is_async must be set once, and without an alternative to it".to_owned();
-        assert_eq!(refusal(create(body)), ("INVALID_REQUEST", message), "{body}");
+        assert_eq!(first(create(body)), ("INVALID_REQUEST", message), "{body}");
     }
 }
 
 #[test]
 fn an_unknown_member_is_named_with_its_path() {
-    assert_eq!(refusal(create(r#"{"nmae":"x"}"#)), ("UNKNOWN_FIELD", "there is no field target.nmae".to_owned()));
-    let nested = refusal(create(r#"{"restWebhook":{"uri":"x"}}"#));
+    assert_eq!(first(create(r#"{"nmae":"x"}"#)), ("UNKNOWN_FIELD", "there is no field target.nmae".to_owned()));
+    let nested = first(create(r#"{"restWebhook":{"uri":"x"}}"#));
     assert_eq!(nested, ("UNKNOWN_FIELD", "there is no field target.rest_webhook.uri".to_owned()));
-    let item = refusal(search("", r#"[{"nam":{}}]"#));
+    let item = first(search("", r#"[{"nam":{}}]"#));
     assert_eq!(item, ("UNKNOWN_FIELD", "there is no field filters[0].nam".to_owned()));
 }
 
@@ -196,4 +202,71 @@ fn a_whole_body_holds_every_field() {
     assert_eq!(search("").unwrap(), SearchFailedEventsRequest::default());
     assert_eq!(search(r#"{"query":{"limit":3}}"#).unwrap().query.unwrap().limit, 3);
     assert_eq!(refusal(search("[]")).0, "INVALID_REQUEST");
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let told = |body: &str| refusal(create(body));
+    assert_eq!(
+        told(r#"{"name":5,"timeout":"x","isAsync":"y","foo":1}"#),
+        (
+            "UNKNOWN_FIELD",
+            "there is no field target.foo; target.is_async must be true or false, not a string; target.name must be a \
+             string, not a number; target.timeout must be a duration in seconds such as \"3.5s\"; target.target_type is \
+             required: one of rest_webhook, rest_request_response"
+                .to_owned()
+        )
+    );
+    // What could not be read is not told to be missing.
+    let webhook = told(r#"{"restWebhook":5,"timeout":"0s"}"#).1;
+    assert_eq!(
+        webhook,
+        "target.rest_webhook must be an object, not a number; target.name must have 1 to 200 characters; \
+         target.timeout must be longer than 0s and at most 270s"
+    );
+    assert_eq!(told("[]").1, "target must be an object, not an array");
+    let both = told(r#"{"isAsync":true,"is_async":false,"interruptOnError":3}"#).1;
+    assert!(both.contains("target.interrupt_on_error must be true or false, not a number; target.is_async"), "{both}");
+}
+
+#[test]
+fn items_keep_their_numbers_when_others_are_wrong() {
+    let filters = r#"[5,{"nme":{}},{"inIds":{"ids":["a",7,"b",8]}},{"name":{"name":1,"method":"X"}}]"#;
+    let (reason, message) =
+        refusal(search("query.limit=ten&query.offset=-1&colour=red&query.asc=true&query.asc=true", filters));
+    assert_eq!(reason, "UNKNOWN_PARAMETER");
+    let sentences: Vec<_> = message.split("; ").map(|sentence| sentence.split(" must").next().unwrap()).collect();
+    let expected = [
+        "there is no query parameter \"colour\" here",
+        "the parameter query.asc",
+        "filters[0]",
+        "there is no field filters[1].nme",
+        "filters[2].in_ids.ids[1]",
+        "filters[2].in_ids.ids[3]",
+        "filters[3].name.method",
+        "filters[3].name.name",
+        "query.limit",
+        "query.offset",
+    ];
+    assert_eq!(sentences[..expected.len()], expected, "{message}");
+}
+
+#[test]
+fn parameters_are_told_as_fields_too() {
+    let error = search("colour=red&query.limit=1&query.limit=2&x=%ff", "").unwrap_err();
+    let status = tonic::Status::from(error);
+    let details = tonic_types::StatusExt::get_error_details(&status);
+    let fields: Vec<_> =
+        details.bad_request().unwrap().field_violations.iter().map(|violation| violation.field.as_str()).collect();
+    assert_eq!(fields, ["colour", "query.limit", "x"]);
+    let metadata = &details.error_info().unwrap().metadata;
+    assert_eq!(metadata.len(), 1);
+    assert_eq!(metadata["parameter"], "colour");
+}
+
+#[test]
+fn there_is_an_end_to_what_is_told() {
+    let members: Vec<String> = (0..1000).map(|number| format!("\"m{number}\":1")).collect();
+    let message = refusal(create(&format!("{{{}}}", members.join(",")))).1;
+    assert_eq!(message.split("; ").count(), 20);
 }

@@ -5,6 +5,7 @@ use std::{pin::pin, time::Duration};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
@@ -16,12 +17,17 @@ pub(super) const LIMIT: usize = 1 << 20;
 const DISCARDED: usize = 16 << 20;
 /// How long a body may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(30);
+/// How long one may take that nobody looks at.
+const REFUSED_ARRIVAL: Duration = Duration::from_secs(5);
 
 /// Reads a body of at most this many bytes. More is read and thrown away, within bounds too, so that a client that
 /// sends on gets its answer.
 pub async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
+    if body.size_hint().lower() > DISCARDED as u64 {
+        return Err(too_large());
+    }
     let collected = timeout(ARRIVAL, collect(body, limit)).await;
-    collected.unwrap_or_else(|_| Err(Error::new(Reason::InvalidRequest, "the body did not arrive in time")))
+    collected.unwrap_or_else(|_| Err(Error::new(Reason::BodyTimeout, "the body did not arrive in time")))
 }
 
 /// Whether a body is as it was written: neither compressed nor coded in another way (RFC 9110, section 8.4).
@@ -31,10 +37,16 @@ pub fn is_plain(headers: &HeaderMap) -> bool {
     values.all(|value| value.to_str().is_ok_and(|codings| codings.split(',').all(plain)))
 }
 
-/// Reads a body for its client's sake only.
-pub(super) async fn discard(body: Body) {
-    // There is nobody left to tell that this failed.
-    let _ = read(body, 0).await;
+/// Reads a body for its client's sake only: not where the client waits to be told to go on, nor where it is too long.
+pub(super) async fn discard(headers: &HeaderMap, body: Body) {
+    if !headers.contains_key(header::EXPECT) && body.size_hint().lower() <= DISCARDED as u64 {
+        // There is nobody left to tell that this failed.
+        let _ = timeout(REFUSED_ARRIVAL, collect(body, 0)).await;
+    }
+}
+
+fn too_large() -> Error {
+    Error::new(Reason::BodyTooLarge, format!("the body must have at most {LIMIT} bytes"))
 }
 
 async fn collect(body: Body, limit: usize) -> Result<Bytes, Error> {
@@ -51,7 +63,7 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Error> {
         }
     }
     if seen > limit {
-        return Err(Error::new(Reason::BodyTooLarge, format!("the body must have at most {LIMIT} bytes")));
+        return Err(too_large());
     }
     Ok(kept.freeze())
 }

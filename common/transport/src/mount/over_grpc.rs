@@ -2,13 +2,15 @@
 //!
 //! The framing is done here and not by tonic, so that what is wrong with a message is told like any other error.
 
+use std::time::Duration;
+
 use axum::{body::Body, response::Response};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
-use proto::operation::Facts;
+use proto::{Validate, operation::Facts};
 use serde::{Serialize, de::DeserializeOwned};
 use tonic::Status;
 
@@ -40,12 +42,14 @@ pub(super) enum Grpc {
 impl Grpc {
     /// What a request's content type asks for, if it is gRPC with protobuf at all.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        match headers.get(header::CONTENT_TYPE)?.to_str().ok()? {
-            "application/grpc" | "application/grpc+proto" => Some(Self::Plain),
-            "application/grpc-web" | "application/grpc-web+proto" => Some(Self::Web),
-            "application/grpc-web-text" | "application/grpc-web-text+proto" => Some(Self::WebText),
-            _ => None,
-        }
+        let given = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+        let kind = given.split(';').next().unwrap_or_default().trim();
+        let kinds = [("", Self::Plain), ("-web", Self::Web), ("-web-text", Self::WebText)];
+        let (_, found) = kinds.into_iter().find(|(way, _)| {
+            let rest = strip(kind, "application/grpc").and_then(|rest| strip(rest, way));
+            rest.is_some_and(|rest| rest.is_empty() || rest.eq_ignore_ascii_case("+proto"))
+        })?;
+        Some(found)
     }
 
     fn content_type(self) -> HeaderValue {
@@ -88,7 +92,12 @@ impl Wire for Grpc {
         Transport::Grpc
     }
 
-    async fn read<I: Message + DeserializeOwned + Default>(&self, _: &Facts, _: Parts, body: Body) -> Result<I, Error> {
+    async fn read<I: Message + DeserializeOwned + Validate + Default>(
+        &self,
+        _: &Facts,
+        _: Parts,
+        body: Body,
+    ) -> Result<I, Error> {
         let mut frame = body::read(body, self.limit()).await?;
         if *self == Self::WebText {
             frame = decoded(&frame)?;
@@ -106,11 +115,34 @@ impl Wire for Grpc {
         Ok(response)
     }
 
+    /// The `grpc-timeout` of a request: up to eight digits and a unit. One that is malformed is none.
+    fn patience(&self, headers: &HeaderMap) -> Option<Duration> {
+        let text = headers.get("grpc-timeout")?.to_str().ok()?;
+        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        let is_number = (1..=8).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number: u64 = number.parse().ok().filter(|_| is_number)?;
+        match unit {
+            "H" => Some(Duration::from_hours(number)),
+            "M" => Some(Duration::from_mins(number)),
+            "S" => Some(Duration::from_secs(number)),
+            "m" => Some(Duration::from_millis(number)),
+            "u" => Some(Duration::from_micros(number)),
+            "n" => Some(Duration::from_nanos(number)),
+            _ => None,
+        }
+    }
+
     fn refuse(&self, error: Error) -> Response {
         let mut response: Response = Status::from(error).into_http();
         response.headers_mut().insert(header::CONTENT_TYPE, self.content_type());
         response
     }
+}
+
+/// What is behind a beginning, in whichever case.
+fn strip<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(beginning.len())?;
+    head.eq_ignore_ascii_case(beginning).then_some(rest)
 }
 
 fn framed(flag: u8, message: &[u8]) -> Bytes {
@@ -141,4 +173,47 @@ fn unframed(frame: &[u8]) -> Result<&[u8], Error> {
     }
     let fits = usize::try_from(u32::from_be_bytes(*length)) == Ok(message.len());
     if fits { Ok(message) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(http::HeaderName::from_static(name), value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_content_type_may_have_parameters_and_capitals() {
+        for (kind, grpc) in [
+            ("application/grpc", Some(Grpc::Plain)),
+            ("application/grpc+proto; charset=utf-8", Some(Grpc::Plain)),
+            ("Application/GRPC-Web", Some(Grpc::Web)),
+            ("application/grpc-web+proto", Some(Grpc::Web)),
+            ("application/grpc-web-text+Proto", Some(Grpc::WebText)),
+            ("application/grpc+json", None),
+            ("application/grpcs", None),
+            ("application/json", None),
+        ] {
+            assert_eq!(Grpc::of(&with("content-type", kind)), grpc, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_client_says_how_long_it_waits() {
+        for (text, patience) in [
+            ("1S", Some(Duration::from_secs(1))),
+            ("250m", Some(Duration::from_millis(250))),
+            ("99999999H", Some(Duration::from_hours(99_999_999))),
+            ("3u", Some(Duration::from_micros(3))),
+            ("1", None),
+            ("S", None),
+            ("999999999S", None),
+            ("+1S", None),
+            ("1.5S", None),
+            ("1s", None),
+        ] {
+            assert_eq!(Grpc::Plain.patience(&with("grpc-timeout", text)), patience, "{text}");
+        }
+    }
 }

@@ -8,7 +8,10 @@ use axum::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use prost::Message;
-use proto::operation::{self, Facts};
+use proto::{
+    Validate,
+    operation::{self, Facts},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -33,7 +36,7 @@ impl Wire for Http {
         Transport::Http
     }
 
-    async fn read<I: Message + DeserializeOwned + Default>(
+    async fn read<I: Message + DeserializeOwned + Validate + Default>(
         &self,
         facts: &Facts,
         mut parts: Parts,
@@ -68,10 +71,22 @@ impl Wire for Http {
     }
 }
 
-/// Whether the body is of the type that is understood; an empty one needs no type.
+/// Whether the body is of the one type that is understood; an empty one needs no type.
 fn is_json(headers: &HeaderMap, is_empty: bool) -> bool {
-    headers.get(header::CONTENT_TYPE).map_or(is_empty, |value| {
-        let kind = value.to_str().unwrap_or_default();
-        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON))
-    })
+    let mut given = headers.get_all(header::CONTENT_TYPE).iter();
+    let (first, second) = (given.next(), given.next());
+    let Some(value) = first else { return is_empty };
+    let mut parts = value.to_str().unwrap_or_default().split(';').map(str::trim);
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(JSON));
+    second.is_none() && is_json && parts.all(is_understood)
+}
+
+/// JSON is UTF-8 (RFC 8259, section 8.1); other parameters mean nothing.
+fn is_understood(parameter: &str) -> bool {
+    match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    }
 }

@@ -31,6 +31,9 @@ impl Admit for Open {
 /// Shows what it was given, as the id and the key that it answers.
 async fn create(call: String, request: CreateTargetRequest) -> Result<Answer<CreateTargetResponse>, Error> {
     assert_ne!(call, "panic");
+    if call == "stuck" {
+        std::future::pending::<()>().await;
+    }
     let details = proto::object::Details { id: call, ..Default::default() };
     let message = CreateTargetResponse { details: Some(details), signing_key: request.target.unwrap().name };
     Ok(Answer { message, status: Some(202), metadata: vec![("consistency-token", "abc".to_owned())] })
@@ -130,6 +133,8 @@ async fn only_json_is_read() {
     for (kind, expected) in [
         (Some("application/json; charset=utf-8"), 202),
         (Some("APPLICATION/JSON"), 202),
+        (Some("application/json;Charset=\"UTF-8\"; x=y"), 202),
+        (Some("application/json; charset=utf-16"), 415),
         (Some("text/plain"), 415),
         (None, 415),
     ] {
@@ -138,6 +143,9 @@ async fn only_json_is_read() {
         request.headers_mut().extend(kind.map(|kind| (header::CONTENT_TYPE, kind.parse().unwrap())));
         assert_eq!(send(request).await.0, expected, "{kind:?}");
     }
+    let mut twice = post(CREATE_TARGET.facts.path, TARGET);
+    twice.headers_mut().append("content-type", "text/plain".parse().unwrap());
+    assert_eq!(send(twice).await.0, 415);
     let mut empty = post(CREATE_TARGET.facts.path, "");
     empty.headers_mut().remove("content-type");
     assert_eq!(reason(&send(empty).await.2), "INVALID_REQUEST");
@@ -225,4 +233,46 @@ async fn a_browser_finds_the_trailers_in_the_body() {
     assert_eq!(response.headers()["content-type"], "application/grpc-web+proto");
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert!(body.ends_with(b"\x80\x00\x00\x00\x0fgrpc-status:0\r\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_has_a_bound_and_its_client_may_set_a_shorter_one() {
+    let mut request = post(CREATE_TARGET.facts.path, TARGET);
+    request.headers_mut().insert("x-request-id", "stuck".parse().unwrap());
+    let begun = tokio::time::Instant::now();
+    let (status, _, body) = send(request).await;
+    assert_eq!((status.as_u16(), reason(&body), &body["code"]), (504, "DEADLINE_EXCEEDED", &json!(4)));
+    assert!(body["message"].as_str().unwrap().contains("Idempotency-Key"), "{body}");
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    let target = json!({ "target": serde_json::from_str::<Value>(TARGET).unwrap() });
+    let message = serde_json::from_value::<CreateTargetRequest>(target).unwrap().encode_to_vec();
+    let frame = [vec![0], u32::try_from(message.len()).unwrap().to_be_bytes().to_vec(), message].concat();
+    let request = Request::post(CREATE_TARGET.facts.grpc).header("authorization", "me").header("grpc-timeout", "3S");
+    let request = request.header("content-type", "application/grpc").header("x-request-id", "stuck");
+    let begun = tokio::time::Instant::now();
+    let response = router().oneshot(request.body(Body::from(frame)).unwrap()).await.unwrap();
+    assert_eq!((status_of(&response), begun.elapsed().as_secs()), (tonic::Code::DeadlineExceeded, 3));
+}
+
+fn status_of(response: &Response) -> tonic::Code {
+    status(response).code()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_refused_is_not_waited_for_long() {
+    let endless = || Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let begun = tokio::time::Instant::now();
+    let refused = send(Request::post(CREATE_TARGET.facts.path).body(endless()).unwrap()).await;
+    assert_eq!((refused.0.as_u16(), begun.elapsed().as_secs()), (401, 5));
+    let begun = tokio::time::Instant::now();
+    let asking = Request::post(CREATE_TARGET.facts.path).header("expect", "100-continue").body(endless());
+    assert_eq!((send(asking.unwrap()).await.0.as_u16(), begun.elapsed().as_secs()), (401, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_has_its_own_answer() {
+    let endless = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let begun = tokio::time::Instant::now();
+    let (status, _, body) = send(post(CREATE_TARGET.facts.path, endless)).await;
+    assert_eq!((status.as_u16(), reason(&body), begun.elapsed().as_secs()), (408, "BODY_TIMEOUT", 30));
 }

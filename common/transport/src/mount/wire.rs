@@ -1,11 +1,11 @@
 //! What the transports have in common.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
 use prost::Message;
-use proto::operation::Facts;
+use proto::{Validate, operation::Facts};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Answer, body, over_grpc::Grpc, over_http::Http};
@@ -23,7 +23,7 @@ pub(super) trait Wire: Sync {
     fn transport(&self) -> Transport;
 
     /// Reads a request.
-    fn read<I: Message + DeserializeOwned + Default>(
+    fn read<I: Message + DeserializeOwned + Validate + Default>(
         &self,
         facts: &Facts,
         parts: Parts,
@@ -32,6 +32,11 @@ pub(super) trait Wire: Sync {
 
     /// Writes an answer.
     fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error>;
+
+    /// How long the client waits, where it says so.
+    fn patience(&self, _: &HeaderMap) -> Option<Duration> {
+        None
+    }
 
     /// Writes an error.
     fn refuse(&self, error: Error) -> Response;
@@ -65,7 +70,7 @@ pub(super) async fn refuse_of(meter: &Meter, request: Request, error: Error) -> 
     let grpc = Grpc::of(&parts.headers);
     let transport = grpc.map_or(Transport::Http, |grpc| grpc.transport());
     let answer = async {
-        body::discard(body).await;
+        body::discard(&parts.headers, body).await;
         let reason = error.reason();
         let error = error.request_id(&id);
         let response = match grpc {

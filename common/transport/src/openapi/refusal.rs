@@ -57,13 +57,17 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::TokenMissing
         | Reason::TokenInvalid
         | Reason::TokenExpired
+        | Reason::InsufficientScope
+        | Reason::DeadlineExceeded
         | Reason::ConsistencyTokenInvalid
         | Reason::ReadModelUnavailable
         | Reason::RateLimited
         | Reason::Internal => true,
-        Reason::MalformedJson | Reason::UnknownField | Reason::BodyTooLarge | Reason::UnsupportedMediaType => {
-            facts.body != Body::None
-        }
+        Reason::MalformedJson
+        | Reason::UnknownField
+        | Reason::BodyTooLarge
+        | Reason::BodyTimeout
+        | Reason::UnsupportedMediaType => facts.body != Body::None,
         Reason::MethodNotAllowed | Reason::RouteNotFound | Reason::NotImplemented => false,
         Reason::PermissionDenied => facts.permission.is_some(),
         Reason::FeatureDisabled => facts.feature.is_some(),
@@ -158,9 +162,9 @@ mod tests {
     fn an_operation_answers_what_can_happen_to_it() {
         let statuses =
             |facts: &Facts| responses(facts).keys().map(|status| status.parse().unwrap()).collect::<Vec<u16>>();
-        assert_eq!(statuses(&GET_TARGET.facts), [400, 401, 403, 404, 429, 500, 503]);
-        assert_eq!(statuses(&DELETE_TARGET.facts), [400, 401, 403, 404, 409, 412, 429, 500, 503]);
-        assert_eq!(statuses(&CREATE_TARGET.facts), [400, 401, 403, 404, 409, 413, 415, 429, 500, 503]);
+        assert_eq!(statuses(&GET_TARGET.facts), [400, 401, 403, 404, 429, 500, 503, 504]);
+        assert_eq!(statuses(&DELETE_TARGET.facts), [400, 401, 403, 404, 409, 412, 429, 500, 503, 504]);
+        assert_eq!(statuses(&CREATE_TARGET.facts), [400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 504]);
     }
 
     #[test]

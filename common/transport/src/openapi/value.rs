@@ -58,7 +58,7 @@ pub(super) fn is_required(field: &FieldDescriptor, rules: &Rules) -> bool {
     }
     match field.kind() {
         _ if field.supports_presence() => rules.required,
-        Kind::String => rules.min_len > 0 || rules.uri || !rules.pattern.is_empty(),
+        Kind::String => rules.min_len > 0 || rules.uri || rules.http_url || !rules.pattern.is_empty(),
         Kind::Bool => rules.const_true,
         Kind::Enum(kind) => excluded(&kind, rules).is_some(),
         _ => false,
@@ -76,6 +76,9 @@ pub(super) fn excluded(kind: &EnumDescriptor, rules: &Rules) -> Option<String> {
     (rules.defined && default.name().ends_with("_UNSPECIFIED")).then(|| default.name().to_owned())
 }
 
+/// What every URL with a host and without user matches; the rest is said by its format.
+const HTTP_URL: &str = "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+([/?#].*)?$";
+
 fn text(rules: &Rules) -> Value {
     let mut schema = json!({ "type": "string" });
     if rules.min_len > 0 {
@@ -86,6 +89,9 @@ fn text(rules: &Rules) -> Value {
     }
     if rules.uri {
         schema["format"] = json!("uri");
+    }
+    if rules.http_url {
+        schema["pattern"] = json!(HTTP_URL);
     }
     match (rules.no_control, rules.pattern.is_empty()) {
         (true, true) => schema["pattern"] = json!("^[^\\u0000-\\u001F]*$"),

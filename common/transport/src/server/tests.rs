@@ -1,3 +1,5 @@
+mod bounds;
+
 use std::{net::SocketAddr, time::Duration};
 
 use prost::Message;
@@ -134,8 +136,7 @@ async fn stopping_waits_for_requests_but_not_for_ever() {
     let running = start(Limits { drain: Duration::from_millis(300), ..Limits::default() }).await;
     // A request whose body never comes keeps the connection busy.
     let mut stream = TcpStream::connect(running.address).await.unwrap();
-    let head =
-        "POST /resources/v3alpha/targets HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n";
+    let head = "POST /resources/v3alpha/targets HTTP/1.1\r\nhost: x\r\nauthorization: me\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut went_on = [0; 12];
     stream.read_exact(&mut went_on).await.unwrap();

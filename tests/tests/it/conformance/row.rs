@@ -243,7 +243,9 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         let mut again = self.same("the same again", "", &message, &[header]).await;
         assert_eq!(again.metadata.remove("idempotency-replayed").as_deref(), Some("true"));
         assert_eq!(again, first, "{}: the answer is the first one", self.row.facts().method);
-        self.same("another request", "IDEMPOTENCY_KEY_REUSED", &message, &[header, ("if-match", "1")]).await;
+        if self.row.facts().path.ends_with("{id}") {
+            self.same("another request", "IDEMPOTENCY_KEY_REUSED", &message, &[header, ("if-match", "1")]).await;
+        }
         let long = "x".repeat(201);
         self.same("a long key", "INVALID_REQUEST", &message, &[("idempotency-key", &long)]).await;
         self.same("two keys", "INVALID_REQUEST", &message, &[("idempotency-key", "a"), ("idempotency-key", "b")]).await;
@@ -253,7 +255,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         let subject = self.subject().await;
         let message = self.plain()(&subject);
         self.same("another sequence", "SEQUENCE_MISMATCH", &message, &[("if-match", "\"1\"")]).await;
-        self.same("no sequence", "INVALID_REQUEST", &message, &[("if-match", "W/\"1\"")]).await;
+        self.same("no sequence", "SEQUENCE_MISMATCH", &message, &[("if-match", "W/\"x\"")]).await;
         self.same_done("its sequence", self.plain(), |it| vec![("if-match", format!("\"{}\"", it.sequence))]).await;
     }
 }

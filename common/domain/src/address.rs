@@ -1,0 +1,254 @@
+//! Where targets may be called: addresses of the public internet, and what the operator allows beyond.
+//!
+//! Names are not resolved here. Whoever calls a target checks the addresses that its name has at that time.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+/// Networks that are not of the public internet (IANA special-purpose registries), as address and length of the prefix.
+const SPECIAL_V4: [([u8; 4], u8); 16] = [
+    ([0, 0, 0, 0], 8),
+    ([10, 0, 0, 0], 8),
+    ([100, 64, 0, 0], 10),
+    ([127, 0, 0, 0], 8),
+    ([169, 254, 0, 0], 16),
+    ([172, 16, 0, 0], 12),
+    ([192, 0, 0, 0], 24),
+    ([192, 0, 2, 0], 24),
+    ([192, 31, 196, 0], 24),
+    ([192, 88, 99, 0], 24),
+    ([192, 168, 0, 0], 16),
+    ([198, 18, 0, 0], 15),
+    ([198, 51, 100, 0], 24),
+    ([203, 0, 113, 0], 24),
+    ([224, 0, 0, 0], 4),
+    ([240, 0, 0, 0], 4),
+];
+/// All of the public internet in IPv6, where there are translated addresses of IPv4 besides.
+const GLOBAL_V6: Network = Network::v6([0x2000, 0], 3);
+/// What is not public of it: protocol assignments with Teredo, and documentation.
+const SPECIAL_V6: [Network; 3] =
+    [Network::v6([0x2001, 0], 23), Network::v6([0x2001, 0x0db8], 32), Network::v6([0x3fff, 0], 20)];
+/// Addresses that hold one of IPv4 behind their first 96 bits (RFC 6052), or behind their first 16 (RFC 3056).
+const NAT64: Network = Network::v6([0x0064, 0xff9b], 96);
+const SIX_TO_FOUR: Network = Network::v6([0x2002, 0], 16);
+
+/// What the operator allows beyond the public internet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowed {
+    networks: Vec<Network>,
+    hosts: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Allowed {
+    /// This machine.
+    pub fn loopback() -> Self {
+        let networks = [(Ipv4Addr::LOCALHOST.into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
+        let networks = networks.map(|(address, prefix)| Network { address, prefix }).to_vec();
+        Self { networks, hosts: vec!["localhost".to_owned()] }
+    }
+
+    /// What either allows.
+    pub fn and(mut self, other: Self) -> Self {
+        self.networks.extend(other.networks);
+        self.hosts.extend(other.hosts);
+        self
+    }
+
+    /// Whether an address may be called.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks.iter().any(|network| network.has(address)) || is_public(address)
+    }
+
+    /// Whether a host of this name may be called, as far as the name tells.
+    pub fn has_name(&self, name: &str) -> bool {
+        let name = plain(name);
+        let is_local = name == "localhost" || name.ends_with(".localhost");
+        !is_local || self.hosts.iter().any(|host| *host == name || (host == "localhost" && is_local))
+    }
+
+    /// Whether the operator named this host, so that its addresses do not matter.
+    pub fn names(&self, name: &str) -> bool {
+        self.hosts.contains(&plain(name))
+    }
+}
+
+/// Networks (`10.0.0.0/8`), addresses and host names, with commas between them.
+impl FromStr for Allowed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut allowed = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (address, prefix) =
+                part.split_once('/').map_or((part, None), |(address, prefix)| (address, Some(prefix)));
+            match (address.trim_matches(['[', ']']).parse::<IpAddr>(), prefix) {
+                (Ok(address), None) => allowed.networks.push(Network { address, prefix: bits(address) }),
+                (Ok(address), Some(prefix)) => match prefix.parse() {
+                    Ok(prefix) if prefix <= bits(address) => allowed.networks.push(Network { address, prefix }),
+                    _ => return Err(format!("{part} has no length of a prefix, as in 10.0.0.0/8")),
+                },
+                (Err(_), None) if is_name(part) => allowed.hosts.push(plain(part)),
+                (Err(_), _) => {
+                    return Err(format!("{part} is no network, address or host, as in 10.0.0.0/8 or hooks.internal"));
+                }
+            }
+        }
+        Ok(allowed)
+    }
+}
+
+impl Network {
+    const fn v6([first, second]: [u16; 2], prefix: u8) -> Self {
+        Self { address: IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), prefix }
+    }
+
+    fn has(self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let differ = network.to_bits() ^ address.to_bits();
+                differ.checked_shr(u32::from(32 - self.prefix)).unwrap_or_default() == 0
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let differ = network.to_bits() ^ address.to_bits();
+                differ.checked_shr(u32::from(128 - self.prefix)).unwrap_or_default() == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => !SPECIAL_V4.iter().any(|(special, prefix)| {
+            let network = Network { address: IpAddr::V4((*special).into()), prefix: *prefix };
+            network.has(address)
+        }),
+        IpAddr::V6(within) => match within.octets() {
+            [.., a, b, c, d] if NAT64.has(address) => is_public(IpAddr::V4([a, b, c, d].into())),
+            [_, _, a, b, c, d, ..] if SIX_TO_FOUR.has(address) => is_public(IpAddr::V4([a, b, c, d].into())),
+            _ => GLOBAL_V6.has(address) && !SPECIAL_V6.iter().any(|network| network.has(address)),
+        },
+    }
+}
+
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn plain(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may(allowed: &str, address: &str) -> bool {
+        allowed.parse::<Allowed>().unwrap().has_address(address.parse().unwrap())
+    }
+
+    #[test]
+    fn only_the_public_internet_may_be_called() {
+        for address in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.9.9.9",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.0.1",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "239.1.1.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:10.0.0.1",
+            "::10.0.0.1",
+            "::8.8.8.8",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b:1::1",
+            "2002:0a00:0001::1",
+            "2001::1",
+            "2001:db8::1",
+            "3fff::1",
+            "fc00::1",
+            "fd00::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "100::1",
+        ] {
+            assert!(!may("", address), "{address}");
+        }
+        for address in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "100.63.0.1",
+            "100.128.0.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "192.0.1.1",
+            "198.20.0.1",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "2a00::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "2002:0808:0808::1",
+        ] {
+            assert!(may("", address), "{address}");
+        }
+    }
+
+    #[test]
+    fn the_operator_may_allow_more() {
+        let allowed = "10.0.0.0/8, 192.168.7.1,fd00::/8,hooks.internal,0.0.0.0/32";
+        for address in ["10.255.0.1", "192.168.7.1", "::ffff:10.0.0.1", "fd12::1", "0.0.0.0", "8.8.8.8"] {
+            assert!(may(allowed, address), "{address}");
+        }
+        for address in ["11.0.0.1", "192.168.7.2"] {
+            assert_eq!(may(allowed, address), address == "11.0.0.1", "{address}");
+        }
+        assert!(may("0.0.0.0/0", "127.0.0.1") && may("::/0", "::1") && !may("0.0.0.0/0", "::1"));
+        assert!(allowed.parse::<Allowed>().unwrap().names("Hooks.Internal."));
+        for wrong in ["10.0.0.0/33", "10.0.0.0/x", "a b", "fd00::/129", "a/8"] {
+            assert!(wrong.parse::<Allowed>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn localhost_is_this_machine() {
+        for name in ["localhost", "LOCALHOST.", "a.localhost"] {
+            assert!(!Allowed::default().has_name(name), "{name}");
+            assert!(Allowed::loopback().has_name(name), "{name}");
+        }
+        assert!(Allowed::default().has_name("example.com") && Allowed::default().has_name("localhost.example.com"));
+        let loopback = Allowed::default().and(Allowed::loopback());
+        assert!(loopback.has_address(Ipv4Addr::new(127, 0, 0, 9).into()));
+        assert!(loopback.has_address(Ipv6Addr::LOCALHOST.into()));
+        assert!(!loopback.has_address(Ipv4Addr::new(10, 0, 0, 1).into()));
+    }
+}

@@ -1,0 +1,126 @@
+//! Finds everything that is wrong with a request that could not be read. Reading stops at the first fault; so what is at
+//! fault is cut out of the tree, and the rest is read again.
+
+use proto::Validate;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
+
+use super::{
+    faults::{Fault, Faults},
+    read::{self, Unread},
+    snake_case,
+};
+use crate::error::{Error, Reason};
+
+/// How often a request is read. Some faults take two or three times.
+const READINGS: usize = 60;
+
+/// Everything that is wrong with a request, of which something is wrong.
+pub(super) fn explain<I: DeserializeOwned + Validate>(mut request: Map<String, Value>, mut faults: Faults) -> Error {
+    for _ in 0..READINGS {
+        match read::message::<I>(request.clone()) {
+            Ok(message) => {
+                let mut violations = Vec::new();
+                message.validate("", &mut violations);
+                faults.add_rules(violations);
+                break;
+            }
+            Err(unread) => {
+                let (fault, cut) = found(unread);
+                faults.add(fault);
+                if faults.are_enough() || !remove(&mut request, &cut) {
+                    break;
+                }
+            }
+        }
+    }
+    faults.into_error()
+}
+
+/// What is wrong, and what has to go for the rest to be read.
+fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
+    match why {
+        read::Fault::Unknown(name) => {
+            // The path ends with the name already.
+            path.pop();
+            let field = within(&field(&path), &name);
+            path.push(Segment::Map { key: name });
+            let mut fault = Fault::invalid(field.clone(), "is not a field of the request".to_owned());
+            fault.reason = Reason::UnknownField;
+            fault.sentence = format!("there is no field {field}");
+            fault.metadata = Some(("field", field));
+            (fault, path)
+        }
+        read::Fault::Twice(name) => {
+            let fault = Fault::invalid(
+                within(&field(&path), &snake_case(&name)),
+                "must be set once, and without an alternative to it".to_owned(),
+            );
+            path.push(Segment::Map { key: name });
+            (fault, path)
+        }
+        read::Fault::Value(rule) => (Fault::invalid(field(&path), rule), path),
+    }
+}
+
+/// Takes something out of a tree; false where it is not there. An item of an array is replaced instead, so that those
+/// behind it keep their numbers: by something that may be read, and where it was not, the array goes.
+fn remove(request: &mut Map<String, Value>, path: &[Segment]) -> bool {
+    let Some((last, parents)) = path.split_last() else { return false };
+    let (Some(Segment::Map { key }), rest) = (parents.first(), parents.get(1..).unwrap_or_default()) else {
+        return matches!(last, Segment::Map { key } if take(request, key));
+    };
+    let Some(mut node) = request.get_mut(key) else { return false };
+    for segment in rest {
+        let next = match segment {
+            Segment::Map { key } => node.get_mut(key),
+            Segment::Seq { index } => node.get_mut(index),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        };
+        let Some(next) = next else { return false };
+        node = next;
+    }
+    match (node, last) {
+        (Value::Object(members), Segment::Map { key }) => take(members, key),
+        (Value::Array(items), Segment::Seq { index }) => match items.get_mut(*index) {
+            Some(item) => match replacement(item) {
+                Some(other) => {
+                    *item = other;
+                    true
+                }
+                None => remove(request, parents),
+            },
+            None => false,
+        },
+        _ => remove(request, parents),
+    }
+}
+
+fn replacement(item: &Value) -> Option<Value> {
+    match item {
+        Value::Object(members) if members.is_empty() => Some(Value::String(String::new())),
+        Value::String(text) if text.is_empty() => None,
+        _ => Some(Value::Object(Map::new())),
+    }
+}
+
+/// Takes out the last member that is this field, in whichever spelling.
+fn take(members: &mut Map<String, Value>, name: &str) -> bool {
+    let name = snake_case(name);
+    let key = members.keys().rfind(|key| snake_case(key) == name).cloned();
+    key.is_some_and(|key| members.remove(&key).is_some())
+}
+
+/// The path in the names of the proto file: `filters[0].in_ids`.
+fn field(path: &[Segment]) -> String {
+    path.iter().fold(String::new(), |path, segment| match segment {
+        Segment::Seq { index } => format!("{path}[{index}]"),
+        Segment::Map { key } => within(&path, &snake_case(key)),
+        Segment::Enum { .. } | Segment::Unknown => path,
+    })
+}
+
+fn within(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
