@@ -107,10 +107,15 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
 
 #[tokio::test]
 async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
-    for (point, is_in_the_log) in [("commit.decided", false), ("commit.publishing", false), ("commit.published", true)]
-    {
-        // The third commit of the node: its barrier was the first publish, and one create follows.
-        let hit = if point == "commit.decided" { 2 } else { 3 };
+    // What comes by before the second create: a first create, and a barrier that is published or a question that is
+    // answered.
+    for (point, hit, is_in_the_log) in [
+        ("commit.decided", 2, false),
+        ("commit.publishing", 3, false),
+        ("commit.published", 3, true),
+        ("commit.answering", 3, true),
+        ("commit.answered", 3, true),
+    ] {
         let (cluster, _projector, [first, second]) =
             two_writers(&[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
         let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
@@ -168,7 +173,7 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     for load in &loads {
         load.creates(1).await;
     }
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
     let [left, right] = loads;
     let (mut told, right) = tokio::join!(left.finish(), right.finish());
     println!(
