@@ -80,7 +80,10 @@ pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Resul
 }
 
 fn is_nats(url: &str) -> bool {
-    url.parse::<async_nats::ServerAddr>().is_ok_and(|address| address.into_inner().has_host())
+    let is_server = |server: &str| {
+        server.trim().parse::<async_nats::ServerAddr>().is_ok_and(|address| address.into_inner().has_host())
+    };
+    url.split(',').all(is_server)
 }
 
 fn is_postgres(url: &str) -> bool {

@@ -20,6 +20,8 @@ const STEPS: &[(&str, &[u32])] = &[
     ("commit.decided", &[1, 2, 7]),
     ("commit.publishing", &[1, 2, 9]),
     ("commit.published", &[1, 2, 9]),
+    // Where a command is repeated with its key.
+    ("commit.confirming", &[1, 4]),
     ("commit.answering", &[1, 2, 7]),
     ("commit.answered", &[1, 2, 7]),
 ];
