@@ -22,7 +22,7 @@ use crate::{clock::since_start, explain::explain, log::Failure, metric::catalog:
 const BUCKET: &str = "LEASES";
 
 /// How long a lease lasts after its last renewal.
-pub const TTL: Duration = Duration::from_secs(4);
+pub const TTL: Duration = Duration::from_millis(3500);
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 /// The leases of a system.

@@ -13,7 +13,7 @@ use tests::{
 };
 use tokio::task::JoinHandle;
 
-/// A lease ends 4 s after its last renewal; then the next writer has to raise its barrier.
+/// A lease ends 3.5 s after its last renewal; then the next writer has to raise its barrier.
 const TAKE_OVER: Duration = Duration::from_secs(5);
 const SLACK: u32 = 5;
 
@@ -107,15 +107,10 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
 
 #[tokio::test]
 async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
-    // What comes by before the second create: a first create, and a barrier that is published or a question that is
-    // answered.
-    for (point, hit, is_in_the_log) in [
-        ("commit.decided", 2, false),
-        ("commit.publishing", 3, false),
-        ("commit.published", 3, true),
-        ("commit.answering", 3, true),
-        ("commit.answered", 3, true),
-    ] {
+    // What comes by before the second create: a first create, and a barrier that is published.
+    for (point, hit, is_in_the_log) in
+        [("commit.decided", 2, false), ("commit.publishing", 3, false), ("commit.published", 3, true)]
+    {
         let (cluster, _projector, [first, second]) =
             two_writers(&[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
         let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
