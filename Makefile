@@ -41,8 +41,7 @@ down: ## stop the platform that `make up` started
 	@[ -x $(PLATFORM) ] || { echo 'nothing was built yet, so nothing runs: start with `make up`'; exit 0; }; \
 	$(find_data_dir); exec $(PLATFORM) stop --data-dir "$$data_dir"
 
-test: tools formatted lint doc deny ## everything that CI checks, with all tests
-	@$(MAKE) --no-print-directory both
+test: tools formatted lint doc deny both ## everything that CI checks, with all tests
 	cargo nextest run $(NEXTEST) $(EVERYTHING)
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
@@ -64,7 +63,7 @@ lint: ## run clippy on everything
 doc: ## build the code's documentation, private items too
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features platform/fault --no-deps --document-private-items
 
-bench: ## measure; prints tables; ARGS="search 1000000", ARGS=index, requests or nodes measures a part
+bench: ## measure; prints tables; ARGS="search 1000000", ARGS=commands, requests, index or nodes measures a part
 	@deploy/setup
 	cargo build --release -p platform -p tests --bins
 	$(dir $(PLATFORM))bench $(ARGS)

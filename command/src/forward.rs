@@ -2,7 +2,7 @@
 //!
 //! They travel over the bus, where nodes know each other by name, so that no node needs an address that another can
 //! reach. What is passed on is the request as it came, with its caller's token: the node that writes admits it like any
-//! other. While nobody writes a request waits; once it may have been delivered it is not sent again, because what
+//! other, and who has none is refused before. While nobody writes a request waits; once it may have been delivered it is not sent again, because what
 //! became of it is not known.
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -29,6 +29,7 @@ use tokio::{
 };
 use tower::ServiceExt;
 use transport::{
+    edge::Edge,
     error::{Error, Reason},
     mount::{read_body, refuse},
 };
@@ -49,8 +50,8 @@ const MOST: usize = 1024;
 const FRAME: usize = 1024;
 
 /// The way to the other command nodes.
-#[derive(Debug)]
 struct Way {
+    edge: Arc<Edge>,
     client: Client,
     shard: u16,
     phases: watch::Receiver<Phase>,
@@ -71,6 +72,7 @@ enum Lost {
 /// When the bus cannot be listened to.
 pub async fn forwarding(
     routes: Router,
+    edge: &Arc<Edge>,
     client: Client,
     (shard, name): (u16, &str),
     phases: watch::Receiver<Phase>,
@@ -78,7 +80,7 @@ pub async fn forwarding(
     // Of two nodes that wrongly have one name only one may do what is asked.
     let requests = client.queue_subscribe(subject(shard, name), "node".to_owned()).await?;
     tokio::spawn(take(routes.clone(), client.clone(), requests));
-    let way = Arc::new(Way { client, shard, phases, seats: Semaphore::new(MOST) });
+    let way = Arc::new(Way { edge: edge.clone(), client, shard, phases, seats: Semaphore::new(MOST) });
     Ok(routes.route_layer(from_fn_with_state(way, pass_on)))
 }
 
@@ -129,15 +131,18 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
+    if !way.edge.recognises(&parts).await {
+        // It would be refused there too, so it takes no room here.
+        return next.run(Request::from_parts(parts, body)).await;
+    }
     let refused = |parts: Parts, error| refuse(Request::from_parts(parts, Body::empty()), error);
-    let Ok(_seat) = way.seats.try_acquire() else {
-        return refuse(Request::from_parts(parts, body), writer_unavailable("too many commands wait to be passed on"))
-            .await;
-    };
     let most = way.client.server_info().max_payload;
     let body = match read_body(body, most).await {
         Ok(body) => body,
         Err(error) => return refused(parts, error).await,
+    };
+    let Ok(_seat) = way.seats.try_acquire() else {
+        return refused(parts, writer_unavailable("too many commands wait to be passed on")).await;
     };
     let packed = Bytes::from(packed(&parts, &body).encode_to_vec());
     if packed.len() > most.saturating_sub(FRAME) {

@@ -85,7 +85,7 @@ impl Teller {
             heartbeat: PROJECTION_HEARTBEAT.with(&labels),
             apply: PROJECTION_APPLY.with(&[projection.name]),
         };
-        teller.stalled_by(None);
+        teller.show_stall(None);
         teller.health.report(&teller.part, State::Standby);
         teller
     }
@@ -141,7 +141,13 @@ impl Teller {
     }
 
     fn stalled_by(&self, cause: Option<Cause>) {
-        self.is_stalled.store(cause.is_some(), Relaxed);
+        // A unit that works says so with every batch.
+        if self.is_stalled.swap(cause.is_some(), Relaxed) || cause.is_some() {
+            self.show_stall(cause);
+        }
+    }
+
+    fn show_stall(&self, cause: Option<Cause>) {
         for known in Cause::ALL {
             PROJECTION_STALLED.with(&[self.projection, known.name()]).set_bool(Some(known) == cause);
         }

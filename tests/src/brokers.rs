@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::{eventually, process::server, servers::Servers};
+use crate::{eventually, servers::Servers};
 
 const MEMBERS: usize = 3;
 
@@ -24,8 +24,7 @@ pub struct Brokers {
 impl Brokers {
     /// Starts three servers with the program that the single one runs.
     pub async fn start(servers: &Servers) -> Self {
-        let pid = server(&servers.folder(), "nats").expect("it runs").as_raw_nonzero();
-        let program = fs::read_link(format!("/proc/{pid}/exe")).expect("it is a process of this user");
+        let program = servers.nats_program();
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let ports = free_ports();
         let mut brokers = Self { program, folder, ports, running: [const { None }; MEMBERS] };

@@ -1,13 +1,13 @@
 //! A NATS server and a Postgres without any role of the platform, for tests that bring their own.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{fs, path::PathBuf, process::Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::process::Process;
+use crate::process::{Process, server};
 
 /// Running servers, stopped when dropped.
 #[derive(Debug)]
@@ -62,6 +62,12 @@ impl Servers {
             ("--master-key-file", &key),
         ];
         flags.iter().flat_map(|(flag, value)| [(*flag).to_owned(), (*value).clone()]).collect()
+    }
+
+    /// The program of the NATS server.
+    pub fn nats_program(&self) -> PathBuf {
+        let pid = server(&self.folder(), "nats").expect("it runs").as_raw_nonzero();
+        fs::read_link(format!("/proc/{pid}/exe")).expect("it is a process of this user")
     }
 
     /// The folder of both servers.

@@ -98,6 +98,12 @@ impl Edge {
         })
     }
 
+    /// Whether a request names an instance and has a token for it: what can be said before it is known what is asked.
+    pub async fn recognises(&self, parts: &Parts) -> bool {
+        let tenant = self.tenant(parts, 0).await;
+        tenant.is_ok_and(|tenant| self.verifier.verify(&parts.headers, &tenant).is_ok())
+    }
+
     /// The instance that a request is for, by its host. Errors name the request.
     pub async fn tenant(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
         let found = self.tenant_of(parts, sequence).await;

@@ -126,8 +126,14 @@ impl<E: Admit, H> Mounted<E, H> {
         let id = wire::identify(&mut parts.headers);
         let span = self.meter.span(&parts.headers, &id);
         let answer = async {
-            let answer = AssertUnwindSafe(self.in_time(wire, parts, body)).catch_unwind();
-            match answer.await.unwrap_or_else(|_| Err(Error::internal(&Panicked))) {
+            let limit = wire.patience(&parts.headers).map_or(LONGEST, |patience| patience.min(LONGEST));
+            // Boxed once: what is around it, and axum, would copy all of it several times.
+            let answer = AssertUnwindSafe(timeout(limit, Box::pin(self.answer(wire, parts, body)))).catch_unwind();
+            let answer = answer.await.map_or_else(
+                |_| Err(Error::internal(&Panicked)),
+                |in_time| in_time.unwrap_or_else(|_| Err(too_late(self.facts))),
+            );
+            match answer {
                 Ok(response) => (wire::identified(response, &id), None),
                 Err(error) => {
                     let reason = error.reason();
@@ -136,19 +142,6 @@ impl<E: Admit, H> Mounted<E, H> {
             }
         };
         self.meter.observe(wire.transport(), span, answer).await
-    }
-
-    /// An answer in the time that the client gives, and in bounds.
-    async fn in_time<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
-    where
-        I: Message + DeserializeOwned + Validate + Default,
-        O: Message + Serialize,
-        H: Fn(E::Call, I) -> F,
-        F: Future<Output = Result<Answer<O>, Error>>,
-    {
-        let limit = wire.patience(&parts.headers).map_or(LONGEST, |patience| patience.min(LONGEST));
-        let answer = timeout(limit, self.answer(wire, parts, body)).await;
-        answer.unwrap_or_else(|_| Err(too_late(self.facts)))
     }
 
     /// The way of every request, whatever it came over.

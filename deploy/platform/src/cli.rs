@@ -77,14 +77,8 @@ pub(crate) struct Standalone {
     pub(crate) serving: Serving,
     #[command(flatten)]
     pub(crate) nats: Nats,
-    /// The address of a Postgres to use instead of an own one
-    #[arg(
-        long,
-        env = "PLATFORM_POSTGRES_URL",
-        hide_env_values = true,
-        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
-    )]
-    pub(crate) postgres_url: Option<String>,
+    #[command(flatten)]
+    pub(crate) postgres: MaybePostgres,
     #[command(flatten)]
     pub(crate) index: Index,
     #[command(flatten)]
@@ -102,14 +96,8 @@ pub(crate) struct Setup {
     pub(crate) data: DataDirectory,
     #[command(flatten)]
     pub(crate) nats: Nats,
-    /// The address of Postgres
-    #[arg(
-        long,
-        env = "PLATFORM_POSTGRES_URL",
-        hide_env_values = true,
-        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
-    )]
-    pub(crate) postgres_url: String,
+    #[command(flatten)]
+    pub(crate) postgres: Postgres,
     /// How clients reach the platform: scheme, host and port of the first instance's issuer
     #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
     pub(crate) external_url: Url,
@@ -135,14 +123,8 @@ pub(crate) struct Role {
 pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) nats: Nats,
-    /// The address of Postgres
-    #[arg(
-        long,
-        env = "PLATFORM_POSTGRES_URL",
-        hide_env_values = true,
-        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
-    )]
-    pub(crate) postgres_url: String,
+    #[command(flatten)]
+    pub(crate) postgres: Postgres,
     /// The name of this node in leases; no two running nodes may have the same. A random one if not given
     #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME")]
     pub(crate) node_name: Option<String>,
@@ -244,6 +226,25 @@ pub(crate) struct Rates {
     /// Count the requests from this machine too
     #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) rate_limit_loopback: bool,
+}
+
+/// How the address of Postgres is shown.
+const POSTGRES_URL: &str = "postgres://USER:PASSWORD@HOST/DATABASE";
+
+/// The Postgres that holds the read models.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Postgres {
+    /// The address of Postgres
+    #[arg(long, env = "PLATFORM_POSTGRES_URL", hide_env_values = true, value_name = POSTGRES_URL)]
+    pub(crate) postgres_url: String,
+}
+
+/// The same where a data directory may have one of its own.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MaybePostgres {
+    /// The address of Postgres, where it is not the data directory's own
+    #[arg(long, env = "PLATFORM_POSTGRES_URL", hide_env_values = true, value_name = POSTGRES_URL)]
+    pub(crate) postgres_url: Option<String>,
 }
 
 /// The NATS that holds the log.

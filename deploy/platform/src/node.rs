@@ -110,10 +110,10 @@ impl Adapters {
             system_url: place.nats.nats_system_url.clone(),
             unsafe_durability: place.nats.unsafe_durability,
         };
-        let client = connect(&place, &place.name).await?;
+        let client = connect(&place.nats, &place.nats_url, &place.name).await?;
         durability.check().await?;
         let replicas = usize::from(place.nats.nats_replicas);
-        let reading = connect(&place, &format!("{}, reading", place.name)).await?;
+        let reading = connect(&place.nats, &place.nats_url, &format!("{}, reading", place.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
         let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
@@ -216,7 +216,7 @@ impl Node {
         };
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
-        Ok(forwarding(routes, log.client(), (SHARD, leases.holder()), phases).await?)
+        Ok(forwarding(routes, edge, log.client(), (SHARD, leases.holder()), phases).await?)
     }
 
     /// The operations of a query node.
@@ -234,8 +234,7 @@ impl Node {
 }
 
 /// Connects to NATS under a name that its server shows.
-pub(crate) async fn connect(place: &Place, name: &str) -> Result<async_nats::Client, Failure> {
-    let Place { nats: flags, nats_url: url, .. } = place;
+pub(crate) async fn connect(flags: &cli::Nats, url: &str, name: &str) -> Result<async_nats::Client, Failure> {
     let options = match (&flags.nats_token, &flags.nats_credentials) {
         (Some(token), _) => ConnectOptions::with_token(token.clone()),
         (None, Some(file)) => ConnectOptions::with_credentials_file(file).await?,

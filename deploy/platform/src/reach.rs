@@ -3,14 +3,12 @@
 
 use std::{fs, io, path::Path};
 
-use store::health::Health;
-
 use crate::{
     Failure,
     child::identity::Identity,
     cli,
     data_dir::{DataDir, io_error},
-    node::{self, Place},
+    node,
 };
 
 /// The NATS server that is meant, with everything that is needed to connect and to ask for its settings.
@@ -52,10 +50,7 @@ pub(crate) fn postgres(servers: &cli::Servers, given: Option<&String>) -> Result
 
 /// Connects to NATS under the name of a tool.
 pub(crate) async fn connect(nats: &cli::Nats, tool: &str) -> Result<async_nats::Client, Failure> {
-    let nats_url = nats.nats_url.clone().unwrap_or_default();
-    let (name, postgres_url) = (tool.to_owned(), String::new());
-    let place = Place { nats: nats.clone(), nats_url, postgres_url, name, health: Health::default() };
-    node::connect(&place, tool).await
+    node::connect(nats, nats.nats_url.as_deref().unwrap_or_default(), tool).await
 }
 
 /// Whether the platform that runs on a data directory has started this server itself.

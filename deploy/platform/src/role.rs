@@ -206,7 +206,7 @@ fn place(mut worker: cli::Worker, managed: &Managed) -> Result<Place, Failure> {
     let name = name(&mut worker);
     Ok(Place {
         nats_url: worker.nats.nats_url.clone().ok_or(NO_NATS)?,
-        postgres_url: worker.postgres_url,
+        postgres_url: worker.postgres.postgres_url,
         name,
         health: managed.health.clone(),
         nats: worker.nats,

@@ -20,7 +20,7 @@ use crate::{
 /// Sets an empty log up, and leaves master key and `bootstrap.json` in the folder; of a log that was set up it changes
 /// nothing.
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
-    check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres_url))?;
+    check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
     let data = DataDir::open(&options.data.data_dir, options.master_key_file.as_deref(), secret::random)?;
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
     node::external(&options.external_url)?;
@@ -33,7 +33,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     let place = Place {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
         nats: options.nats.clone(),
-        postgres_url: options.postgres_url.clone(),
+        postgres_url: options.postgres.postgres_url.clone(),
         name: data.node_id().to_owned(),
         health: Health::default(),
     };

@@ -33,7 +33,7 @@ struct Own {
 
 /// Runs until `shutdown`, or until something that it needs has ended.
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
-    check_servers(options.nats.nats_url.as_deref(), options.postgres_url.as_deref())?;
+    check_servers(options.nats.nats_url.as_deref(), options.postgres.postgres_url.as_deref())?;
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
     // What is wrong with the flags is the first thing to be told.
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
@@ -94,7 +94,7 @@ async fn place(
         nats.nats_monitor_url = Some(started.monitor_url.clone());
         own.nats = Some(started);
     }
-    let postgres_url = match &options.postgres_url {
+    let postgres_url = match &options.postgres.postgres_url {
         Some(url) => url.clone(),
         None => {
             let started = Postgres::start(data, &binaries, progress).await?;

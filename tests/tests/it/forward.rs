@@ -19,6 +19,11 @@ use tests::{
     grpc::{Grpc, reason},
     load::Load,
 };
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 use tonic::Code;
 
 /// A projector, and two command nodes of which the first writes.
@@ -117,4 +122,20 @@ async fn clients_of_a_standby_miss_nothing_when_the_writing_goes_to_and_fro() {
     let audit = cluster.audit().await;
     audit.assert_told(&told);
     audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}
+
+#[tokio::test]
+async fn who_has_no_token_takes_no_room_at_a_standby() {
+    let (_cluster, _projector, [_first, second]) = two_nodes().await;
+    let address = second.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let head = format!(
+        "POST {TARGETS} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+    // The body never comes. Of a caller it would be waited for 30 s.
+    let mut answer = vec![0; 12];
+    let read = timeout(Duration::from_secs(20), stream.read_exact(&mut answer)).await;
+    read.expect("it does not wait for the body").expect("it answers");
+    assert_eq!(answer, b"HTTP/1.1 401");
 }

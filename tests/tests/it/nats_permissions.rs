@@ -1,11 +1,6 @@
 //! Every role as a NATS user of its own, with the permissions of docs/nats-permissions.md: enough, and no more.
 
-use std::{
-    fs,
-    net::TcpListener,
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::{fs, path::Path, process::Stdio};
 
 use async_nats::jetstream;
 use reqwest::Method;
@@ -13,9 +8,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tests::{
     client::{Client, TARGETS, send},
+    cluster::free_address,
     eventually,
     platform::Platform,
-    process::{Process, server},
+    process::Process,
     servers::Servers,
 };
 use tokio::process::{Child, Command};
@@ -87,17 +83,6 @@ impl Drop for Nats {
     }
 }
 
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-    listener.local_addr().expect("it listens").to_string()
-}
-
-/// Where the program of a running process is.
-fn program(servers: &Servers) -> PathBuf {
-    let pid = server(&servers.folder(), "nats").expect("it runs").as_raw_nonzero();
-    fs::read_link(format!("/proc/{pid}/exe")).expect("it is a process of this user")
-}
-
 /// Starts a node of this role, as the user of the same name.
 fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Process, String) {
     let listen = free_address();
@@ -116,7 +101,7 @@ fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Process, S
 #[tokio::test]
 async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log() {
     let servers = Servers::start().await;
-    let nats = Nats::start(&program(&servers)).await;
+    let nats = Nats::start(&servers.nats_program()).await;
     let mut platform = Platform::start_with(&nats.flags(&servers, "setup"), &[]).await;
     platform.ready().await;
     let bootstrap = platform.bootstrap.clone();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Nats;
+use super::{MaybePostgres, Nats};
 
 /// Where what is looked at runs.
 #[derive(Debug, Clone, Args)]
@@ -20,14 +20,8 @@ pub(crate) struct Servers {
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) servers: Servers,
-    /// The address of Postgres
-    #[arg(
-        long,
-        env = "PLATFORM_POSTGRES_URL",
-        hide_env_values = true,
-        value_name = "postgres://USER:PASSWORD@HOST/DATABASE"
-    )]
-    pub(crate) postgres_url: Option<String>,
+    #[command(flatten)]
+    pub(crate) postgres: MaybePostgres,
     /// The file with the master key, whose form and mode are looked at
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,

@@ -25,7 +25,7 @@ const LAG: u64 = 1000;
 const STANDING: i64 = 10;
 
 pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut Report) {
-    let url = match reach::postgres(&options.servers, options.postgres_url.as_ref()) {
+    let url = match reach::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
         Ok(url) => url,
         Err(error) => return report.fail("postgres", error.to_string(), ""),
     };

@@ -30,6 +30,7 @@ async fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("bare") => return bare::serve().await,
         Some("bare-requests") => return requests::serve().await,
+        Some("commands") => return commands::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("index") => return index::measure().await,
