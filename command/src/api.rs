@@ -11,7 +11,7 @@ use transport::{edge::Edge, handler::with, mount::mount};
 use crate::execute::Commands;
 
 /// Mounts every command on all transports.
-pub fn routes(router: Router, edge: &Arc<Edge>, commands: &Commands) -> Router {
+pub fn routes(router: Router, edge: &Arc<Edge>, commands: &Arc<Commands>) -> Router {
     let router = mount(router, edge, &operation::CREATE_TARGET, with(commands, target::create));
     let router = mount(router, edge, &operation::PATCH_TARGET, with(commands, target::patch));
     mount(router, edge, &operation::DELETE_TARGET, with(commands, target::delete))

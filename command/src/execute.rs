@@ -36,7 +36,6 @@ use crate::{
 const ANSWER: &str = "answer";
 
 /// What the commands of a node need.
-#[derive(Clone)]
 pub struct Commands {
     /// The way to the writer.
     pub writer: Handle,

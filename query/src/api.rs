@@ -11,7 +11,7 @@ use transport::{edge::Edge, handler::with, mount::mount};
 use crate::Queries;
 
 /// Mounts every query on all transports.
-pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Queries) -> Router {
+pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Arc<Queries>) -> Router {
     let router = mount(router, edge, &operation::GET_TARGET, with(queries, target::get));
     mount(router, edge, &operation::SEARCH_TARGETS, with(queries, target::search))
 }

@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 use transport::consistency::Tokens;
 
 /// What the queries of a node need.
-#[derive(Clone)]
 pub struct Queries {
     /// Where the read models are.
     pub database: Database,

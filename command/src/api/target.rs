@@ -1,6 +1,6 @@
 //! Targets as they are written.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     address::Allowed,
@@ -26,7 +26,7 @@ const SIGNING_KEY_LENGTH: usize = 36;
 const SIGNING_KEY: &str = "target-signing-key";
 
 pub(super) async fn create(
-    commands: Commands,
+    commands: Arc<Commands>,
     call: Call,
     request: CreateTargetRequest,
 ) -> Result<Answer<CreateTargetResponse>, Error> {
@@ -48,7 +48,7 @@ pub(super) async fn create(
 }
 
 pub(super) async fn patch(
-    commands: Commands,
+    commands: Arc<Commands>,
     call: Call,
     request: PatchTargetRequest,
 ) -> Result<Answer<PatchTargetResponse>, Error> {
@@ -79,7 +79,7 @@ pub(super) async fn patch(
 }
 
 pub(super) async fn delete(
-    commands: Commands,
+    commands: Arc<Commands>,
     call: Call,
     request: DeleteTargetRequest,
 ) -> Result<Answer<DeleteTargetResponse>, Error> {

@@ -150,20 +150,23 @@ impl<'a> Active<'a> {
             let (database, shard) = (self.writer.database.clone(), self.writer.shard);
             tokio::spawn(load(database, shard, unread, self.loaded.0.clone()));
         }
-        if !draft.is_empty() {
+        let is_committed = !draft.is_empty();
+        if is_committed {
             fault::point("commit.decided");
             self.commit(draft, now).await?;
+            fault::point("commit.answering");
         } else if !decided.is_empty() {
             fault::point("commit.confirming");
             if !lease.confirm().await {
                 return Err(End::SteppedDown);
             }
         }
-        fault::point("commit.answering");
         for (submission, verdict) in decided {
             submission.tell(verdict.map_err(|error| *error));
         }
-        fault::point("commit.answered");
+        if is_committed {
+            fault::point("commit.answered");
+        }
         if mem::take(&mut self.is_outdated) && self.gives_way { Err(End::Outdated) } else { Ok(()) }
     }
 

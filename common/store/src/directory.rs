@@ -216,7 +216,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
         (sequence, progress): (u64, &Progress),
         load: impl Fn() -> L,
     ) -> Result<Option<Arc<V>>, Arc<Failure>> {
-        let said = self.fresh.try_get_with_by_ref(key, self.load(key, load())).await?;
+        let said = match self.fresh.get(key).await {
+            Some(said) => said,
+            None => self.learn(key, load()).await?,
+        };
         if said.processed >= sequence || progress.of(&ACCESS).borrow().sequence < sequence {
             return Ok(said.found);
         }
@@ -224,7 +227,16 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
         if self.fresh.get(key).await.is_some_and(|said| said.processed < sequence) {
             self.fresh.invalidate(key).await;
         }
-        Ok(self.fresh.try_get_with_by_ref(key, self.load(key, load())).await?.found)
+        Ok(self.learn(key, load()).await?.found)
+    }
+
+    /// Asks the read model, once for all that want to know. Boxed, because most know already.
+    async fn learn(
+        &self,
+        key: &K,
+        load: impl Future<Output = Result<Said<V>, Failure>>,
+    ) -> Result<Said<V>, Arc<Failure>> {
+        Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
     }
 
     async fn load(&self, key: &K, load: impl Future<Output = Result<Said<V>, Failure>>) -> Result<Said<V>, Failure> {

@@ -81,7 +81,11 @@ impl Keyring {
 
     /// The data key of an instance for a purpose.
     pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
-        let loaded = self.keys.try_get_with((instance_id.to_owned(), purpose), self.load(instance_id, purpose));
+        let name = (instance_id.to_owned(), purpose);
+        if let Some(key) = self.keys.get(&name).await {
+            return Ok(key);
+        }
+        let loaded = Box::pin(self.keys.try_get_with(name, self.load(instance_id, purpose)));
         loaded.await.map_err(|failure: Arc<Failure>| (*failure).clone())
     }
 

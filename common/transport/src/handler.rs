@@ -1,16 +1,16 @@
 //! Handlers: plain async functions of a node's state, the call and the request.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use crate::edge::Call;
 
 /// Gives a handler the state of its node.
 pub fn with<S, I, F>(
-    state: &S,
-    handler: impl Fn(S, Call, I) -> F + Clone + Send + Sync + 'static,
+    state: &Arc<S>,
+    handler: impl Fn(Arc<S>, Call, I) -> F + Clone + Send + Sync + 'static,
 ) -> impl Fn(Call, I) -> F + Clone + Send + Sync + 'static
 where
-    S: Clone + Send + Sync + 'static,
+    S: Send + Sync + 'static,
     F: Future + Send + 'static,
 {
     let state = state.clone();

@@ -26,10 +26,15 @@ mod telemetry;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
 use store::explain::explain;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Mode;
+
+/// Requests allocate on one thread and free on another, which it does at half the cost of the system's.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let cli = match config::parse() {

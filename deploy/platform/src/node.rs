@@ -206,14 +206,14 @@ impl Node {
     /// The operations of a command node. Those that reach it while another node writes are passed on.
     pub(crate) async fn commands(&self, edge: &Arc<Edge>, writer: Handle) -> Result<Router, Failure> {
         let phases = writer.phases();
-        let commands = Commands {
+        let commands = Arc::new(Commands {
             writer,
             keyring: self.keyring.clone(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
             targets: self.targets.clone(),
-        };
+        });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
         Ok(forwarding(routes, edge, log.client(), (SHARD, leases.holder()), phases).await?)
@@ -224,7 +224,8 @@ impl Node {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Arc::new(Semaphore::new(seats));
-        query::api::routes(Router::new(), edge, &Queries { database, progress, indexes, tokens, searches })
+        let queries = Arc::new(Queries { database, progress, indexes, tokens, searches });
+        query::api::routes(Router::new(), edge, &queries)
     }
 
     /// The endpoints of an OpenID Connect node.

@@ -1,6 +1,6 @@
 //! Targets as they are read.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     field::Kind,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(super) async fn get(
-    queries: Queries,
+    queries: Arc<Queries>,
     call: Call,
     request: GetTargetRequest,
 ) -> Result<Answer<GetTargetResponse>, Error> {
@@ -34,7 +34,7 @@ pub(super) async fn get(
 }
 
 pub(super) async fn search(
-    queries: Queries,
+    queries: Arc<Queries>,
     call: Call,
     request: SearchTargetsRequest,
 ) -> Result<Answer<SearchTargetsResponse>, Error> {

@@ -108,9 +108,13 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
 #[tokio::test]
 async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
     // What comes by before the second create: a first create, and a barrier that is published.
-    for (point, hit, is_in_the_log) in
-        [("commit.decided", 2, false), ("commit.publishing", 3, false), ("commit.published", 3, true)]
-    {
+    for (point, hit, is_in_the_log) in [
+        ("commit.decided", 2, false),
+        ("commit.publishing", 3, false),
+        ("commit.published", 3, true),
+        ("commit.answering", 2, true),
+        ("commit.answered", 2, true),
+    ] {
         let (cluster, _projector, [first, second]) =
             two_writers(&[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
         let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));

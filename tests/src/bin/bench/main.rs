@@ -17,7 +17,12 @@ mod search;
 mod start;
 mod tokens;
 
+use mimalloc::MiMalloc;
 use tests::platform::Platform;
+
+/// That of the platform, so that the bare handlers differ in nothing but what they do.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// For how long each row is measured, in seconds.
 const SECONDS: u64 = 4;
