@@ -2,8 +2,8 @@
 //!
 //! They travel over the bus, where nodes know each other by name, so that no node needs an address that another can
 //! reach. What is passed on is the request as it came, with its caller's token: the node that writes admits it like any
-//! other, and who has none is refused before. While nobody writes a request waits; once it may have been delivered it is not sent again, because what
-//! became of it is not known.
+//! other, and who has none is refused before. While nobody writes a request waits. It is sent again only where it is
+//! certain that it was not done: once it may have been, what became of it is not known.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -27,14 +27,16 @@ use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep, timeout, timeout_at},
 };
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 use transport::{
     edge::Edge,
     error::{Error, Reason},
-    mount::{read_body, refuse},
+    mount::{patience, read_body, refuse, too_late},
+    observe::Refused,
 };
 
-use crate::writer::{Phase, writer_unavailable};
+use crate::writer::{Phase, outcome_unknown, writer_unavailable};
 
 /// How long a request waits for a node that writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,6 +51,25 @@ const MOST: usize = 1024;
 /// What a message has beside its payload, in bytes, at most.
 const FRAME: usize = 1024;
 
+/// How a node is reached over the bus.
+#[derive(Debug)]
+pub struct Bus {
+    /// The connection.
+    pub client: Client,
+    /// The shard whose commands it does.
+    pub shard: u16,
+    /// Its name.
+    pub name: String,
+}
+
+/// What does the commands that other nodes pass on.
+struct Taker {
+    routes: Router,
+    client: Client,
+    phases: watch::Receiver<Phase>,
+    tasks: TaskTracker,
+}
+
 /// The way to the other command nodes.
 struct Way {
     edge: Arc<Edge>,
@@ -60,26 +81,28 @@ struct Way {
 
 /// Why there is no answer from the node that writes.
 enum Lost {
-    /// It was not delivered.
-    Unsent,
+    /// It was not done.
+    Untaken,
     /// It may have been done or not.
     Unknown,
 }
 
-/// Lets a node of this name take requests from standbys, and pass on what reaches it while it is one.
+/// Lets a node take requests from standbys until it is told to stop, and pass on what reaches it while it is one. What it
+/// has taken is done by these tasks.
 ///
 /// # Errors
 /// When the bus cannot be listened to.
 pub async fn forwarding(
     routes: Router,
     edge: &Arc<Edge>,
-    client: Client,
-    (shard, name): (u16, &str),
+    Bus { client, shard, name }: Bus,
     phases: watch::Receiver<Phase>,
+    (tasks, stopping): (&TaskTracker, CancellationToken),
 ) -> Result<Router, async_nats::SubscribeError> {
     // Of two nodes that wrongly have one name only one may do what is asked.
-    let requests = client.queue_subscribe(subject(shard, name), "node".to_owned()).await?;
-    tokio::spawn(take(routes.clone(), client.clone(), requests));
+    let requests = client.queue_subscribe(subject(shard, &name), "node".to_owned()).await?;
+    let taker = Taker { routes: routes.clone(), client: client.clone(), phases: phases.clone(), tasks: tasks.clone() };
+    tasks.spawn(Arc::new(taker).take(requests, stopping));
     let way = Arc::new(Way { edge: edge.clone(), client, shard, phases, seats: Semaphore::new(MOST) });
     Ok(routes.route_layer(from_fn_with_state(way, pass_on)))
 }
@@ -89,39 +112,65 @@ fn subject(shard: u16, name: &str) -> String {
     format!("commands.{shard}.{}", URL_SAFE_NO_PAD.encode(name))
 }
 
-/// Does what other nodes pass on, until the connection ends.
-async fn take(routes: Router, client: Client, mut requests: Subscriber) {
-    let seats = Arc::new(Semaphore::new(MOST));
-    while let Some(message) = requests.next().await {
-        let Some(reply) = message.reply else { continue };
-        // The semaphore is never closed.
-        let Ok(seat) = seats.clone().acquire_owned().await else { return };
-        let (routes, client) = (routes.clone(), client.clone());
-        tokio::spawn(async move {
-            let _seat = seat;
-            let answer = answer(routes, message.payload).await;
-            if let Err(error) = client.publish(reply, answer.encode_to_vec().into()).await {
-                tracing::warn!(error = store::explain::explain(&error), "an answer was not passed back");
-            }
-        });
+impl Taker {
+    /// Does what other nodes pass on, until it is told to stop or the connection ends. What is on its way then is done.
+    async fn take(self: Arc<Self>, mut requests: Subscriber, stopping: CancellationToken) {
+        let seats = Arc::new(Semaphore::new(MOST));
+        let mut is_stopping = false;
+        loop {
+            let message = tokio::select! {
+                message = requests.next() => message,
+                () = stopping.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    // Where that cannot be said the connection is gone, and with it all requests.
+                    if requests.drain().await.is_err() { None } else { continue }
+                }
+            };
+            let Some(message) = message else { return };
+            let Some(reply) = message.reply else { continue };
+            // The semaphore is never closed.
+            let Ok(seat) = seats.clone().acquire_owned().await else { return };
+            let taker = self.clone();
+            self.tasks.spawn(async move {
+                let _seat = seat;
+                let answer = taker.answer(message.payload).await.encode_to_vec();
+                if let Err(error) = taker.client.publish(reply, answer.into()).await {
+                    tracing::warn!(error = store::explain::explain(&error), "an answer was not passed back");
+                }
+            });
+        }
     }
-}
 
-async fn answer(routes: Router, payload: Bytes) -> bus::PassedAnswer {
-    let request = bus::PassedRequest::decode(payload).ok().and_then(unpacked);
-    let response = match request {
-        // Routes are asked without what concerns all requests: the node that the client reached has done that.
-        Some(request) => routes.oneshot(request).await.unwrap_or_else(|never| match never {}),
-        None => return bus::PassedAnswer { status: 400, ..bus::PassedAnswer::default() },
-    };
-    let (parts, body) = response.into_parts();
-    let collected = body.collect().await.unwrap_or_default();
-    let trailers = collected.trailers().map(packed_headers).unwrap_or_default();
-    bus::PassedAnswer {
-        status: parts.status.as_u16().into(),
-        headers: packed_headers(&parts.headers),
-        body: collected.to_bytes(),
-        trailers,
+    /// Answers a request, or says that it was not done because another node writes.
+    async fn answer(&self, payload: Bytes) -> bus::PassedAnswer {
+        let untaken = || bus::PassedAnswer { untaken: true, ..bus::PassedAnswer::default() };
+        if !self.is_writing() {
+            return untaken();
+        }
+        let request = bus::PassedRequest::decode(payload).ok().and_then(unpacked);
+        let response = match request {
+            // Routes are asked without what concerns all requests: the node that the client reached has done that.
+            Some(request) => self.routes.clone().oneshot(request).await.unwrap_or_else(|never| match never {}),
+            None => return bus::PassedAnswer { status: 400, ..bus::PassedAnswer::default() },
+        };
+        let is_undone = |Refused(reason): &Refused| *reason == Reason::WriterUnavailable.name();
+        if response.extensions().get().is_some_and(is_undone) && !self.is_writing() {
+            return untaken();
+        }
+        let (parts, body) = response.into_parts();
+        let collected = body.collect().await.unwrap_or_default();
+        let trailers = collected.trailers().map(packed_headers).unwrap_or_default();
+        bus::PassedAnswer {
+            status: parts.status.as_u16().into(),
+            headers: packed_headers(&parts.headers),
+            body: collected.to_bytes(),
+            trailers,
+            untaken: false,
+        }
+    }
+
+    fn is_writing(&self) -> bool {
+        *self.phases.borrow() == Phase::Active
     }
 }
 
@@ -135,9 +184,10 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
         // It would be refused there too, so it takes no room here.
         return next.run(Request::from_parts(parts, body)).await;
     }
+    let deadline = Instant::now() + patience(&parts.headers);
     let refused = |parts: Parts, error| refuse(Request::from_parts(parts, Body::empty()), error);
     let most = way.client.server_info().max_payload;
-    let body = match read_body(body, most).await {
+    let body = match timeout_at(deadline, read_body(body, most)).await.unwrap_or_else(|_| Err(too_late(false))) {
         Ok(body) => body,
         Err(error) => return refused(parts, error).await,
     };
@@ -149,7 +199,7 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
         let message = "the command is too large to be passed on to the node that writes";
         return refused(parts, Error::new(Reason::BodyTooLarge, message)).await;
     }
-    match way.find(&packed).await {
+    match way.find(&packed, deadline).await {
         Some(Ok(response)) => {
             COMMANDS_FORWARDED.with(&["answered"]).count();
             response
@@ -164,17 +214,18 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
 
 impl Way {
     /// What the node that writes answers; `None` where that is this one, or nobody.
-    async fn find(&self, packed: &Bytes) -> Option<Result<Response, Error>> {
-        let (mut phases, deadline) = (self.phases.clone(), Instant::now() + PATIENCE);
+    async fn find(&self, packed: &Bytes, answered_by: Instant) -> Option<Result<Response, Error>> {
+        let (mut phases, found_by) = (self.phases.clone(), Instant::now() + PATIENCE);
         loop {
             let phase = phases.borrow_and_update().clone();
             let pause = match phase {
                 Phase::Active | Phase::Ended => return None,
-                Phase::Standby(Some(writer)) => match self.send(&writer, packed).await {
-                    Ok(response) => return Some(Ok(response)),
-                    Err(Lost::Unknown) => return Some(Err(unknown())),
-                    // Its lease goes on for a while when it is dead.
-                    Err(Lost::Unsent) => PAUSE,
+                Phase::Standby(Some(writer)) => match timeout_at(answered_by, self.send(&writer, packed)).await {
+                    Ok(Ok(response)) => return Some(Ok(response)),
+                    Ok(Err(Lost::Unknown)) => return Some(Err(outcome_unknown("the node that writes did not answer"))),
+                    // It gives the lease up, or is dead while its lease goes on.
+                    Ok(Err(Lost::Untaken)) => PAUSE,
+                    Err(_) => return Some(Err(too_late(false))),
                 },
                 Phase::Standby(None) | Phase::TakingOver => PATIENCE,
             };
@@ -184,8 +235,10 @@ impl Way {
                     () = sleep(pause) => true,
                 }
             };
-            if !matches!(timeout_at(deadline, changed).await, Ok(true)) {
-                return None;
+            match timeout_at(found_by.min(answered_by), changed).await {
+                Ok(true) => {}
+                Err(_) if answered_by < found_by => return Some(Err(too_late(false))),
+                Ok(false) | Err(_) => return None,
             }
         }
     }
@@ -195,8 +248,11 @@ impl Way {
         let sent = self.client.send_request(subject(self.shard, writer), request);
         let answered = self.while_it_writes(writer, sent).await.ok_or(Lost::Unknown)?;
         match answered {
-            Ok(message) => bus::PassedAnswer::decode(message.payload).ok().and_then(response).ok_or(Lost::Unknown),
-            Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(Lost::Unsent),
+            Ok(message) => match bus::PassedAnswer::decode(message.payload) {
+                Ok(answer) if answer.untaken => Err(Lost::Untaken),
+                answer => answer.ok().and_then(response).ok_or(Lost::Unknown),
+            },
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(Lost::Untaken),
             Err(_) => Err(Lost::Unknown),
         }
     }
@@ -214,13 +270,6 @@ impl Way {
             () = replaced => timeout(GRACE, answer).await.ok(),
         }
     }
-}
-
-fn unknown() -> Error {
-    writer_unavailable(
-        "the node that writes did not answer and the outcome is not known; send the command again with the same \
-         Idempotency-Key",
-    )
 }
 
 fn packed(parts: &Parts, body: &Bytes) -> bus::PassedRequest {
@@ -285,7 +334,8 @@ mod tests {
     #[tokio::test]
     async fn an_answer_arrives_with_its_trailers() {
         let trailers = vec![bus::Header { name: "grpc-status".to_owned(), value: Bytes::from_static(b"0") }];
-        let answer = bus::PassedAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"x"), trailers };
+        let answer =
+            bus::PassedAnswer { status: 200, body: Bytes::from_static(b"x"), trailers, ..bus::PassedAnswer::default() };
         let collected = response(answer).unwrap().into_body().collect().await.unwrap();
         assert_eq!(collected.trailers().unwrap()["grpc-status"], "0");
         assert_eq!(collected.to_bytes(), "x");

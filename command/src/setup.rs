@@ -113,7 +113,9 @@ impl Failure {
     pub fn is_final(&self) -> bool {
         match self {
             Self::UnknownRole { .. } | Self::Name(_) => true,
-            Self::Refused(error) => !matches!(error.reason(), Reason::WriterUnavailable | Reason::Internal),
+            Self::Refused(error) => {
+                !matches!(error.reason(), Reason::WriterUnavailable | Reason::OutcomeUnknown | Reason::Internal)
+            }
         }
     }
 }

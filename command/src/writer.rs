@@ -14,8 +14,8 @@ mod tell;
 use std::{sync::Arc, time::Duration};
 
 use queue::Queue;
-pub(crate) use queue::writer_unavailable;
 pub use queue::{Handle, Once, Verdict};
+pub(crate) use queue::{outcome_unknown, writer_unavailable};
 use store::{
     database::Database,
     durability::{Durability, Unsafe},
@@ -108,7 +108,10 @@ impl Failure {
     /// Whether it may pass by itself: a broker or its monitoring port that does not answer for a while. Another node
     /// may take over meanwhile, and if all fail like this one, the first that does not.
     fn is_passing(&self) -> bool {
-        matches!(self, Self::Log(store::log::Failure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..)))
+        matches!(
+            self,
+            Self::Log(store::log::Failure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..) | Unsafe::TooFew { .. })
+        )
     }
 }
 

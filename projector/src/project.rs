@@ -1,5 +1,7 @@
 //! One transaction: the rows of a batch and the checkpoint.
 
+use std::sync::Arc;
+
 use deadpool_postgres::Transaction;
 use domain::field::Kind as FieldKind;
 use jiff::Timestamp;
@@ -9,7 +11,7 @@ use store::{
     database::{self, Database},
     fault, history,
     projection::{Kind, Projection},
-    record::{Undecodable, owner_type},
+    record::{Recorded, Undecodable, owner_type},
     table::{Change, Row, Table, sql_type},
 };
 use tokio_postgres::types::ToSql;
@@ -44,28 +46,42 @@ pub(crate) async fn project(
     checkpoint: Checkpoint,
     batch: &Batch,
 ) -> Result<Checkpoint, Failure> {
+    let committed_at = batch.records.last().map_or(checkpoint.committed_at, store::record::Record::committed_at);
+    let changes = changes(projection, &batch.events)?;
     let mut connection = database.connection().await?;
-    let transaction = connection.transaction().await?;
-    match &projection.kind {
-        Kind::History => {
+    let moved = if changes.is_empty() && !matches!(projection.kind, Kind::History) {
+        // Most records concern few projections; to the others one statement is transaction enough.
+        fault::point("project.applied");
+        checkpoint.advance(&connection, projection, shard, batch.end, committed_at).await?
+    } else {
+        let transaction = connection.transaction().await?;
+        if matches!(projection.kind, Kind::History) {
             history::apply(&transaction, &batch.records, &batch.events).await?;
             fault::point("history.applied");
         }
-        Kind::Rows(tables) => {
-            for table in *tables {
-                apply(&transaction, &projection.schema_name(), table, table.fold(&batch.events)?).await?;
-            }
+        for (table, changes) in changes {
+            apply(&transaction, &projection.schema_name(), table, changes).await?;
         }
-        // Indexes have units of their own, and their checkpoint is in their files.
-        Kind::Index(_) => {}
-    }
-    fault::point("project.applied");
-    let committed_at = batch.records.last().map_or(checkpoint.committed_at, store::record::Record::committed_at);
-    let moved = checkpoint.advance(&transaction, projection, shard, batch.end, committed_at).await?;
-    let moved = moved.map_err(|Fenced| Failure::Fenced)?;
-    transaction.commit().await.map_err(database::Failure::from)?;
+        fault::point("project.applied");
+        let moved = checkpoint.advance(&transaction, projection, shard, batch.end, committed_at).await?;
+        if moved.is_ok() {
+            transaction.commit().await.map_err(database::Failure::from)?;
+        }
+        moved
+    };
     fault::point("project.committed");
-    Ok(moved)
+    moved.map_err(|Fenced| Failure::Fenced)
+}
+
+/// What the events change, by table; the tables that they do not concern are not among them.
+fn changes<'a>(
+    projection: &'a Projection,
+    events: &[Arc<Recorded>],
+) -> Result<Vec<(&'a Table, Vec<Change>)>, Undecodable> {
+    // History has tables of its own, and indexes are kept in files.
+    let Kind::Rows(tables) = &projection.kind else { return Ok(vec![]) };
+    let folded = tables.iter().map(|table| Ok((table, table.fold(events)?)));
+    folded.filter(|folded| !matches!(folded, Ok((_, changes)) if changes.is_empty())).collect()
 }
 
 async fn apply(

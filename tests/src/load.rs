@@ -99,11 +99,6 @@ impl Load {
         }
         self.shared.told(std::mem::take)
     }
-
-    /// Ends the clients as they are, and tells what they were told.
-    pub fn abandon(self) -> Told {
-        self.shared.told(std::mem::take)
-    }
 }
 
 impl Shared {

@@ -106,12 +106,12 @@ impl Handle {
         self.queue.try_send(submission).map_err(|_| writer_unavailable("too many commands wait for their turn"))?;
         match timeout(PATIENCE, outcome).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(writer_unavailable(
+            // A writer that ends in order knows what became of the record that it wrote.
+            Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(
                 "the node that writes changed before the command was committed: send it again, to any command node",
             )),
-            Err(_) => Err(writer_unavailable(
-                "the log did not answer in time and the outcome is not known yet; send the command again with the same Idempotency-Key",
-            )),
+            Ok(Err(_)) => Err(outcome_unknown("the node that writes has ended")),
+            Err(_) => Err(outcome_unknown("the log did not answer in time")),
         }
     }
 
@@ -182,9 +182,16 @@ impl Phase {
     }
 }
 
-/// A command that the writer does not take now, and that can be sent again.
+/// A command that was not done, and that can be sent again.
 pub(crate) fn writer_unavailable(message: &str) -> Error {
     Error::new(Reason::WriterUnavailable, message).retry_after(RETRY_AFTER)
+}
+
+/// A command that was done or not.
+pub(crate) fn outcome_unknown(why: &str) -> Error {
+    let message =
+        format!("{why}, and whether the command was done is not known: send it again with the same Idempotency-Key");
+    Error::new(Reason::OutcomeUnknown, message).retry_after(RETRY_AFTER)
 }
 
 #[cfg(test)]
@@ -213,7 +220,7 @@ mod tests {
         let second = submit(&handle).await.unwrap_err();
         assert_eq!(second.reason(), Reason::IdempotencyInProgress);
         // The first caller gives up, the writer does not.
-        assert_eq!(first.await.unwrap().unwrap_err().reason(), Reason::WriterUnavailable);
+        assert_eq!(first.await.unwrap().unwrap_err().reason(), Reason::OutcomeUnknown);
         assert_eq!(submit(&handle).await.unwrap_err().reason(), Reason::IdempotencyInProgress);
         waiting.refuse(writer_unavailable("not now"));
         let third = tokio::spawn(submit(&handle));

@@ -1,6 +1,10 @@
 //! An active writer: turn after turn, one record in flight.
 
-use std::{collections::VecDeque, mem, time::Instant};
+use std::{
+    collections::VecDeque,
+    mem,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use prost::Message;
@@ -33,6 +37,8 @@ use crate::{
 const MOST_ROUNDS: u8 = 20;
 /// How many commands may wait for history.
 const MOST_LOADING: usize = 4096;
+/// For how long commands may gather before they are decided, while more arrive without a pause.
+const GATHER: Duration = Duration::from_millis(1);
 /// How many snapshots may be on their way.
 const LOADS: usize = 256;
 
@@ -104,15 +110,34 @@ impl<'a> Active<'a> {
                 }
                 Some(submission) = queue.arrivals.recv() => self.admit(submission),
             }
-            while let Ok(submission) = queue.arrivals.try_recv() {
-                self.admit(submission);
-            }
+            self.gather(queue).await;
             while !self.waiting.is_empty() {
                 if let Err(end) = self.take_turns(lease).await {
                     return end;
                 }
             }
             TAIL_BYTES.one().set_whole(self.memory.tail.bytes() as u64);
+        }
+    }
+
+    /// Lets those go first who are about to ask, as long as there are some: a record costs about the same for many
+    /// commands as for one.
+    async fn gather(&mut self, queue: &mut Queue) {
+        let begun = Instant::now();
+        self.admit_all(queue);
+        while !self.waiting.is_empty() && begun.elapsed() < GATHER {
+            let before = self.waiting.len();
+            tokio::task::yield_now().await;
+            self.admit_all(queue);
+            if self.waiting.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn admit_all(&mut self, queue: &mut Queue) {
+        while let Ok(submission) = queue.arrivals.try_recv() {
+            self.admit(submission);
         }
     }
 

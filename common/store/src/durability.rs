@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{StreamExt, future::join_all};
 use serde::Deserialize;
 
 use crate::nats;
@@ -14,10 +14,12 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Where to ask a server for its settings.
 #[derive(Debug, Clone, Default)]
 pub struct Durability {
-    /// The address of the server's monitoring port, for example `http://127.0.0.1:8222`.
+    /// The addresses of the servers' monitoring ports, for example `http://127.0.0.1:8222`, separated by commas.
     pub monitor_url: Option<String>,
     /// The address with credentials of the system account.
     pub system_url: Option<String>,
+    /// How many servers keep the log.
+    pub replicas: usize,
     /// Do not ask at all.
     pub unsafe_durability: bool,
 }
@@ -42,6 +44,17 @@ pub enum Unsafe {
          the power goes; set it in the server's jetstream block, or accept the loss with --unsafe-durability"
     )]
     LazySync(String),
+    /// Fewer servers than acknowledge a write have told how they sync.
+    #[error(
+        "cannot check that NATS keeps what it acknowledges: {answered} of the {replicas} servers that keep the log answer; \
+         name all of them in --nats-monitor-url, separated by commas, or give --nats-system-url"
+    )]
+    TooFew {
+        /// How many have answered.
+        answered: usize,
+        /// How many keep the log.
+        replicas: usize,
+    },
     /// There is no way to ask.
     #[error(
         "cannot check that NATS keeps what it acknowledges: give --nats-monitor-url or --nats-system-url, or accept \
@@ -87,13 +100,17 @@ struct Answer {
 }
 
 impl Durability {
-    /// Asks the server, or all servers of the cluster, for the effective setting.
+    /// Asks the server, or all servers of the cluster, for the effective setting. A majority has to answer, as it has to
+    /// for a write; one that is away keeps nobody from taking over.
     pub async fn check(&self) -> Result<(), Unsafe> {
         if self.unsafe_durability {
             return Ok(());
         }
-        match self.servers().await?.into_iter().find(|server| !server.syncs_always()) {
+        let (servers, replicas) = (self.servers().await?, self.replicas);
+        let answered = servers.len();
+        match servers.into_iter().find(|server| !server.syncs_always()) {
             Some(server) => Err(Unsafe::LazySync(server.server_name)),
+            None if answered <= replicas / 2 => Err(Unsafe::TooFew { answered, replicas }),
             None => Ok(()),
         }
     }
@@ -110,7 +127,15 @@ impl Durability {
 
     async fn servers(&self) -> Result<Vec<Varz>, Unsafe> {
         match (&self.monitor_url, &self.system_url) {
-            (Some(url), _) => Ok(vec![ask_monitor(url).await.map_err(|error| no_answer(url, error))?]),
+            (Some(urls), _) => {
+                let asked = urls.split(',').map(str::trim);
+                let asked = asked.map(async |url| ask_monitor(url).await.map_err(|error| no_answer(url, error)));
+                let (answers, silent): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(Result::is_ok);
+                match silent.into_iter().next() {
+                    Some(silent) if answers.is_empty() => silent.map(|never| vec![never]),
+                    _ => answers.into_iter().collect(),
+                }
+            }
             (None, Some(url)) => ask_system(url).await.map_err(|error| no_answer(url, error)),
             (None, None) => Err(Unsafe::NoWayToAsk),
         }

@@ -28,8 +28,6 @@ pub enum State {
     Stalled(String),
     /// It met something that only a newer version of the platform knows, and has given its work up.
     Outdated(String),
-    /// It failed, and the node cannot serve without it. The node is not ready.
-    Unable(String),
 }
 
 /// A part of a node.
@@ -65,7 +63,7 @@ pub struct Health(Arc<Mutex<BTreeMap<String, Part>>>);
 
 impl State {
     /// Every name of a state.
-    pub const NAMES: [&str; 7] = ["ok", "standby", "starting", "degraded", "stalled", "outdated", "unable"];
+    pub const NAMES: [&str; 6] = ["ok", "standby", "starting", "degraded", "stalled", "outdated"];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -76,13 +74,12 @@ impl State {
             Self::Degraded(_) => "degraded",
             Self::Stalled(_) => "stalled",
             Self::Outdated(_) => "outdated",
-            Self::Unable(_) => "unable",
         }
     }
 
     /// Whether a node with such a part takes requests.
     pub fn is_ready(&self) -> bool {
-        !matches!(self, Self::Starting(_) | Self::Unable(_))
+        !matches!(self, Self::Starting(_))
     }
 }
 
@@ -155,7 +152,7 @@ mod tests {
     #[test]
     fn only_what_cannot_serve_is_not_ready() {
         let reason = String::new;
-        let unready = [State::Starting(reason()), State::Unable(reason())];
+        let unready = [State::Starting(reason())];
         let ready =
             [State::Ok, State::Standby, State::Degraded(reason()), State::Stalled(reason()), State::Outdated(reason())];
         assert!(unready.iter().all(|state| !state.is_ready()) && ready.iter().all(State::is_ready));

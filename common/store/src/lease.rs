@@ -3,13 +3,14 @@
 //! A lease keeps two nodes from doing the same work at the same time, most of the time. It protects nothing: what must
 //! not happen twice is fenced where it takes effect, by the log's expected sequence or a checkpoint's epoch.
 
-use std::{error::Error, time::Duration};
+use std::{borrow::Cow, error::Error, time::Duration};
 
 use async_nats::jetstream::{
     self,
     kv::{Operation, Store, UpdateErrorKind},
     stream::{self, DiscardPolicy, StorageType},
 };
+use bytes::Bytes;
 use tokio::{
     sync::watch,
     task::JoinHandle,
@@ -17,9 +18,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::since_start, explain::explain, log::Failure, metric::catalog::LEASE_HELD};
+use crate::{clock::since_start, explain::explain, log::Failure, metric::catalog::LEASE_HELD, secret, streams};
 
 const BUCKET: &str = "LEASES";
+/// What stands between the name of a holder and the number of its process.
+const SEPARATOR: char = '\n';
 
 /// How long a lease lasts after its last renewal.
 pub const TTL: Duration = Duration::from_millis(3500);
@@ -30,6 +33,9 @@ const RENEW_EVERY: Duration = Duration::from_secs(1);
 pub struct Leases {
     bucket: Store,
     holder: String,
+    /// What this process writes into a lease: its holder's name and a random number, so that it is not taken for another
+    /// process of the same name, such as the one that replaced it while it stood still.
+    value: Bytes,
 }
 
 /// A lease that is held as long as it is renewed.
@@ -53,13 +59,21 @@ pub struct KeptLease {
 
 /// What came of an attempt to take a lease.
 #[derive(Debug)]
-pub enum Attempt {
+enum Attempt {
     /// It is ours.
     Taken(Box<Lease>),
     /// Somebody else holds it, under this name.
     Held(String),
-    /// Somebody else was faster.
+    /// Somebody else was faster, or may hold it still.
     Missed,
+}
+
+/// The newest renewal of another holder.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    revision: u64,
+    /// When it was seen first, by [`since_start`]: its holder counts from before that.
+    at: Duration,
 }
 
 /// Somebody else holds the lease now, or may have held it.
@@ -67,7 +81,10 @@ struct Lost;
 
 impl Leases {
     /// Opens the leases for a holder. A holder that starts again under the same name takes its old leases over at once,
-    /// so no two running nodes may have the same name.
+    /// so two running nodes of one name take them from each other again and again.
+    ///
+    /// # Errors
+    /// When NATS does not answer, and when there is a bucket in which a lease would not last as long as it must.
     pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, Failure> {
         let config = stream::Config {
             name: format!("KV_{BUCKET}"),
@@ -82,9 +99,11 @@ impl Leases {
             max_age: TTL,
             ..stream::Config::default()
         };
-        context.get_or_create_stream(config).await.map_err(nats)?;
+        let stream = context.get_or_create_stream(config).await.map_err(nats)?;
+        streams::check(&stream.cached_info().config, streams::leases_fault)?;
         let bucket = context.get_key_value(BUCKET).await.map_err(nats)?;
-        Ok(Self { bucket, holder: holder.to_owned() })
+        let number = hex::encode(secret::random::<8>());
+        Ok(Self { bucket, holder: holder.to_owned(), value: format!("{holder}{SEPARATOR}{number}").into() })
     }
 
     /// The name of this holder.
@@ -92,17 +111,27 @@ impl Leases {
         &self.holder
     }
 
-    /// Takes the lease if nobody holds it.
-    pub async fn try_acquire(&self, name: &str) -> Result<Attempt, Failure> {
+    /// Takes the lease if nobody holds it. What was seen of other holders before is minded and added to.
+    async fn try_acquire(&self, name: &str, seen: &mut Option<Seen>) -> Result<Attempt, Failure> {
         let entry = self.bucket.entry(name).await.map_err(nats)?;
         let revision = match &entry {
+            // Neither given up nor outlived by all that is known: the broker lost it or its clock jumped, and its holder
+            // relies on it.
+            None if seen.is_some_and(|seen| since_start() < seen.at + TTL) => return Ok(Attempt::Missed),
             None => 0,
             Some(entry) if entry.operation != Operation::Put => entry.revision,
-            Some(entry) if entry.value == self.holder.as_bytes() => entry.revision,
-            Some(entry) => return Ok(Attempt::Held(String::from_utf8_lossy(&entry.value).into_owned())),
+            Some(entry) => match holder(&entry.value) {
+                name if name == self.holder => entry.revision,
+                other => {
+                    if seen.is_none_or(|seen| seen.revision != entry.revision) {
+                        *seen = Some(Seen { revision: entry.revision, at: since_start() });
+                    }
+                    return Ok(Attempt::Held(other.into_owned()));
+                }
+            },
         };
         let sent = since_start();
-        match self.bucket.update(name, self.holder.clone().into(), revision).await {
+        match self.bucket.update(name, self.value.clone(), revision).await {
             Ok(revision) => {
                 let valid_until = sent + TTL;
                 let lease = Lease { leases: self.clone(), name: name.to_owned(), revision, valid_until };
@@ -116,8 +145,9 @@ impl Leases {
     /// Waits until nobody else holds the lease and takes it; `held_by` hears meanwhile who does. Failures of NATS are
     /// waited out.
     pub async fn acquire(&self, name: &str, mut held_by: impl FnMut(&str)) -> Lease {
+        let mut seen = None;
         loop {
-            match self.try_acquire(name).await {
+            match self.try_acquire(name, &mut seen).await {
                 Ok(Attempt::Taken(lease)) => return *lease,
                 Ok(Attempt::Held(holder)) => held_by(&holder),
                 Ok(Attempt::Missed) => {}
@@ -155,7 +185,7 @@ impl Lease {
     /// Renews the lease. While NATS does not answer the lease stays what it was.
     async fn renew(&mut self) -> Result<(), Lost> {
         let sent = since_start();
-        let update = self.leases.bucket.update(&self.name, self.leases.holder.clone().into(), self.revision);
+        let update = self.leases.bucket.update(&self.name, self.leases.value.clone(), self.revision);
         match timeout(RENEW_EVERY, update).await {
             Ok(Ok(revision)) => {
                 (self.revision, self.valid_until) = (revision, sent + TTL);
@@ -175,11 +205,11 @@ impl Lease {
         }
     }
 
-    /// A wrong revision means our own renewal whose answer was lost, another holder, or an entry that expired. An expired one
+    /// A wrong revision means our own renewal whose answer was lost, another process, or an entry that expired. An expired one
     /// is lost too, though nobody holds it: somebody may have held it meanwhile, done the work and given it up.
     async fn take_back(&mut self) -> Result<(), Lost> {
         match self.leases.bucket.entry(&self.name).await {
-            Ok(Some(entry)) if entry.operation == Operation::Put && entry.value == self.leases.holder.as_bytes() => {
+            Ok(Some(entry)) if entry.operation == Operation::Put && entry.value == self.leases.value => {
                 // Until when it lasts is not known; the next renewal, which comes at once, tells.
                 self.revision = entry.revision;
                 Ok(())
@@ -217,10 +247,23 @@ impl KeptLease {
     }
 
     /// Gives the lease up.
-    pub async fn release(self) {
+    pub async fn release(mut self) {
         self.stop.cancel();
-        let _ = self.task.await;
+        let _ = (&mut self.task).await;
     }
+}
+
+impl Drop for KeptLease {
+    /// Whoever is gone without giving it up, as by a panic, does not keep others from the work.
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The name in the value of a lease.
+fn holder(value: &[u8]) -> Cow<'_, str> {
+    let name = value.split(|byte| char::from(*byte) == SEPARATOR).next().unwrap_or_default();
+    String::from_utf8_lossy(name)
 }
 
 fn nats(error: impl Error + 'static) -> Failure {

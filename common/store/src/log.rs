@@ -9,7 +9,7 @@ use async_nats::jetstream::{
     consumer::{DeliverPolicy, pull::OrderedConfig},
     context::{CreateStreamErrorKind, GetStreamErrorKind},
     message::PublishMessage,
-    stream::{self, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType},
+    stream::{self, DiscardPolicy, PersistenceMode, RawMessageErrorKind, RetentionPolicy, StorageType},
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -43,6 +43,17 @@ pub enum Failure {
     /// The stream is configured so that it could lose events.
     #[error("stream {stream} has {rule}; the log must never lose an event nor refuse one, so it is not used")]
     Rules {
+        /// The stream.
+        stream: String,
+        /// The rule it breaks.
+        rule: String,
+    },
+    /// A stream beside the log is configured so that what it is for does not work.
+    #[error(
+        "stream {stream} has {rule}: stop the nodes, remove the stream and start them again; they make it anew, and \
+         nothing is lost with it"
+    )]
+    Beside {
         /// The stream.
         stream: String,
         /// The rule it breaks.
@@ -241,6 +252,14 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Fa
         (found.max_messages_per_subject > 0, "a maximum of messages per subject"),
         (found.retention != RetentionPolicy::Limits, "a retention policy that removes what was read"),
         (found.allow_message_ttl, "messages with a time to live"),
+        (found.no_ack, "no acknowledgements"),
+        (found.persist_mode == Some(PersistenceMode::Async), "acknowledgements before it keeps a message"),
+        (
+            found.mirror.is_some() || found.sources.as_ref().is_some_and(|them| !them.is_empty()),
+            "messages of other streams",
+        ),
+        (found.subject_transform.is_some(), "changed subjects"),
+        (found.sealed, "a seal"),
         (found.subjects != wanted.subjects, "other subjects"),
         (found.num_replicas < wanted.num_replicas, "fewer replicas than asked for"),
     ];

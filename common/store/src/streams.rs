@@ -55,14 +55,22 @@ impl Beside {
     }
 }
 
-fn leases_fault(config: &Config) -> Option<&'static str> {
+/// Refuses a stream that is not as its owner makes it.
+pub(crate) fn check(found: &Config, fault: fn(&Config) -> Option<&'static str>) -> Result<(), Failure> {
+    match fault(found) {
+        Some(rule) => Err(Failure::Beside { stream: found.name.clone(), rule: rule.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn leases_fault(config: &Config) -> Option<&'static str> {
     if config.max_age != TTL {
         return Some("another maximum age than a lease lasts");
     }
     one_value_fault(config)
 }
 
-fn manifests_fault(config: &Config) -> Option<&'static str> {
+pub(crate) fn manifests_fault(config: &Config) -> Option<&'static str> {
     one_value_fault(config).or_else(|| kept_fault(config))
 }
 
@@ -77,7 +85,7 @@ fn one_value_fault(config: &Config) -> Option<&'static str> {
     config.allow_direct.then_some("direct reads, which may come from a server that lags")
 }
 
-fn kept_fault(config: &Config) -> Option<&'static str> {
+pub(crate) fn kept_fault(config: &Config) -> Option<&'static str> {
     if !config.max_age.is_zero() {
         return Some("a maximum age");
     }

@@ -101,11 +101,8 @@ impl Management {
         let parts = self.health.parts();
         let state =
             if self.stopping.is_cancelled() { "draining" } else { worst(parts.values().map(|part| &part.state)) };
-        let status = if matches!(state, "draining" | "starting" | "unable") {
-            StatusCode::SERVICE_UNAVAILABLE
-        } else {
-            StatusCode::OK
-        };
+        let status =
+            if matches!(state, "draining" | "starting") { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
         let checks = parts.into_iter().map(|(name, part)| Check { name, part }).collect();
         (status, Readiness { role: self.role, node: &self.node, state, checks })
     }
@@ -118,7 +115,6 @@ fn worst<'a>(states: impl Iterator<Item = &'a Condition>) -> &'static str {
         Condition::Degraded(_) | Condition::Stalled(_) => (1, "degraded"),
         Condition::Outdated(_) => (2, "outdated"),
         Condition::Starting(_) => (3, "starting"),
-        Condition::Unable(_) => (4, "unable"),
     });
     told.max().map_or("starting", |(_, name)| name)
 }
@@ -163,7 +159,6 @@ mod tests {
             (Condition::Degraded(reason()), (200, "degraded")),
             (Condition::Stalled(reason()), (200, "degraded")),
             (Condition::Outdated(reason()), (200, "outdated")),
-            (Condition::Unable(reason()), (503, "unable")),
         ] {
             health.report("part", state.clone());
             assert_eq!(told(), expected, "{state:?}");

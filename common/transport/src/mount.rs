@@ -16,7 +16,7 @@ use axum::{
     routing::{MethodFilter, on, post},
 };
 use futures::FutureExt;
-use http::request::Parts;
+use http::{HeaderMap, request::Parts};
 use prost::Message;
 use proto::{
     Validate,
@@ -126,12 +126,12 @@ impl<E: Admit, H> Mounted<E, H> {
         let id = wire::identify(&mut parts.headers);
         let span = self.meter.span(&parts.headers, &id);
         let answer = async {
-            let limit = wire.patience(&parts.headers).map_or(LONGEST, |patience| patience.min(LONGEST));
+            let limit = patience(&parts.headers);
             // Boxed once: what is around it, and axum, would copy all of it several times.
             let answer = AssertUnwindSafe(timeout(limit, Box::pin(self.answer(wire, parts, body)))).catch_unwind();
             let answer = answer.await.map_or_else(
                 |_| Err(Error::internal(&Panicked)),
-                |in_time| in_time.unwrap_or_else(|_| Err(too_late(self.facts))),
+                |in_time| in_time.unwrap_or_else(|_| Err(too_late(self.facts.only_reads()))),
             );
             match answer {
                 Ok(response) => (wire::identified(response, &id), None),
@@ -169,10 +169,16 @@ impl<E: Admit, H> Mounted<E, H> {
     }
 }
 
-fn too_late(facts: &Facts) -> Error {
+/// How long a request may take: as long as its client waits, and no longer than any.
+pub fn patience(headers: &HeaderMap) -> Duration {
+    over_grpc::timeout(headers).map_or(LONGEST, |timeout| timeout.min(LONGEST))
+}
+
+/// A request that was not answered in time.
+pub fn too_late(only_reads: bool) -> Error {
     Error::new(
         Reason::DeadlineExceeded,
-        if facts.only_reads() {
+        if only_reads {
             "the request took too long"
         } else {
             "the request took too long, and whether it was done is not known: send it again with the same Idempotency-Key"

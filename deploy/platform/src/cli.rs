@@ -126,7 +126,7 @@ pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) postgres: Postgres,
     /// The name of this node in leases; no two running nodes may have the same. A random one if not given
-    #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME")]
+    #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME", value_parser = node_name)]
     pub(crate) node_name: Option<String>,
     #[command(flatten)]
     pub(crate) observing: Observing,
@@ -259,7 +259,8 @@ pub(crate) struct Nats {
     /// A NATS credentials file
     #[arg(long, env = "PLATFORM_NATS_CREDENTIALS", value_name = "FILE", conflicts_with = "nats_token")]
     pub(crate) nats_credentials: Option<PathBuf>,
-    /// The monitoring address of the NATS server, which tells whether it keeps what it acknowledges
+    /// The monitoring address of the NATS server, which tells whether it keeps what it acknowledges; of all servers that
+    /// keep the log, separated by commas
     #[arg(long, env = "PLATFORM_NATS_MONITOR_URL", value_name = "URL")]
     pub(crate) nats_monitor_url: Option<String>,
     /// The address with credentials of the NATS system account, which tells the same
@@ -271,6 +272,14 @@ pub(crate) struct Nats {
     /// Use a NATS server that may lose acknowledged writes when the power goes
     #[arg(long, env = "PLATFORM_UNSAFE_DURABILITY", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) unsafe_durability: bool,
+}
+
+/// A name that logs and leases can hold.
+fn node_name(given: &str) -> Result<String, String> {
+    if (1..=100).contains(&given.chars().count()) && !given.contains(char::is_control) {
+        return Ok(given.to_owned());
+    }
+    Err("a name has 1 to 100 characters, none of them a control character".to_owned())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::{env, ffi::OsString, fs, path::Path};
 
-use clap::{ArgAction, Command, CommandFactory, Parser};
+use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
 use toml::Value;
 
 use crate::{Failure, cli::Cli};
@@ -21,7 +21,11 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     let file = Path::new(&file);
     let failure = |error: &dyn std::fmt::Display| format!("the configuration file {}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(|error| failure(&error))?;
-    let values: toml::Table = toml::from_str(&text).map_err(|error| failure(&error))?;
+    // The error itself shows the line, which may hold a secret.
+    let values: toml::Table = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        failure(&format_args!("line {line} is no TOML: {}", error.message()))
+    })?;
     let is_set = |variable: &str| env::var_os(variable).is_some();
     let all = with_file(given, &values, &Cli::command(), is_set).map_err(|error| failure(&error))?;
     Ok(Cli::try_parse_from(all).unwrap_or_else(|error| {
@@ -60,14 +64,23 @@ fn with_file(
     }
     let (command, place) = subcommand(root, &given);
     let mut arguments = vec![];
+    let is_given = |argument: &Arg| {
+        let is_it = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.strip_prefix("--").is_some_and(|word| word.split('=').next() == argument.get_long())
+        };
+        given.iter().any(is_it) || argument.get_env().and_then(|variable| variable.to_str()).is_some_and(&is_set)
+    };
     for argument in command.get_arguments() {
         let Some((name, value)) = argument.get_long().and_then(|name| values.get_key_value(name)) else { continue };
-        let is_given = |word: &OsString| {
-            let word = word.to_string_lossy();
-            word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(name))
+        let excludes = |other: &&Arg| {
+            let excludes = |one: &Arg, other: &Arg| {
+                command.get_arg_conflicts_with(one).iter().any(|excluded| excluded.get_id() == other.get_id())
+            };
+            excludes(argument, other) || excludes(other, argument)
         };
-        let in_environment = argument.get_env().and_then(|variable| variable.to_str()).is_some_and(&is_set);
-        if given.iter().any(is_given) || in_environment {
+        // What is given also stands instead of what cannot be given beside it.
+        if is_given(argument) || command.get_arguments().filter(excludes).any(is_given) {
             continue;
         }
         let flag = format!("--{name}");
@@ -135,6 +148,17 @@ mod tests {
         let unknown = merged("platform projector", "lisen = 1", &[]).unwrap_err();
         assert!(unknown.starts_with("there is no setting lisen; there are allow-targets, "), "{unknown}");
         assert!(!unknown.contains("help"), "{unknown}");
+    }
+
+    #[test]
+    fn what_is_given_stands_instead_of_what_excludes_it() {
+        let token = "nats-token = \"t\"";
+        let given = "platform command --nats-credentials f";
+        assert_eq!(merged(given, token, &[]).as_deref(), Ok(given));
+        let bare = "platform command";
+        assert_eq!(merged(bare, token, &["PLATFORM_NATS_CREDENTIALS"]).as_deref(), Ok(bare));
+        let given = "platform command --nats-token t";
+        assert_eq!(merged(given, "nats-credentials = \"f\"", &[]).as_deref(), Ok(given));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use async_nats::ConnectOptions;
 use axum::Router;
 use command::{
     Commands,
-    forward::forwarding,
+    forward::{Bus, forwarding},
     writer::{Handle, Writer},
 };
 use domain::address::Allowed;
@@ -29,7 +29,7 @@ use store::{
     secret::Key,
 };
 use tokio::{sync::Semaphore, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::{caller::External, consistency::Tokens, edge::Edge};
 use url::Url;
 
@@ -51,8 +51,12 @@ pub(crate) struct Place {
     pub(crate) nats: cli::Nats,
     pub(crate) nats_url: String,
     pub(crate) postgres_url: String,
+    /// What kind of node it is.
+    pub(crate) role: &'static str,
     pub(crate) name: String,
     pub(crate) health: Health,
+    /// Whether it may write the log, and so has to know that the log is safe.
+    pub(crate) writes: bool,
 }
 
 /// How a node that serves is known outside, and its bounds.
@@ -105,15 +109,14 @@ pub(crate) enum ConnectError {
 impl Adapters {
     /// Connects to NATS and Postgres, checks that the log is safe there, and prepares the read models' schemas.
     pub(crate) async fn connect(place: Place) -> Result<Self, Failure> {
-        let durability = Durability {
-            monitor_url: place.nats.nats_monitor_url.clone(),
-            system_url: place.nats.nats_system_url.clone(),
-            unsafe_durability: place.nats.unsafe_durability,
-        };
-        let client = connect(&place.nats, &place.nats_url, &place.name).await?;
-        durability.check().await?;
+        let durability = durability(&place.nats);
+        let connect = async |name: &str| connect(&place.nats, &place.nats_url, (place.role, name)).await;
+        let client = connect(&place.name).await?;
+        if place.writes {
+            durability.check().await?;
+        }
         let replicas = usize::from(place.nats.nats_replicas);
-        let reading = connect(&place.nats, &place.nats_url, &format!("{}, reading", place.name)).await?;
+        let reading = connect(&format!("{}, reading", place.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
         let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
@@ -204,7 +207,13 @@ impl Node {
     }
 
     /// The operations of a command node. Those that reach it while another node writes are passed on.
-    pub(crate) async fn commands(&self, edge: &Arc<Edge>, writer: Handle) -> Result<Router, Failure> {
+    /// What others pass on to it is done by tasks of its own, which end when it stops.
+    pub(crate) async fn commands(
+        &self,
+        edge: &Arc<Edge>,
+        writer: Handle,
+        (tasks, stopping): (&TaskTracker, &CancellationToken),
+    ) -> Result<Router, Failure> {
         let phases = writer.phases();
         let commands = Arc::new(Commands {
             writer,
@@ -216,7 +225,8 @@ impl Node {
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
-        Ok(forwarding(routes, edge, log.client(), (SHARD, leases.holder()), phases).await?)
+        let bus = Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
+        Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
     }
 
     /// The operations of a query node.
@@ -235,15 +245,32 @@ impl Node {
 }
 
 /// Connects to NATS under a name that its server shows.
-pub(crate) async fn connect(flags: &cli::Nats, url: &str, name: &str) -> Result<async_nats::Client, Failure> {
+///
+/// Each role hears answers in an inbox of its own, so that permissions can keep the others from it: the answers of command
+/// nodes to each other hold secrets.
+pub(crate) async fn connect(
+    flags: &cli::Nats,
+    url: &str,
+    (role, name): (&str, &str),
+) -> Result<async_nats::Client, Failure> {
     let options = match (&flags.nats_token, &flags.nats_credentials) {
         (Some(token), _) => ConnectOptions::with_token(token.clone()),
         (None, Some(file)) => ConnectOptions::with_credentials_file(file).await?,
         (None, None) => nats::options(url),
     };
-    let options = options.name(name).connection_timeout(CONNECT_TIMEOUT);
+    let options = options.name(name).custom_inbox_prefix(format!("_INBOX.{role}")).connection_timeout(CONNECT_TIMEOUT);
     let connected = within(nats::connect(options, url)).await;
     connected.map_err(|error| ConnectError::Nats { url: nats::without_password(url), error }.into())
+}
+
+/// How to ask whether NATS keeps what it acknowledges.
+pub(crate) fn durability(flags: &cli::Nats) -> Durability {
+    Durability {
+        monitor_url: flags.nats_monitor_url.clone(),
+        system_url: flags.nats_system_url.clone(),
+        replicas: usize::from(flags.nats_replicas),
+        unsafe_durability: flags.unsafe_durability,
+    }
 }
 
 async fn within<T, E: std::error::Error + 'static>(

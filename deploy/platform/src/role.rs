@@ -15,7 +15,7 @@ use store::{
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::{
     edge::Edge,
     server::{self, Listening},
@@ -32,6 +32,8 @@ use crate::{
 
 /// How long a writer may take to end.
 const END_LIMIT: Duration = Duration::from_secs(8);
+/// How long answers to other nodes may take then.
+const PASSED_ON_LIMIT: Duration = Duration::from_secs(2);
 /// After what time a temporary folder that nobody uses is removed.
 const OLD: Duration = Duration::from_hours(1);
 
@@ -86,17 +88,19 @@ async fn run_managed(
 ) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
-    let node = connect(options, listening.listener.local_addr()?, managed).await?;
+    let node = connect((role, options), listening.listener.local_addr()?, managed).await?;
     let at = (listening, &rates, managed);
     match role {
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
             let (writer, writing) = node.start_writer(&shutdown);
-            let routes = async |edge: &Arc<Edge>| node.commands(edge, writer).await;
+            let passed_on = TaskTracker::new();
+            let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, (&passed_on, &shutdown)).await;
             let served = serve(&node, at, &shutdown, routes).await;
             shutdown.cancel();
             // A record whose fate is not certain, because NATS is away, is not waited for any longer.
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
+            end_of(passed_on, &node.adapters.log.client()).await;
             served
         }
         Role::Query => {
@@ -127,7 +131,7 @@ pub(crate) async fn project(mut options: Box<cli::Worker>, shutdown: Cancellatio
 
 async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: CancellationToken) -> Result<(), Failure> {
     let (folder, index) = (IndexFolder::open(options.index_dir.clone())?, options.index.clone());
-    let adapters = Adapters::connect(place(options, managed)?).await?;
+    let adapters = Adapters::connect(place(options, managed, "projector")?).await?;
     let projector = adapters.projector(&index, folder.path().to_owned())?;
     let (mut units, _) = projector.start(&shutdown)?;
     adapters.measure(Some(&projector), Indexes::default());
@@ -137,6 +141,18 @@ async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: Canc
         ended?;
     }
     Ok(())
+}
+
+/// Waits until those who passed requests on have their answers.
+pub(crate) async fn end_of(passed_on: TaskTracker, client: &async_nats::Client) {
+    passed_on.close();
+    let answered = async {
+        passed_on.wait().await;
+        client.flush().await.is_ok()
+    };
+    if !timeout(PASSED_ON_LIMIT, answered).await.unwrap_or(false) {
+        tracing::warn!("the time to answer what other nodes passed on is over");
+    }
 }
 
 /// Where a node keeps search indexes.
@@ -181,9 +197,13 @@ fn sweep(folder: &Path) {
     }
 }
 
-async fn connect(options: cli::Role, listening: SocketAddr, managed: &Managed) -> Result<Node, Failure> {
+async fn connect(
+    (role, options): (Role, cli::Role),
+    listening: SocketAddr,
+    managed: &Managed,
+) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
-    let place = place(worker, managed)?;
+    let place = Place { writes: role == Role::Command, ..place(worker, managed, role.name())? };
     let file = serving.master_key_file.as_ref();
     let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
     let master_key = Key::new(read_master_key(file)?);
@@ -202,13 +222,15 @@ fn name(worker: &mut cli::Worker) -> String {
     worker.node_name.get_or_insert_with(|| secret::random_text(22)).clone()
 }
 
-fn place(mut worker: cli::Worker, managed: &Managed) -> Result<Place, Failure> {
+fn place(mut worker: cli::Worker, managed: &Managed, role: &'static str) -> Result<Place, Failure> {
     let name = name(&mut worker);
     Ok(Place {
         nats_url: worker.nats.nats_url.clone().ok_or(NO_NATS)?,
         postgres_url: worker.postgres.postgres_url,
+        role,
         name,
         health: managed.health.clone(),
+        writes: false,
         nats: worker.nats,
     })
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use command::writer::{self, Handle};
 use store::index::Indexes;
 use tokio::{
-    task::{JoinHandle, JoinSet},
+    task::{JoinError, JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ pub(crate) struct Roles {
     pub(crate) writer: Handle,
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::Failure>>,
-    projector: JoinSet<()>,
+    projecting: JoinHandle<Result<(), JoinError>>,
 }
 
 impl Roles {
@@ -32,22 +32,35 @@ impl Roles {
         shutdown: &CancellationToken,
     ) -> Result<Self, Failure> {
         let units = node.adapters.projector(index, folder)?;
-        let (projector, indexes) = units.start(shutdown)?;
+        let (working, indexes) = units.start(shutdown)?;
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
-        Ok(Self { writer, indexes, writing, projector })
+        let projecting = tokio::spawn(watch(working, shutdown.clone()));
+        Ok(Self { writer, indexes, writing, projecting })
     }
 
-    /// Waits for the end of the roles, which have been told to end, and says why the writer did.
-    pub(crate) async fn end(mut self) -> Result<(), Failure> {
+    /// Waits for the end of the roles, which have been told to end, and says why one did by itself.
+    pub(crate) async fn end(self) -> Result<(), Failure> {
         let ended = timeout(END_LIMIT, async {
             let written = self.writing.await;
-            while self.projector.join_next().await.is_some() {}
-            written
+            (written, self.projecting.await)
         });
         match ended.await {
-            Ok(written) => Ok(written??),
+            Ok((written, projected)) => {
+                written??;
+                Ok(projected??)
+            }
             Err(_) => Ok(()),
         }
     }
+}
+
+/// Ends everything that waits for `shutdown` when a work unit ends by itself, which it does only by a panic: whoever
+/// starts the process again gets all of it back.
+async fn watch(mut units: JoinSet<()>, shutdown: CancellationToken) -> Result<(), JoinError> {
+    let _last = shutdown.drop_guard();
+    while let Some(ended) = units.join_next().await {
+        ended?;
+    }
+    Ok(())
 }

@@ -34,8 +34,10 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
         nats: options.nats.clone(),
         postgres_url: options.postgres.postgres_url.clone(),
+        role: "setup",
         name: data.node_id().to_owned(),
         health: Health::default(),
+        writes: true,
     };
     let adapters = Adapters::connect(place).await?;
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);

@@ -3,7 +3,7 @@
 use command::setup::Wanted;
 use domain::address::Allowed;
 use store::secret;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::server::{self, Listening};
 use url::Url;
 
@@ -19,6 +19,7 @@ use crate::{
     node::{Adapters, Face, Node, Place},
     postgres::Postgres,
     prepare::{hosts, prepare},
+    role::end_of,
     roles::Roles,
     say,
     serving::{check_servers, external_url, finished, limits, listen},
@@ -107,7 +108,9 @@ async fn place(
         nats_url: nats.nats_url.clone().unwrap_or_default(),
         nats,
         postgres_url,
+        role: "standalone",
         name: data.node_id().to_owned(),
+        writes: true,
         health: managed.health.clone(),
     })
 }
@@ -173,11 +176,13 @@ async fn answer(
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let edge = node.edge().await?;
-    let commands = node.commands(&edge, roles.writer.clone()).await?;
+    let passed_on = TaskTracker::new();
+    let commands = node.commands(&edge, roles.writer.clone(), (&passed_on, shutdown)).await?;
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
     let router = finished(router, rates, shutdown).await;
     ready()?;
     server::serve(listening, router, shutdown.cancelled(), limits(rates)).await;
+    end_of(passed_on, &node.adapters.log.client()).await;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use tests::{
     eventually,
     load::Load,
 };
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 
 /// A lease ends 3.5 s after its last renewal; then the next writer has to raise its barrier.
 const TAKE_OVER: Duration = Duration::from_secs(5);
@@ -90,8 +90,7 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
     }
     println!("passed on to the second: {passed_on:?}");
     assert!(at_second.create_target("at the end").await.is_some(), "the second still writes");
-    drop(first);
-    let told = load.abandon();
+    let told = load.finish().await;
 
     let audit = cluster.audit().await;
     let mut created = audit.created();
@@ -190,6 +189,32 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     println!("{} records, {} events, {epochs:?} epochs", audit.records.len(), audit.events.len());
     audit.assert_told(&told);
     audit.assert_projected(&cluster.servers.places.postgres_url).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_one_of_its_name_has_replaced_says_nothing_of_before() {
+    let cluster = Cluster::start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let first = cluster.node("command", "same", &[], &[]);
+    cluster.writes(&first).await;
+    let at_first = cluster.client(&first);
+    let path = format!("{TARGETS}/{}", at_first.create_target("before").await.expect("the first writes"));
+    first.process.signal(Signal::STOP);
+    let second = cluster.node("command", "same", &[("--node-number", "1")], &[]);
+    cluster.writes(&second).await;
+    let renaming = send(cluster.client(&second).request(Method::PATCH, &path).json(&json!({ "name": "after" }))).await;
+    assert_eq!(renaming.status, StatusCode::OK);
+    first.process.signal(Signal::CONT);
+    // To the first this is no change, of which it needs no record.
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        let answer = send(at_first.request(Method::PATCH, &path).json(&json!({ "name": "before" }))).await;
+        assert!(!answer.status.is_success() || sequence(&answer) > sequence(&renaming), "{answer:?}");
+        if answer.status.is_success() {
+            break;
+        }
+    }
+    cluster.audit().await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{fs::File, process::Stdio, time::Duration};
 
 use async_nats::jetstream::{
     self,
-    stream::{Config, DiscardPolicy, RetentionPolicy, StorageType},
+    stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType},
 };
 use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
@@ -33,11 +33,16 @@ fn rules() -> Config {
 async fn a_stream_that_could_lose_events_is_refused() {
     let servers = Servers::start().await;
     let context = jetstream::new(servers.nats().await);
-    let broken: [(&str, Config); 12] = [
+    let broken: [(&str, Config); 14] = [
         ("deletes allowed", Config { deny_delete: false, ..rules() }),
         ("purges allowed", Config { deny_purge: false, ..rules() }),
         ("discard policy old", Config { discard: DiscardPolicy::Old, ..rules() }),
         ("memory storage", Config { storage: StorageType::Memory, ..rules() }),
+        ("no acknowledgements", Config { no_ack: true, ..rules() }),
+        (
+            "acknowledgements before it keeps a message",
+            Config { persist_mode: Some(PersistenceMode::Async), ..rules() },
+        ),
         ("a maximum age", Config { max_age: Duration::from_hours(1), ..rules() }),
         ("a maximum of messages", Config { max_messages: 1000, ..rules() }),
         ("a maximum of bytes", Config { max_bytes: 1_000_000_000, ..rules() }),

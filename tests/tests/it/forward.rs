@@ -1,12 +1,15 @@
 //! Any command node answers: a standby passes requests on to the node that writes, and back comes what that one said.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use prost::Message;
 use proto::{
     action::{
         CreateTargetRequest, DeleteTargetRequest, PatchTarget, PatchTargetRequest, SetRestWebhook, Target,
         target::TargetType,
     },
+    bus,
     operation::{CREATE_TARGET, DELETE_TARGET, PATCH_TARGET},
 };
 use reqwest::{Method, StatusCode};
@@ -138,4 +141,54 @@ async fn who_has_no_token_takes_no_room_at_a_standby() {
     let read = timeout(Duration::from_secs(20), stream.read_exact(&mut answer)).await;
     read.expect("it does not wait for the body").expect("it answers");
     assert_eq!(answer, b"HTTP/1.1 401");
+}
+
+#[tokio::test]
+async fn requests_wait_while_the_node_that_writes_ends_in_order() {
+    let (cluster, _projector, [mut first, second]) = two_nodes().await;
+    let load = Load::start(&[cluster.client(&second)], 8, "through");
+    load.creates(50).await;
+    first.process.signal(Signal::TERM);
+    let (ended, went_on) = tokio::join!(first.process.ended(), load.creates(50));
+    println!("went on after {went_on:?}");
+    assert!(ended.success());
+    let told = load.finish().await;
+    assert_eq!(told.refused, HashMap::new(), "a slow answer, not an error");
+    cluster.audit().await.assert_told(&told);
+}
+
+#[tokio::test]
+async fn a_request_is_passed_on_once_at_most() {
+    let (cluster, _projector, [_first, _second]) = two_nodes().await;
+    let uri = format!("http://127.0.0.1{TARGETS}");
+    let header = |name: &str, value: String| bus::Header { name: name.to_owned(), value: value.into() };
+    let request = bus::PassedRequest {
+        method: "POST".to_owned(),
+        uri,
+        headers: vec![
+            header("authorization", format!("Bearer {}", cluster.client.token)),
+            header("content-type", "application/json".to_owned()),
+        ],
+        body: body("passed on").to_string().into(),
+    };
+    let subject = format!("commands.0.{}", URL_SAFE_NO_PAD.encode("second"));
+    let nats = cluster.servers.nats().await;
+    let answer = nats.request(subject, request.encode_to_vec().into()).await.expect("the standby listens");
+    let answer = bus::PassedAnswer::decode(answer.payload).expect("it is an answer");
+    assert_eq!(answer, bus::PassedAnswer { untaken: true, ..bus::PassedAnswer::default() });
+    assert_eq!(cluster.audit().await.created().get("passed on"), None);
+}
+
+#[tokio::test]
+async fn a_standby_waits_no_longer_than_its_client() {
+    let (cluster, _projector, [first, second]) = two_nodes().await;
+    first.process.signal(Signal::STOP);
+    let begin = tokio::time::Instant::now();
+    // Clients of gRPC would give up by themselves.
+    let request = cluster.client(&second).request(Method::POST, DELETE_TARGET.facts.grpc).body(vec![0; 5]);
+    let request = request.header("content-type", "application/grpc-web+proto").header("grpc-timeout", "300m");
+    let late = request.send().await.expect("it answers");
+    println!("told after {:?}", begin.elapsed());
+    assert_eq!(late.headers()["grpc-status"], "4", "{late:?}");
+    assert!(begin.elapsed() < Duration::from_millis(300) * 5);
 }

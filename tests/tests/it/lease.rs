@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, jetstream};
-use store::lease::Leases;
+use async_nats::{
+    ConnectOptions,
+    jetstream::{self, kv},
+};
+use store::lease::{Leases, TTL};
 use tests::{proxy::Proxy, servers::Servers};
-use tokio::time::timeout;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
 
 #[tokio::test]
 async fn a_lease_that_another_has_held_meanwhile_is_lost() {
@@ -25,4 +31,61 @@ async fn a_lease_that_another_has_held_meanwhile_is_lost() {
     proxy.open();
     timeout(Duration::from_secs(30), lease.lost()).await.expect("it hears that there was somebody else");
     assert!(!lease.confirm().await);
+}
+
+#[tokio::test]
+async fn a_process_of_the_same_name_is_another_holder() {
+    let servers = Servers::start().await;
+    let context = jetstream::new(servers.nats().await);
+    let open = || async { Leases::open(&context, "twin", 1).await.expect("the bucket is there") };
+    let (first, second) = (open().await, open().await);
+    let lease = first.acquire("work", |_| {}).await.keep();
+    // It need not wait: this is how a node that was killed comes back.
+    let taken = timeout(TTL / 2, second.acquire("work", |_| {})).await.expect("it takes it over at once");
+    timeout(TTL, lease.lost()).await.expect("the first hears of it with its next renewal");
+    assert!(!lease.confirm().await);
+    taken.keep().release().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_the_broker_loses_is_not_taken_while_its_holder_relies_on_it() {
+    let servers = Servers::start().await;
+    let context = jetstream::new(servers.nats().await);
+    let [holder, other] = ["holder", "other"].map(|name| {
+        let context = context.clone();
+        async move { Leases::open(&context, name, 1).await.expect("the bucket is there") }
+    });
+    let lease = holder.await.acquire("work", |_| {}).await.keep();
+    let (seen, told) = oneshot::channel();
+    let mut seen = Some(seen);
+    let other = other.await;
+    let taking = tokio::spawn(async move {
+        let held_by = |_: &str| {
+            if let Some(seen) = seen.take() {
+                let _ = seen.send(());
+            }
+        };
+        other.acquire("work", held_by).await;
+        Instant::now()
+    });
+    told.await.expect("the other sees that it is held");
+    // As when the broker's clock jumps: it is gone, and nobody gave it up.
+    let bucket = context.get_stream("KV_LEASES").await.expect("it is there");
+    bucket.purge().await.expect("it is emptied");
+    lease.lost().await;
+    let lost = Instant::now();
+    assert!(taking.await.expect("it is taken in the end") >= lost, "nobody else had it before its holder knew");
+}
+
+#[tokio::test]
+async fn a_bucket_with_other_rules_is_refused() {
+    let servers = Servers::start().await;
+    let context = jetstream::new(servers.nats().await);
+    let forever = kv::Config { bucket: "LEASES".to_owned(), history: 1, ..kv::Config::default() };
+    context.create_key_value(forever).await.expect("it is made");
+    let refused = Leases::open(&context, "node", 1).await.expect_err("a lease there never ends").to_string();
+    assert!(
+        refused.contains("KV_LEASES has another maximum age") && refused.contains("remove the stream"),
+        "{refused}"
+    );
 }

@@ -6,6 +6,7 @@ mod chaos;
 mod conformance;
 mod directory;
 mod doctor;
+mod durability;
 mod errors_doc;
 mod examples;
 mod fault_broker;

@@ -139,6 +139,7 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
 
     only_one_writes(&nats).await;
+    nobody_hears_the_answers_of_command_nodes(&nats).await;
     assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
     replies_are_not_refused(&nats).await;
 }
@@ -168,6 +169,24 @@ async fn only_one_writes(nats: &Nats) {
         assert!(context.delete_stream("EVENTS_0").await.is_err(), "{user} cannot delete the log");
     }
     assert_eq!(end().await, before);
+}
+
+/// They hold what only their callers may know, such as new signing keys.
+async fn nobody_hears_the_answers_of_command_nodes(nats: &Nats) {
+    for user in ["projector", "query", "oidc"] {
+        let client = nats.client(user).await;
+        for subject in ["_INBOX.command.>", "_INBOX.>", "commands.0.*"] {
+            let _listening = client.subscribe(subject).await.expect("it is sent");
+            client.flush().await.expect("NATS is there");
+            let is_refused = |line: &String| {
+                line.contains(&format!("user:{user}\""))
+                    && line.contains("Subscription")
+                    && line.contains(&format!("\"{subject}\""))
+            };
+            let told = || async { nats.refused().iter().any(is_refused).then_some(()) };
+            eventually(&format!("{user} is refused {subject}"), told).await;
+        }
+    }
 }
 
 /// The limit that the document tells of. When this fails, NATS has closed it, and the document can say so.

@@ -16,6 +16,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::{io::AsyncRead, time::timeout};
 
 use super::{Failure, Manifest};
+use crate::streams;
 
 const MANIFESTS: &str = "INDEX_MANIFESTS";
 const FILES: &str = "INDEX_FILES";
@@ -194,12 +195,14 @@ async fn create(context: &jetstream::Context, replicas: usize) -> Result<(), Fai
         allow_direct: false,
         ..stream::Config::default()
     };
-    context.get_or_create_stream(config).await.map_err(nats)?;
+    let manifests = context.get_or_create_stream(config).await.map_err(nats)?;
+    streams::check(&manifests.cached_info().config, streams::manifests_fault).map_err(nats)?;
     if context.get_object_store(FILES).await.is_err() {
         let config = object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
         context.create_object_store(config).await.map_err(nats)?;
     }
-    Ok(())
+    let files = context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?;
+    streams::check(&files.cached_info().config, streams::kept_fault).map_err(nats)
 }
 
 /// Where the object store keeps what it says of a pack.

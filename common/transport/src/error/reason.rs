@@ -58,8 +58,10 @@ pub enum Reason {
     ConsistencyTokenInvalid,
     /// The read models did not reach the sequence in time.
     ConsistencyNotReached,
-    /// No write node takes the command.
+    /// No write node takes the command; it was not done.
     WriterUnavailable,
+    /// Whether the command was done is not known.
+    OutcomeUnknown,
     /// The read models cannot be reached.
     ReadModelUnavailable,
     /// The command's events do not fit in a record of the log.
@@ -102,6 +104,7 @@ impl Reason {
         Self::ConsistencyTokenInvalid,
         Self::ConsistencyNotReached,
         Self::WriterUnavailable,
+        Self::OutcomeUnknown,
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
         Self::RateLimited,
@@ -160,6 +163,7 @@ impl Reason {
             Self::ConsistencyTokenInvalid => ("CONSISTENCY_TOKEN_INVALID", Code::InvalidArgument),
             Self::ConsistencyNotReached => ("CONSISTENCY_NOT_REACHED", Code::Unavailable),
             Self::WriterUnavailable => ("WRITER_UNAVAILABLE", Code::Unavailable),
+            Self::OutcomeUnknown => ("OUTCOME_UNKNOWN", Code::Unavailable),
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
             Self::RateLimited => ("RATE_LIMITED", Code::ResourceExhausted),

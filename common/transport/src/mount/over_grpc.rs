@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason},
-    observe::Transport,
+    observe::{Refused, Transport},
 };
 
 /// A flag, and the length of the message.
@@ -115,26 +115,11 @@ impl Wire for Grpc {
         Ok(response)
     }
 
-    /// The `grpc-timeout` of a request: up to eight digits and a unit. One that is malformed is none.
-    fn patience(&self, headers: &HeaderMap) -> Option<Duration> {
-        let text = headers.get("grpc-timeout")?.to_str().ok()?;
-        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let is_number = (1..=8).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-        let number: u64 = number.parse().ok().filter(|_| is_number)?;
-        match unit {
-            "H" => Some(Duration::from_hours(number)),
-            "M" => Some(Duration::from_mins(number)),
-            "S" => Some(Duration::from_secs(number)),
-            "m" => Some(Duration::from_millis(number)),
-            "u" => Some(Duration::from_micros(number)),
-            "n" => Some(Duration::from_nanos(number)),
-            _ => None,
-        }
-    }
-
     fn refuse(&self, error: Error) -> Response {
+        let reason = error.reason();
         let mut response: Response = Status::from(error).into_http();
         response.headers_mut().insert(header::CONTENT_TYPE, self.content_type());
+        response.extensions_mut().insert(Refused(reason.name()));
         response
     }
 }
@@ -175,6 +160,24 @@ fn unframed(frame: &[u8]) -> Result<&[u8], Error> {
     if fits { Ok(message) } else { Err(malformed()) }
 }
 
+/// The `grpc-timeout` of a gRPC request: up to eight digits and a unit. One that is malformed is none.
+pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
+    Grpc::of(headers)?;
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let is_number = (1..=8).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| is_number)?;
+    match unit {
+        "H" => Some(Duration::from_hours(number)),
+        "M" => Some(Duration::from_mins(number)),
+        "S" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_millis(number)),
+        "u" => Some(Duration::from_micros(number)),
+        "n" => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +216,10 @@ mod tests {
             ("1.5S", None),
             ("1s", None),
         ] {
-            assert_eq!(Grpc::Plain.patience(&with("grpc-timeout", text)), patience, "{text}");
+            let mut headers = with("grpc-timeout", text);
+            assert_eq!(timeout(&headers), None, "it is no gRPC");
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            assert_eq!(timeout(&headers), patience, "{text}");
         }
     }
 }

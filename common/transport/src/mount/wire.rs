@@ -1,6 +1,6 @@
 //! What the transports have in common.
 
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
@@ -32,11 +32,6 @@ pub(super) trait Wire: Sync {
 
     /// Writes an answer.
     fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error>;
-
-    /// How long the client waits, where it says so.
-    fn patience(&self, _: &HeaderMap) -> Option<Duration> {
-        None
-    }
 
     /// Writes an error.
     fn refuse(&self, error: Error) -> Response;

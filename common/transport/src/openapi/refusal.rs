@@ -79,6 +79,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::IdempotencyKeyReused
         | Reason::IdempotencyInProgress
         | Reason::WriterUnavailable
+        | Reason::OutcomeUnknown
         | Reason::CommandTooLarge => !reads,
     }
 }

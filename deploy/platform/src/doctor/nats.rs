@@ -13,7 +13,11 @@ use store::{
 };
 
 use super::{Ahead, report::Report, shown};
-use crate::{cli, node::SHARD, reach};
+use crate::{
+    cli,
+    node::{SHARD, durability},
+    reach,
+};
 
 /// The oldest version that the platform is tried with.
 const OLDEST: (u32, u32) = (2, 12);
@@ -43,11 +47,7 @@ pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option
     let address = without_password(flags.nats_url.as_deref().unwrap_or_default());
     report.ok("nats", format!("{} at {address} answers", client.server_info().server_name));
     check_version(&client, report);
-    let durability = Durability {
-        monitor_url: flags.nats_monitor_url.clone(),
-        system_url: flags.nats_system_url.clone(),
-        unsafe_durability: flags.unsafe_durability,
-    };
+    let durability = durability(&flags);
     check_durability(&durability, report).await;
     let mut context = jetstream::new(client.clone());
     context.set_timeout(API_TIMEOUT);
@@ -96,7 +96,7 @@ async fn check_durability(durability: &Durability, report: &mut Report) {
     }
     match durability.check().await {
         Ok(()) => report.ok(CHECK, "NATS syncs to disk before it acknowledges"),
-        Err(error @ Unsafe::NoAnswer(..)) => {
+        Err(error @ (Unsafe::NoAnswer(..) | Unsafe::TooFew { .. })) => {
             report.fail(CHECK, error.to_string(), "check --nats-monitor-url or --nats-system-url");
         }
         Err(error) => report.fail(CHECK, error.to_string(), ""),
@@ -156,7 +156,7 @@ async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Opt
     let log = match Log::find(client.clone(), SHARD).await {
         Ok(log) => log,
         Err(error @ LogFailure::Absent { .. }) => {
-            let remedy = "none, before the first start: `platform standalone` makes the log and sets it up";
+            let remedy = "none, before the first start: `platform setup` or `platform standalone` makes the log";
             report.warn(CHECK, error.to_string(), remedy);
             return None;
         }

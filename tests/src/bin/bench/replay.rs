@@ -16,7 +16,9 @@ pub(crate) async fn measure(platform: &mut Platform) {
     let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
     let audit = Audit::of(client).await;
     let (events, records) = (audit.end().sequence, audit.end().stream_sequence);
-    println!("\nreplay of {events} events in {records} records into rows; CPU of the platform and Postgres from their start");
+    println!(
+        "\nreplay of {events} events in {records} records into rows; CPU of the platform and Postgres from their start"
+    );
     let postgres = connect(&platform.postgres_url()).await;
     let drop = "do $$ declare name text; begin \
                 for name in select nspname from pg_namespace where nspname ~ '_[0-9]+$' loop \

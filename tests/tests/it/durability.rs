@@ -1,0 +1,58 @@
+//! Whether NATS keeps what it acknowledges: what those who keep the log say of themselves, and how many of them.
+
+use std::{fs, path::Path, process::Stdio};
+
+use store::durability::{Durability, Unsafe};
+use tempfile::TempDir;
+use tests::{cluster::free_address, eventually, servers::Servers};
+use tokio::process::{Child, Command};
+
+/// A NATS server, and where it tells of itself.
+struct Broker {
+    _child: Child,
+    _folder: TempDir,
+    monitor: String,
+}
+
+impl Broker {
+    async fn start(program: &Path, sync: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let (listen, monitor) = (free_address(), free_address());
+        let text = format!(
+            "listen: \"{listen}\"\nhttp: \"{monitor}\"\njetstream {{ store_dir: \"{}\", sync_interval: \"{sync}\" }}\n",
+            folder.path().display()
+        );
+        let file = folder.path().join("nats.conf");
+        fs::write(&file, text).expect("the folder can be written");
+        let mut command = Command::new(program);
+        command.arg("--config").arg(file).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let child = command.spawn().expect("it can be started");
+        let monitor = format!("http://{monitor}");
+        let alone = Durability { monitor_url: Some(monitor.clone()), ..Durability::default() };
+        eventually("it tells", || async { alone.storage().await.ok() }).await;
+        Self { _child: child, _folder: folder, monitor }
+    }
+}
+
+#[tokio::test]
+async fn every_server_that_answers_must_sync_and_a_majority_must_answer() {
+    let servers = Servers::start().await;
+    let program = servers.nats_program();
+    let safe = [Broker::start(&program, "always").await, Broker::start(&program, "always").await];
+    let lazy = Broker::start(&program, "2m").await;
+    let check = async |replicas: usize, urls: &[&str]| {
+        Durability { monitor_url: Some(urls.join(", ")), replicas, ..Durability::default() }.check().await
+    };
+    let (first, second, away) = (safe[0].monitor.as_str(), safe[1].monitor.as_str(), "http://127.0.0.1:1");
+    check(1, &[first]).await.expect("it is the only one");
+    check(3, &[first, second, away]).await.expect("one may be away");
+    check(3, &[away, first, second]).await.expect("whichever");
+    let found = check(3, &[first, second, &lazy.monitor]).await;
+    assert!(matches!(found, Err(Unsafe::LazySync(_))), "{found:?}");
+    for urls in [&[first][..], &[first, away, away]] {
+        let found = check(3, urls).await;
+        assert!(matches!(found, Err(Unsafe::TooFew { answered: 1, replicas: 3 })), "{urls:?}: {found:?}");
+    }
+    let found = check(1, &[away]).await;
+    assert!(matches!(found, Err(Unsafe::NoAnswer(..))), "{found:?}");
+}
