@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::{
     explain::explain,
-    record::{Broken, Position, Record},
+    record::{Broken, Lineage, Position, Record},
 };
 
 /// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has several
@@ -170,6 +170,10 @@ impl Log {
         from: Position,
     ) -> Result<impl Stream<Item = Result<Record, Failure>> + Unpin + use<>, Failure> {
         let start_sequence = from.stream_sequence + 1;
+        let lineage = match from.stream_sequence {
+            0 => None,
+            last => self.read(last).await?.as_ref().map(Lineage::of),
+        };
         let config = OrderedConfig {
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
             max_batch: MOST_IN_FLIGHT,
@@ -178,8 +182,8 @@ impl Log {
         let consumer = self.reading.create_consumer(config).await.map_err(nats)?;
         let messages = consumer.messages().await.map_err(nats)?;
         // It ends with its first failure, at once: nothing behind that may be read.
-        let start = (messages, from, self.stream.clone());
-        let records = futures::stream::try_unfold(start, |(mut messages, at, stream)| async move {
+        let start = (messages, (from, lineage), self.stream.clone());
+        let records = futures::stream::try_unfold(start, |(mut messages, (at, lineage), stream)| async move {
             let message = loop {
                 match timeout(IDLE, messages.next()).await {
                     Ok(Some(message)) => break message.map_err(nats)?,
@@ -190,7 +194,8 @@ impl Log {
             let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
             let record = Record::decode(sequence, &message.payload)?;
             let at = at.advance(&record)?;
-            Ok(Some((record, (messages, at, stream))))
+            let lineage = lineage.map_or_else(|| Ok(Lineage::of(&record)), |lineage| lineage.advance(&record))?;
+            Ok(Some((record, (messages, (at, Some(lineage)), stream))))
         });
         Ok(Box::pin(records))
     }

@@ -83,6 +83,24 @@ pub enum Broken {
         /// The message.
         stream_sequence: u64,
     },
+    /// The record is of another log.
+    #[error("message {stream_sequence} is a record of another log than the one before it")]
+    OtherLog {
+        /// The message.
+        stream_sequence: u64,
+    },
+    /// The record was written by a writer that had been taken over.
+    #[error(
+        "message {stream_sequence} is of epoch {found}, but the one before it of epoch {last}: its writer was not fenced"
+    )]
+    OldEpoch {
+        /// The epoch before.
+        last: u64,
+        /// The epoch that came.
+        found: u64,
+        /// The message.
+        stream_sequence: u64,
+    },
     /// The record was not written after the record before it.
     #[error("message {stream_sequence} does not continue the record before it: the digests differ")]
     OtherHistory {
@@ -146,6 +164,34 @@ impl Position {
             *record.commit.previous_digest == self.digest
         };
         if continues { Ok(record.position()) } else { Err(Broken::OtherHistory { stream_sequence }) }
+    }
+}
+
+/// Which log a record is of, and of which writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lineage {
+    log_id: Bytes,
+    incarnation: u32,
+    epoch: u64,
+}
+
+impl Lineage {
+    /// That of a record.
+    pub fn of(record: &Record) -> Self {
+        let CommitRecord { log_id, incarnation, epoch, .. } = &record.commit;
+        Self { log_id: log_id.clone(), incarnation: *incarnation, epoch: *epoch }
+    }
+
+    /// That of the record behind, if it is of the same log, and of the same writer or a later one.
+    pub fn advance(&self, record: &Record) -> Result<Self, Broken> {
+        let (next, stream_sequence) = (Self::of(record), record.stream_sequence);
+        if next.log_id != self.log_id || next.incarnation < self.incarnation {
+            return Err(Broken::OtherLog { stream_sequence });
+        }
+        if next.epoch < self.epoch {
+            return Err(Broken::OldEpoch { last: self.epoch, found: next.epoch, stream_sequence });
+        }
+        Ok(next)
     }
 }
 

@@ -6,13 +6,19 @@ use async_nats::jetstream::{
     self,
     stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType},
 };
+use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
+use store::{
+    log::Log,
+    record::{CommitRecord, Position},
+};
 use tests::{
     auditor::connect,
     client::{TARGETS, send, target},
     cluster::Cluster,
     eventually,
+    forge::Forged,
     process::Process,
     servers::Servers,
 };
@@ -128,4 +134,36 @@ async fn a_foreign_message_stops_the_writer_and_the_projectors() {
     let after = cluster.audit().await;
     assert_eq!(after.records[before.records.len() - 1].digest, before.end().digest, "it goes on where it was whole");
     after.assert_projected(url).await;
+}
+
+#[tokio::test]
+async fn records_of_another_log_or_of_an_older_writer_are_not_read() {
+    type Spoil = fn(&mut CommitRecord);
+    let broken: [(&str, Spoil); 3] = [
+        ("a record of another log", |record| record.log_id = vec![9; 16].into()),
+        ("a record of another log", |record| record.incarnation = 0),
+        ("epoch 1, but the one before it of epoch 2", |record| record.epoch = 1),
+    ];
+    for (complaint, spoil) in broken {
+        let servers = Servers::start().await;
+        let mut forged = Forged::begin(servers.nats().await).await;
+        let good = |record: &mut CommitRecord| (record.epoch, record.incarnation) = (2, 1);
+        forged.put(vec![], good).await;
+        forged
+            .put(vec![], |record| {
+                good(record);
+                spoil(record);
+            })
+            .await;
+        let log = Log::find(servers.nats().await, 0).await.expect("there is a log");
+        let last = log.read(2).await.expect("it is a record").expect("it is there").position();
+        // Whoever begins before it, and whoever begins right there.
+        for (from, good) in [(Position::default(), 2), (last, 0)] {
+            let records: Vec<_> = log.follow(from).await.expect("it is read").collect().await;
+            let (failure, records) = records.split_last().expect("it ends");
+            assert_eq!(records.len(), good, "{complaint}");
+            let told = failure.as_ref().expect_err("nothing behind it is read").to_string();
+            assert!(told.contains("message 3") && told.contains(complaint), "{complaint}: {told}");
+        }
+    }
 }

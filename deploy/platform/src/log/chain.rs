@@ -205,6 +205,8 @@ impl From<Broken> for Violation {
         let place = match broken {
             Broken::NoRecord { stream_sequence }
             | Broken::EventHole { stream_sequence, .. }
+            | Broken::OtherLog { stream_sequence }
+            | Broken::OldEpoch { stream_sequence, .. }
             | Broken::OtherHistory { stream_sequence } => stream_sequence,
             Broken::MessageHole { last, .. } => last + 1,
         };

@@ -17,12 +17,12 @@ mod search;
 mod start;
 mod tokens;
 
-use mimalloc::MiMalloc;
 use tests::platform::Platform;
+use tikv_jemallocator::Jemalloc;
 
 /// That of the platform, so that the bare handlers differ in nothing but what they do.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// For how long each row is measured, in seconds.
 const SECONDS: u64 = 4;
@@ -39,6 +39,7 @@ async fn main() {
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("index") => return index::measure().await,
+        Some("apart") => return nodes::apart().await,
         Some("nodes") => return nodes::measure().await,
         _ => {}
     }

@@ -48,6 +48,28 @@ pub(crate) async fn measure() {
     drop(projectors);
 }
 
+/// What of a command's CPU time is spent where, each role in a process of its own.
+pub(crate) async fn apart() {
+    const CLIENTS: usize = 64;
+    let cluster = Cluster::start().await;
+    let projector = projector(&cluster, 0);
+    let writer = command(&cluster, 0);
+    cluster.writes(&writer).await;
+    let client = cluster.client(&writer);
+    let nats = server(&cluster.servers.folder(), "nats").expect("NATS runs");
+    let parts = [("command", writer.process.pid()), ("projector", projector.process.pid()), ("NATS", nats)];
+    let before = parts.map(|(_, pid)| cpu::of(pid));
+    let outcome = load::run(CLIENTS, SECONDS, move |_| {
+        let request = client.request(Method::POST, TARGETS).json(&target("bench"));
+        async move { request.send().await.is_ok_and(|answer| answer.status() == 201) }
+    });
+    let outcome = outcome.await;
+    println!("\nms CPU a command at {CLIENTS} clients, roles apart ({:.0} per s):", outcome.rate());
+    for ((name, pid), before) in parts.into_iter().zip(before) {
+        println!("{name:<12} {:.3}", outcome.ms_each(cpu::of(pid).saturating_sub(before)));
+    }
+}
+
 fn command(cluster: &Cluster, number: usize) -> Node {
     cluster.node("command", &format!("command-{number}"), &[("--node-number", &number.to_string())], &[])
 }
