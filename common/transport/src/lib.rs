@@ -5,6 +5,7 @@
 //! or the [`error`].
 
 pub mod caller;
+pub mod condition;
 pub mod consistency;
 pub mod cors;
 pub mod details;

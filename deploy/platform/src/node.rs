@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use transport::{caller::External, consistency::Tokens, edge::Edge};
 use url::Url;
 
-use crate::{Failure, cli, management::Measuring};
+use crate::{Failure, cli, management::Measuring, serving::built};
 
 /// Everything is in one shard so far.
 pub(crate) const SHARD: u16 = 0;
@@ -213,6 +213,7 @@ impl Node {
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
             targets: self.targets.clone(),
+            operations: built(),
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
@@ -224,7 +225,7 @@ impl Node {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Arc::new(Semaphore::new(seats));
-        let queries = Arc::new(Queries { database, progress, indexes, tokens, searches });
+        let queries = Arc::new(Queries { database, progress, indexes, tokens, searches, operations: built() });
         query::api::routes(Router::new(), edge, &queries)
     }
 

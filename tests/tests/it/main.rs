@@ -8,6 +8,7 @@ mod directory;
 mod doctor;
 mod errors_doc;
 mod examples;
+mod execution;
 mod fault_broker;
 mod fault_commit;
 mod fault_fencing;
