@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use action::Actions;
 use bytes::Bytes;
 use domain::{address::Allowed, aggregate::Aggregate, context::Owner};
 use prost::Message;
-use proto::operation::{Facts, Verb};
+use proto::operation::{Facts, PUT_EXECUTION, Verb};
 use store::{
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
@@ -50,6 +51,8 @@ pub struct Commands {
     pub progress: Progress,
     /// Where targets may be called beyond the public internet.
     pub targets: Arc<Allowed>,
+    /// What executions need.
+    pub actions: Actions,
     /// The operations that are built.
     pub operations: Vec<&'static Facts>,
 }
@@ -170,6 +173,10 @@ impl Commands {
         is_replayed: bool,
     ) -> Result<Answer<O>, Error> {
         tracing::Span::current().record("sequence", sequence);
+        if call.operation.service == PUT_EXECUTION.facts.service {
+            // What was written is in force on this node at once.
+            self.actions.book.has(sequence).await;
+        }
         let token = self.tokens.mint_for(&call.tenant.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if call.operation.verb != Verb::Delete {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use action::Actions;
 use domain::context::Owner;
 use http::{HeaderMap, Uri, header, request::Parts};
 use proto::operation::Facts;
@@ -17,6 +18,7 @@ use crate::{
     error::{Error, Reason},
     precondition::IfMatch,
     prefer,
+    trigger::Triggered,
 };
 
 const REQUEST_ID: &str = "x-request-id";
@@ -31,6 +33,8 @@ pub struct Edge {
     pub tokens: Tokens,
     /// How instances are reached from outside.
     pub external: External,
+    /// What executions need.
+    pub actions: Actions,
     verifier: Verifier,
 }
 
@@ -55,12 +59,14 @@ pub struct Call {
     pub wait: Option<Duration>,
     /// The W3C `traceparent` of the request.
     pub trace_context: String,
+    /// The executions that it triggers.
+    pub triggered: Option<Arc<Triggered>>,
 }
 
 impl Edge {
     /// An edge with an empty cache of verified tokens.
-    pub fn new(directory: Directory, tokens: Tokens, external: External) -> Self {
-        Self { directory, tokens, verifier: Verifier::new(external.clone()), external }
+    pub fn new(directory: Directory, tokens: Tokens, external: External, actions: Actions) -> Self {
+        Self { directory, tokens, verifier: Verifier::new(external.clone()), external, actions }
     }
 
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
@@ -85,6 +91,8 @@ impl Edge {
             return Err(permission_denied(permission));
         }
         let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
+        let trace_context = trace::context(trace_context(&parts.headers));
+        let triggered = Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, &trace_context))?;
         Ok(Call {
             request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
             operation,
@@ -94,7 +102,8 @@ impl Edge {
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: IfMatch::of(operation, &parts.headers),
             wait: prefer::wait(&parts.headers),
-            trace_context: trace::context(trace_context(&parts.headers)),
+            trace_context,
+            triggered,
         })
     }
 

@@ -26,3 +26,4 @@ pub mod reflection;
 mod rejection;
 pub mod server;
 pub mod tls;
+pub mod trigger;

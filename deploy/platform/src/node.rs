@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
+use action::{Actions, book::Book, client::Client};
 use async_nats::ConnectOptions;
 use axum::Router;
 use command::{
@@ -84,6 +85,7 @@ pub(crate) struct Node {
     pub(crate) directory: Directory,
     pub(crate) progress: Progress,
     external: External,
+    pub(crate) actions: Actions,
     tail_limit: usize,
     targets: Arc<Allowed>,
 }
@@ -152,14 +154,19 @@ impl Node {
     /// A node on these adapters.
     pub(crate) async fn new(adapters: Adapters, face: Face, master_key: Key) -> Result<Self, Failure> {
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
+        let keyring = Keyring::new(master_key, adapters.database.clone());
+        let targets = Arc::new(face.targets);
+        let book = Book::open(adapters.log.clone(), &adapters.database, SHARD).await?;
+        let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
-            keyring: Keyring::new(master_key, adapters.database.clone()),
+            actions: Actions { book, client },
+            keyring,
             ids: Arc::new(Ids::new(face.number)),
             directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
             progress,
             external: external(&face.external)?,
             tail_limit: face.tail_limit,
-            targets: Arc::new(face.targets),
+            targets,
             adapters,
         })
     }
@@ -200,7 +207,7 @@ impl Node {
         };
         self.ids.not_before(record.committed_at());
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
-        Ok(Arc::new(Edge::new(self.directory.clone(), tokens, self.external.clone())))
+        Ok(Arc::new(Edge::new(self.directory.clone(), tokens, self.external.clone(), self.actions.clone())))
     }
 
     /// The operations of a command node. Those that reach it while another node writes are passed on.
@@ -213,6 +220,7 @@ impl Node {
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
             targets: self.targets.clone(),
+            actions: self.actions.clone(),
             operations: built(),
         });
         let routes = command::api::routes(Router::new(), edge, &commands);

@@ -1,5 +1,7 @@
 //! The platform from outside: real processes, real servers, real clients.
 
+mod action_address;
+mod action_call;
 mod bad_input;
 mod bad_input_http;
 mod chaos;

@@ -62,6 +62,8 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::ConsistencyTokenInvalid
         | Reason::ReadModelUnavailable
         | Reason::RateLimited
+        | Reason::ExecutionFailed
+        | Reason::ExecutionLoop
         | Reason::Internal => true,
         Reason::MalformedJson
         | Reason::UnknownField
