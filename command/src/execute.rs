@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use action::Actions;
+use action::{Actions, delivery};
 use bytes::Bytes;
 use domain::{address::Allowed, aggregate::Aggregate, context::Owner};
 use prost::Message;
@@ -142,7 +142,9 @@ impl Commands {
         let once = self.once(call, request, answer.clone()).await?;
         let command_id =
             once.as_ref().map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone());
-        let cause = Cause { actor: call.caller.id.clone(), command_id, trace_context: call.trace_context.clone() };
+        let causation_id = delivery::causation(call.depth);
+        let (actor, trace_context) = (call.caller.id.clone(), call.trace_context.clone());
+        let cause = Cause { actor, command_id, trace_context, causation_id };
         let authority = Authority::of(call, &keys);
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;

@@ -100,6 +100,8 @@ pub(crate) struct Cause {
     pub(crate) command_id: Bytes,
     /// The W3C `traceparent` of the request.
     pub(crate) trace_context: String,
+    /// What it reacts to, if it does.
+    pub(crate) causation_id: String,
 }
 
 /// The keys that hash the claims of an instance.
@@ -287,6 +289,7 @@ impl<'a> Turn<'a> {
                 actor: cause.actor.clone(),
                 command_id: cause.command_id.clone(),
                 trace_context: cause.trace_context.clone(),
+                causation_id: cause.causation_id.clone(),
                 created_at: place.created_at.as_microsecond(),
                 ..Event::default()
             });

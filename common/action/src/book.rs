@@ -13,7 +13,8 @@ use std::{
 
 use domain::resource::{execution::Function, target::Target};
 pub use follow::Failure;
-use matcher::Matcher;
+pub(crate) use matcher::Matcher;
+pub(crate) use shelf::{Shelf, Unloaded};
 use store::{database::Database, log::Log};
 use tokio::{
     sync::{Semaphore, watch},
@@ -41,6 +42,9 @@ pub struct Called {
 /// The targets of an execution, in the order in which they are called. There is at least one.
 pub type Chain = Arc<[Arc<Called>]>;
 
+/// Targets by instance and id.
+type Targets = HashMap<(String, String), Arc<Called>>;
+
 /// What a call to an operation triggers.
 #[derive(Debug, Clone, Default)]
 pub struct Matched {
@@ -54,6 +58,8 @@ pub struct Matched {
 #[derive(Clone)]
 pub struct Book {
     matchers: Arc<RwLock<HashMap<String, Arc<Matcher>>>>,
+    /// By instance and id.
+    targets: Arc<RwLock<Targets>>,
     /// The sequence of the last event that it has.
     reached: Arc<watch::Sender<u64>>,
 }
@@ -64,7 +70,7 @@ impl Book {
     /// # Errors
     /// When the log cannot be read.
     pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, Failure> {
-        let book = Self { matchers: Arc::default(), reached: Arc::new(watch::Sender::new(0)) };
+        let book = Self { matchers: Arc::default(), targets: Arc::default(), reached: Arc::new(watch::Sender::new(0)) };
         let following = follow::begin(log, database, shard, &book).await?;
         tokio::spawn(following);
         Ok(book)
@@ -85,19 +91,35 @@ impl Book {
         self.matcher(instance_id)?.functions.get(function.name()).cloned()
     }
 
-    /// What an event triggers.
-    pub fn event(&self, instance_id: &str, event_type: &str) -> Option<Chain> {
-        self.matcher(instance_id)?.event(event_type)
+    /// A target that there is.
+    pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<Called>> {
+        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
+        targets.get(&(instance_id.to_owned(), id.to_owned())).cloned()
     }
 
     /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.
     pub async fn has(&self, sequence: u64) {
-        let mut reached = self.reached.subscribe();
-        let _ = timeout(OWN_WAIT, reached.wait_for(|reached| *reached >= sequence)).await;
+        let _ = timeout(OWN_WAIT, self.reaches(sequence)).await;
+    }
+
+    /// Waits until it has an event, however long that takes.
+    pub async fn reaches(&self, sequence: u64) {
+        // Its sender is this book's own.
+        let _ = self.reached.subscribe().wait_for(|reached| *reached >= sequence).await;
     }
 
     fn matcher(&self, instance_id: &str) -> Option<Arc<Matcher>> {
         self.matchers.read().unwrap_or_else(PoisonError::into_inner).get(instance_id).cloned()
+    }
+
+    fn put_target(&self, called: &Arc<Called>) {
+        let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        targets.insert((called.instance_id.clone(), called.id.clone()), called.clone());
+    }
+
+    fn remove_target(&self, instance_id: &str, id: &str) {
+        let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        targets.remove(&(instance_id.to_owned(), id.to_owned()));
     }
 
     fn replace(&self, instance_id: &str, matcher: Matcher) {

@@ -17,7 +17,7 @@ use store::{
     metric::catalog::{TARGET_CALLS, TARGET_DURATION},
 };
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
 };
 use url::{Host, Url};
@@ -34,6 +34,8 @@ pub const LARGEST_ANSWER: usize = 1024 * 1024;
 const LARGEST_HEADERS: u32 = 64 * 1024;
 /// How many calls a node has under way.
 const MOST_CALLS: usize = 2048;
+/// How many calls that nobody waits for a node has under way or waiting for a seat.
+const MOST_DETACHED: usize = 4096;
 /// How many connections without a call stay open to one host, and for how long.
 const IDLE_CONNECTIONS: usize = 64;
 const IDLE: Duration = Duration::from_secs(30);
@@ -46,6 +48,8 @@ pub struct Client {
     allowed: Arc<Allowed>,
     keyring: Keyring,
     seats: Arc<Semaphore>,
+    /// Places of calls that nobody waits for.
+    detached: Arc<Semaphore>,
 }
 
 /// One call.
@@ -70,6 +74,9 @@ pub enum Failure {
     /// The URL is none that can be called.
     #[error("the URL of the target cannot be called")]
     Url,
+    /// Too many calls that nobody waits for are under way.
+    #[error("too many calls that nobody waits for are under way")]
+    Busy,
     /// There is no answer in time.
     #[error("the target did not answer in time")]
     Timeout,
@@ -103,6 +110,7 @@ impl Failure {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Forbidden | Self::Url => "forbidden",
+            Self::Busy => "busy",
             Self::Timeout => "timeout",
             Self::Unreachable(_) => "unreachable",
             Self::Status(_) => "status",
@@ -135,7 +143,13 @@ impl Client {
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE)
             .build()?;
-        Ok(Self { http, allowed, keyring, seats: Arc::new(Semaphore::new(MOST_CALLS)) })
+        Ok(Self {
+            http,
+            allowed,
+            keyring,
+            seats: Arc::new(Semaphore::new(MOST_CALLS)),
+            detached: Arc::new(Semaphore::new(MOST_DETACHED)),
+        })
     }
 
     /// Calls a target and gives its answer; that of a webhook is not read. Waiting for a seat counts as waiting for it.
@@ -143,13 +157,18 @@ impl Client {
         let begun = Instant::now();
         let limit = Duration::from_millis(called.target.timeout_ms);
         let answered = timeout(limit, self.seated(called, call)).await.unwrap_or(Err(Failure::Timeout));
-        let kind = match called.target.kind {
-            TargetKind::RestWebhook => "webhook",
-            TargetKind::RestRequestResponse => "request_response",
-        };
+        let kind = kind(called);
         TARGET_CALLS.with(&[kind, answered.as_ref().map_or_else(Failure::name, |_| "ok")]).count();
         TARGET_DURATION.with(&[kind]).record_time(begun.elapsed());
         answered
+    }
+
+    /// A place for a call that nobody waits for, unless too many are under way.
+    pub(crate) fn detached(&self, called: &Called) -> Result<OwnedSemaphorePermit, Failure> {
+        self.detached.clone().try_acquire_owned().map_err(|_| {
+            TARGET_CALLS.with(&[kind(called), Failure::Busy.name()]).count();
+            Failure::Busy
+        })
     }
 
     async fn seated(&self, called: &Called, call: &Call) -> Result<Bytes, Failure> {
@@ -198,6 +217,14 @@ impl Client {
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Client").field("allowed", &self.allowed).finish_non_exhaustive()
+    }
+}
+
+/// What metrics call the type of a target.
+fn kind(called: &Called) -> &'static str {
+    match called.target.kind {
+        TargetKind::RestWebhook => "webhook",
+        TargetKind::RestRequestResponse => "request_response",
     }
 }
 

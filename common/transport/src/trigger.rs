@@ -64,7 +64,7 @@ impl Triggered {
         (parts, trace_context): (&Parts, &str),
     ) -> Result<Option<Arc<Self>>, Error> {
         let Some(matched) = actions.book.call(&tenant.id, (operation.service, operation.grpc)) else { return Ok(None) };
-        let cause = Cause { depth: depth(&parts.headers)?, trace_context: trace_context.to_owned() };
+        let cause = cause(&parts.headers, trace_context)?;
         let organization = (caller.owner.kind == OwnerType::Organization).then_some(&caller.owner.id);
         let about = json!({
             "fullMethod": operation.grpc,
@@ -139,16 +139,30 @@ fn interrupted(interrupted: Interrupted) -> Error {
     }
 }
 
-/// How many calls of targets a request is nested in.
-fn depth(headers: &HeaderMap) -> Result<u32, Error> {
-    let depth = match edge::one(headers, DEPTH)? {
-        None => 0,
-        Some(depth) => depth.parse().unwrap_or(u32::MAX),
-    };
+/// How many calls of targets a request is nested in. What says nothing that can be understood says: too many.
+pub(crate) fn depth(headers: &HeaderMap) -> u32 {
+    match edge::one(headers, DEPTH) {
+        Ok(None) => 0,
+        Ok(Some(depth)) => depth.parse().unwrap_or(u32::MAX),
+        Err(_) => u32::MAX,
+    }
+}
+
+/// What executions run for, of a request.
+///
+/// # Errors
+/// When calls of targets are nested too deep.
+pub fn cause(headers: &HeaderMap, trace_context: &str) -> Result<Cause, Error> {
+    let depth = depth(headers);
     if depth > MOST_DEPTH {
         return Err(Error::new(Reason::ExecutionLoop, "executions call the platform in a circle"));
     }
-    Ok(depth)
+    Ok(Cause { depth, trace_context: trace_context.to_owned() })
+}
+
+/// The trace that a request belongs to, or a new one.
+pub fn trace_of(headers: &HeaderMap) -> String {
+    store::trace::context(edge::trace_context(headers))
 }
 
 /// The headers that targets are told, each with its values.

@@ -21,6 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::Failure>>,
     projector: JoinSet<()>,
+    delivering: JoinHandle<()>,
 }
 
 impl Roles {
@@ -35,7 +36,8 @@ impl Roles {
         let (projector, indexes) = units.start(shutdown)?;
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
-        Ok(Self { writer, indexes, writing, projector })
+        let delivering = node.start_deliveries(shutdown);
+        Ok(Self { writer, indexes, writing, projector, delivering })
     }
 
     /// Waits for the end of the roles, which have been told to end, and says why the writer did.
@@ -43,6 +45,7 @@ impl Roles {
         let ended = timeout(END_LIMIT, async {
             let written = self.writing.await;
             while self.projector.join_next().await.is_some() {}
+            let _ = self.delivering.await;
             written
         });
         match ended.await {

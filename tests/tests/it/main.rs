@@ -2,6 +2,11 @@
 
 mod action_address;
 mod action_call;
+mod action_docs;
+mod action_event;
+mod action_function;
+mod action_lockout;
+mod action_nodes;
 mod bad_input;
 mod bad_input_http;
 mod chaos;

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, future::Future, time::Duration};
 
+use domain::{resource::target::Target, standard::Resource};
 use futures::StreamExt;
 use store::{
     database::Database,
@@ -35,6 +36,7 @@ pub(super) async fn begin(
         }
     };
     let mut keeping = Keeping { log, book: book.clone(), shelf, at };
+    keeping.shelf.targets().for_each(|called| keeping.book.put_target(called));
     keeping.arrange(keeping.shelf.instances());
     let end = keeping.log.end().await?;
     if keeping.at.stream_sequence < end {
@@ -80,7 +82,13 @@ impl Keeping {
         let mut changed = HashSet::new();
         for recorded in &record.events {
             if self.shelf.apply(recorded) {
-                changed.insert(recorded.event.instance_id.clone());
+                let (instance_id, id) = (&recorded.event.instance_id, &recorded.event.aggregate_id);
+                match self.shelf.target(instance_id, id) {
+                    Some(called) => self.book.put_target(called),
+                    None if recorded.event.aggregate_type == Target::NAME => self.book.remove_target(instance_id, id),
+                    None => {}
+                }
+                changed.insert(instance_id.clone());
             }
         }
         self.at = record.position();

@@ -10,21 +10,35 @@ use domain::{
     resource::{execution::Execution, target::Target},
     standard::{Event, Resource, Standard},
 };
+use futures::StreamExt;
 use serde::de::DeserializeOwned;
 use store::{
     checkpoint::Checkpoint,
     database::{Database, Failure},
     explain::explain,
-    projection::{EXECUTIONS, Projection, TARGETS},
-    record::{Position, Recorded, decode},
+    history,
+    log::{self, Log},
+    projection::{EXECUTIONS, HISTORY, Projection, TARGETS},
+    record::{Key, Position, Recorded, decode},
 };
 use tokio::sync::Semaphore;
 
 use super::{Called, Chain, SEATS, matcher::Matcher};
 
+/// Targets and executions that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unloaded {
+    #[error(transparent)]
+    Log(#[from] log::Failure),
+    #[error(transparent)]
+    Database(#[from] Failure),
+    #[error("the log ended")]
+    LogEnded,
+}
+
 /// Targets and executions of all instances.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(crate) struct Shelf {
     targets: HashMap<String, HashMap<String, Arc<Called>>>,
     executions: HashMap<String, HashMap<String, Execution>>,
     /// Up to which event each of them was loaded.
@@ -33,7 +47,7 @@ pub(super) struct Shelf {
 
 impl Shelf {
     /// What the read models have, and the record behind which the log goes on.
-    pub(super) async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
+    pub(crate) async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
         let mut connection = database.connection().await?;
         let transaction = connection
             .build_transaction()
@@ -60,13 +74,81 @@ impl Shelf {
         Ok((shelf, begin.unwrap_or_default()))
     }
 
+    /// As it was at a position of the log; `None` while history is not as far.
+    pub(crate) async fn at(
+        log: &Log,
+        database: &Database,
+        shard: u16,
+        position: Position,
+    ) -> Result<Option<Self>, Unloaded> {
+        let (mut shelf, begin) = Self::load(database, shard).await?;
+        if !log.has(begin).await? {
+            return Ok(None);
+        }
+        let last = shelf.loaded.into_iter().max().unwrap_or_default();
+        // Forward to the position, and back from where it is too far.
+        let mut at = if begin.stream_sequence < position.stream_sequence { begin } else { position };
+        let mut later = HashSet::new();
+        let mut records = log.follow(at).await?;
+        while at.stream_sequence < position.stream_sequence || at.sequence < last {
+            let record = records.next().await.ok_or(Unloaded::LogEnded)??;
+            at = record.position();
+            for recorded in &record.events {
+                let kind = recorded.event.aggregate_type.as_str();
+                if at.stream_sequence <= position.stream_sequence {
+                    shelf.apply(recorded);
+                } else if [Target::NAME, Execution::NAME].contains(&kind) {
+                    later.insert(recorded.key());
+                }
+            }
+        }
+        if !shelf.rewind(database, shard, later, position).await? {
+            return Ok(None);
+        }
+        shelf.loaded = [position.sequence; 2];
+        Ok(Some(shelf))
+    }
+
+    /// Takes aggregates back to what they were at a position, as history has it.
+    async fn rewind(
+        &mut self,
+        database: &Database,
+        shard: u16,
+        keys: HashSet<Key>,
+        position: Position,
+    ) -> Result<bool, Unloaded> {
+        if keys.is_empty() {
+            return Ok(true);
+        }
+        let connection = database.connection().await.map_err(Unloaded::from)?;
+        let checkpoint = Checkpoint::read(&connection, &HISTORY, shard).await?;
+        if checkpoint.is_none_or(|checkpoint| checkpoint.position.sequence < position.sequence) {
+            return Ok(false);
+        }
+        for key in keys {
+            let last = history::last_event(&connection, &key, position.sequence).await?;
+            let Key { instance_id, aggregate_type, id } = key;
+            match last {
+                Some(recorded) => {
+                    self.loaded = [0; 2];
+                    self.apply(&recorded);
+                }
+                None if aggregate_type == Target::NAME => {
+                    self.targets.entry(instance_id).or_default().remove(&id);
+                }
+                None => drop(self.executions.entry(instance_id).or_default().remove(&id)),
+            }
+        }
+        Ok(true)
+    }
+
     /// The instances that have executions.
-    pub(super) fn instances(&self) -> HashSet<String> {
+    pub(crate) fn instances(&self) -> HashSet<String> {
         self.executions.keys().cloned().collect()
     }
 
     /// Takes up an event, and tells whether it was one of a target or an execution.
-    pub(super) fn apply(&mut self, recorded: &Recorded) -> bool {
+    pub(crate) fn apply(&mut self, recorded: &Recorded) -> bool {
         let event = &recorded.event;
         let (instance_id, id) = (event.instance_id.clone(), event.aggregate_id.clone());
         if event.aggregate_type == Target::NAME && recorded.sequence > self.loaded[0] {
@@ -96,13 +178,18 @@ impl Shelf {
         of_instance.insert(id.clone(), Arc::new(Called { instance_id, id, target, seats }));
     }
 
+    /// All targets.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Called>> {
+        self.targets.values().flat_map(HashMap::values)
+    }
+
     /// A target that there is.
-    pub(super) fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
+    pub(crate) fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
         self.targets.get(instance_id)?.get(id)
     }
 
     /// The executions of an instance, arranged to be found.
-    pub(super) fn matcher(&self, instance_id: &str) -> Matcher {
+    pub(crate) fn matcher(&self, instance_id: &str) -> Matcher {
         let Some(executions) = self.executions.get(instance_id) else { return Matcher::default() };
         let chain =
             |ids: &[&str]| -> Chain { ids.iter().filter_map(|id| self.target(instance_id, id)).cloned().collect() };

@@ -141,6 +141,13 @@ pub static TARGET_DURATION: Family<Histogram> = Family::seconds(
     "Time from wanting to call a target to its answer.",
 );
 
+/// Events delivered to targets.
+pub static DELIVERIES: Family<Counter> = Family::counter(
+    "platform_deliveries_total",
+    &["outcome"],
+    "Deliveries of events to targets: ok, retried, failed, or dropped because the target is gone.",
+);
+
 /// The most connections.
 pub static POOL_SIZE: Family<Gauge> =
     Family::gauge("platform_db_pool_size", &["pool"], "The most connections to Postgres.");
@@ -240,6 +247,7 @@ pub static ALL: &[&dyn Metric] = &[
     &TOKEN_DURATION,
     &TARGET_CALLS,
     &TARGET_DURATION,
+    &DELIVERIES,
     &POOL_SIZE,
     &POOL_IN_USE,
     &POOL_WAITS,
