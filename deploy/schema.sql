@@ -192,3 +192,20 @@ create table if not exists targets_1.targets (
   interrupt_on_error boolean not null,
   primary key (instance_id, id)
 );
+
+create schema if not exists executions_1;
+
+create table if not exists executions_1.executions (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  execution_type text collate "C" not null,
+  targets text collate "C" not null,
+  includes text collate "C" not null,
+  primary key (instance_id, id)
+);

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use action::{Actions, delivery};
 use bytes::Bytes;
 use domain::{address::Allowed, aggregate::Aggregate, context::Owner};
 use prost::Message;
-use proto::operation::Verb;
+use proto::operation::{Facts, PUT_EXECUTION, Verb};
 use store::{
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
@@ -28,7 +29,8 @@ use transport::{
 
 use crate::{
     authority::Authority,
-    turn::{Cause, ClaimKeys, Decided, Stop, Turn},
+    kept,
+    turn::{Cause, ClaimKeys, Decided, Known, Stop, Turn},
     writer::{Handle, Once, Verdict},
 };
 
@@ -49,6 +51,10 @@ pub struct Commands {
     pub progress: Progress,
     /// Where targets may be called beyond the public internet.
     pub targets: Arc<Allowed>,
+    /// What executions need.
+    pub actions: Actions,
+    /// The operations that are built.
+    pub operations: Vec<&'static Facts>,
 }
 
 /// A command to one aggregate.
@@ -63,13 +69,68 @@ pub(crate) struct Command<A: Aggregate> {
     pub(crate) asked: A::Command,
 }
 
+/// With what a command is decided.
+pub(crate) struct Deciding {
+    if_match: Option<IfMatch>,
+    keys: ClaimKeys,
+    cause: Cause,
+}
+
+impl Deciding {
+    /// Decides what is asked of the aggregate that a command is for, at the sequence that its caller may name.
+    pub(crate) fn decide<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        (key, owner): (&Key, &Owner),
+        known: Known<A>,
+        asked: A::Command,
+    ) -> Result<Decided, Stop> {
+        let events = events_of::<A>(&known, asked)?;
+        let sequence = known.place.sequence;
+        if self.if_match.as_ref().is_some_and(|expected| !expected.has(sequence)) {
+            let message = format!("the object has sequence {sequence}, which If-Match does not name");
+            let mismatch = Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string());
+            return Err(Stop::Refused(Box::new(mismatch)));
+        }
+        turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
+    }
+
+    /// Decides what follows from that for another aggregate.
+    pub(crate) fn follow<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        (key, owner): (&Key, &Owner),
+        known: Known<A>,
+        asked: A::Command,
+    ) -> Result<Decided, Stop> {
+        let events = events_of::<A>(&known, asked)?;
+        turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
+    }
+}
+
+fn events_of<A: Aggregate>(known: &Known<A>, asked: A::Command) -> Result<Vec<A::Event>, Stop> {
+    A::decide(&known.state, asked).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))
+}
+
 impl Commands {
-    /// Lets a command have its turn and answers when its outcome is committed.
+    /// Lets a command to one aggregate have its turn and answers when its outcome is committed.
     pub(crate) async fn execute<A: Aggregate, I: Message, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
         command: Command<A>,
+        answer: impl Fn(&Decided) -> O + Send + Sync + 'static,
+    ) -> Result<Answer<O>, Error> {
+        let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| decide(turn, &command, deciding);
+        self.execute_with(call, request, decide, answer).await
+    }
+
+    /// Lets a command that may read and write several aggregates have its turn.
+    pub(crate) async fn execute_with<I: Message, O: Message + Default>(
+        &self,
+        call: &Call,
+        request: &I,
+        decide: impl Fn(&mut Turn<'_>, &Deciding) -> Result<Decided, Stop> + Send + 'static,
         answer: impl Fn(&Decided) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let instance_id = &call.tenant.id;
@@ -81,28 +142,43 @@ impl Commands {
         let once = self.once(call, request, answer.clone()).await?;
         let command_id =
             once.as_ref().map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone());
-        let cause = Cause { actor: call.caller.id.clone(), command_id, trace_context: call.trace_context.clone() };
+        let causation_id = delivery::causation(call.depth);
+        let (actor, trace_context) = (call.caller.id.clone(), call.trace_context.clone());
+        let cause = Cause { actor, command_id, trace_context, causation_id };
         let authority = Authority::of(call, &keys);
-        let if_match = call.if_match.clone();
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         let permit = move |turn: &mut Turn<'_>| authority.check(turn);
-        let decide = move |turn: &mut Turn<'_>| decide(turn, &command, if_match.as_ref(), &keys, &cause);
+        let deciding = Deciding { if_match: call.if_match.clone(), keys, cause };
+        let decide = move |turn: &mut Turn<'_>| decide(turn, &deciding);
         match self.writer.submit(Box::new(permit), Box::new(decide), once).await? {
-            Verdict::Decided(decided) => self.answer(call, answer(&decided), decided.sequence, false).await,
+            Verdict::Decided(decided) => {
+                let status = status(call.operation, &decided);
+                self.answer(call, answer(&decided), (decided.sequence, status), false).await
+            }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
                 let key = self.keyring.key(instance_id, Purpose::Answer).await.map_err(unavailable)?;
                 let opened =
                     key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
                 let message = O::decode(opened.as_slice()).map_err(|error| Error::internal(&error))?;
-                self.answer(call, message, answered.answer.sequence, true).await
+                self.answer(call, message, (answered.answer.sequence, kept::status(&opened)), true).await
             }
         }
     }
 
-    async fn answer<O>(&self, call: &Call, message: O, sequence: u64, is_replayed: bool) -> Result<Answer<O>, Error> {
+    async fn answer<O>(
+        &self,
+        call: &Call,
+        message: O,
+        (sequence, status): (u64, Option<u16>),
+        is_replayed: bool,
+    ) -> Result<Answer<O>, Error> {
         tracing::Span::current().record("sequence", sequence);
+        if call.operation.service == PUT_EXECUTION.facts.service {
+            // What was written is in force on this node at once.
+            self.actions.book.has(sequence).await;
+        }
         let token = self.tokens.mint_for(&call.tenant.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if call.operation.verb != Verb::Delete {
@@ -116,7 +192,7 @@ impl Commands {
         {
             metadata.push((prefer::APPLIED, prefer::WAITED.to_owned()));
         }
-        Ok(Answer { message, status: None, metadata })
+        Ok(Answer { message, status, metadata })
     }
 
     /// Waits until every read model has processed a sequence.
@@ -134,7 +210,7 @@ impl Commands {
         answer: Arc<impl Fn(&Decided) -> O + Send + Sync + 'static>,
     ) -> Result<Option<Once>, Error> {
         let Some(given) = &call.idempotency_key else { return Ok(None) };
-        let instance_id = call.tenant.id.clone();
+        let (instance_id, operation) = (call.tenant.id.clone(), call.operation);
         let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
         let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
         let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
@@ -144,29 +220,21 @@ impl Commands {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,
             instance_id,
-            answer: Box::new(move |decided| key.seal_bytes(ANSWER, &answer(decided).encode_to_vec()).into()),
+            answer: Box::new(move |decided| {
+                key.seal_bytes(ANSWER, &kept::encode(&answer(decided), status(operation, decided))).into()
+            }),
         }))
     }
 }
 
-fn decide<A: Aggregate>(
-    turn: &mut Turn<'_>,
-    command: &Command<A>,
-    if_match: Option<&IfMatch>,
-    keys: &ClaimKeys,
-    cause: &Cause,
-) -> Result<Decided, Stop> {
+/// The status where it is not the operation's own: that of a put which found what it replaces.
+fn status(operation: &Facts, decided: &Decided) -> Option<u16> {
+    operation.also.filter(|_| !decided.is_new)
+}
+
+fn decide<A: Aggregate>(turn: &mut Turn<'_>, command: &Command<A>, deciding: &Deciding) -> Result<Decided, Stop> {
     let known = if command.is_new { Some(turn.unborn(&command.key)?) } else { turn.get::<A>(&command.key)? };
     turn.complete()?;
     let Some(known) = known else { return Err(Stop::Missing) };
-    let events = A::decide(&known.state, command.asked.clone())
-        .map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
-    if let Some(expected) = if_match
-        && !expected.has(known.place.sequence)
-    {
-        let message = format!("the object has sequence {}, which If-Match does not name", known.place.sequence);
-        let mismatch = Error::new(Reason::SequenceMismatch, message).with("sequence", known.place.sequence.to_string());
-        return Err(Stop::Refused(Box::new(mismatch)));
-    }
-    turn.append::<A>(&command.key, known, &command.owner, &events, (keys, cause))
+    deciding.decide(turn, (&command.key, &command.owner), known, command.asked.clone())
 }

@@ -245,7 +245,7 @@ impl Founding {
             let place = system.as_ref().map(|system| system.place.clone());
             let owner = Owner::instance(&found.first_instance_id);
             let (sequence, changed_at) = place.map(|place| (place.sequence, place.changed_at)).unwrap_or_default();
-            return Ok(Decided { sequence, changed_at, owner });
+            return Ok(Decided { sequence, changed_at, owner, is_new: false });
         }
         let last = self.append_all(turn)?;
         Ok(Decided { owner: Owner::instance(&self.plan.instance_id), ..last })

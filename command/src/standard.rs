@@ -11,8 +11,9 @@ use store::record::Key;
 use transport::{edge::Call, error::Error, mount::Answer};
 
 use crate::{
-    execute::{Command, Commands},
-    turn::Decided,
+    execute::{Command, Commands, Deciding},
+    executions,
+    turn::{Decided, Stop, Turn},
 };
 
 impl Commands {
@@ -38,10 +39,15 @@ impl Commands {
         (id, patch): (&str, R::Patch),
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        self.change::<R, _, _>(call, request, id, StandardCommand::Patch(patch), answer).await
+        let (key, id) = (key::<R>(call, id)?, id.to_owned());
+        // An existing resource keeps its owner; one that does not exist is refused.
+        let owner = Owner::instance(&call.tenant.id);
+        let command = Command { key, is_new: false, owner, asked: StandardCommand::Patch(patch) };
+        self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
     }
 
-    /// Removes a resource.
+    /// Removes a resource, and takes it out of all executions that name it: nothing that races with it leaves a name
+    /// behind, because both are decided in one turn.
     pub(crate) async fn delete<R: Resource, I: Message, O: Message + Default>(
         &self,
         call: &Call,
@@ -49,26 +55,29 @@ impl Commands {
         id: &str,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        self.change::<R, _, _>(call, request, id, StandardCommand::Delete, answer).await
+        let (key, gone) = (key::<R>(call, id)?, R::taken_out(id));
+        let executions = if gone.is_some() { executions::keys(self, call) } else { vec![] };
+        let (id, owner) = (id.to_owned(), Owner::instance(&call.tenant.id));
+        let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+            let known = turn.get::<Standard<R>>(&key)?;
+            let executions = executions::of(turn, &executions)?;
+            turn.complete()?;
+            let Some(known) = known else { return Err(Stop::Missing) };
+            let decided = deciding.decide(turn, (&key, &owner), known, StandardCommand::Delete)?;
+            if let Some(gone) = &gone {
+                executions::without(turn, deciding, executions, (&key, gone))?;
+            }
+            Ok(decided)
+        };
+        self.execute_with(call, request, decide, move |decided| answer(details(&id, decided))).await
     }
+}
 
-    async fn change<R: Resource, I: Message, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        id: &str,
-        asked: StandardCommand<R>,
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        if id.contains('\0') {
-            // Postgres has no U+0000, so no id has one.
-            return Err(Rejection::NotFound(R::NAME).into());
-        }
-        let (key, id) = (Key::of::<Standard<R>>(&call.tenant.id, id), id.to_owned());
-        // An existing resource keeps its owner; one that does not exist is refused.
-        let command = Command { key, is_new: false, owner: Owner::instance(&call.tenant.id), asked };
-        self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
-    }
+/// The key of a resource that may exist.
+fn key<R: Resource>(call: &Call, id: &str) -> Result<Key, Error> {
+    // Postgres has no U+0000, so no id has one.
+    let may_exist = !id.contains('\0');
+    may_exist.then(|| Key::of::<Standard<R>>(&call.tenant.id, id)).ok_or(Rejection::NotFound(R::NAME).into())
 }
 
 /// What a write answers of the object.

@@ -45,7 +45,7 @@ struct Held {
 }
 
 /// Where an aggregate stands.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     /// The number of its events.
     pub(crate) version: u64,
@@ -87,6 +87,8 @@ pub struct Decided {
     pub changed_at: Timestamp,
     /// The context that the object belongs to.
     pub owner: Owner,
+    /// Whether the object did not exist before.
+    pub is_new: bool,
 }
 
 /// Who causes events.
@@ -98,6 +100,8 @@ pub(crate) struct Cause {
     pub(crate) command_id: Bytes,
     /// The W3C `traceparent` of the request.
     pub(crate) trace_context: String,
+    /// What it reacts to, if it does.
+    pub(crate) causation_id: String,
 }
 
 /// The keys that hash the claims of an instance.
@@ -221,14 +225,7 @@ impl<'a> Turn<'a> {
         if self.memory.aggregates.get(key).is_some_and(was_born) {
             return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
         }
-        let place = Place {
-            version: 0,
-            sequence: 0,
-            changed_at: Timestamp::UNIX_EPOCH,
-            created_at: Timestamp::UNIX_EPOCH,
-            owner: None,
-        };
-        Ok(Known { state: Arc::default(), place })
+        Ok(Known { state: Arc::default(), place: Place::default() })
     }
 
     /// Who holds a claim; the outer `None` when that must be loaded first.
@@ -265,11 +262,12 @@ impl<'a> Turn<'a> {
         let after = hash_all(&A::claims(&state), keys);
         let mut place = known.place;
         if events.is_empty() {
-            return Ok(Decided { sequence: place.sequence, changed_at: place.changed_at, owner });
+            return Ok(Decided { sequence: place.sequence, changed_at: place.changed_at, owner, is_new: false });
         }
         let claims = self.change_claims::<A>(key, &before, &after)?;
 
-        if place.version == 0 || !A::exists(&known.state) {
+        let is_new = place.version == 0 || !A::exists(&known.state);
+        if is_new {
             place.created_at = self.now;
         }
         let mut written = vec![];
@@ -291,6 +289,7 @@ impl<'a> Turn<'a> {
                 actor: cause.actor.clone(),
                 command_id: cause.command_id.clone(),
                 trace_context: cause.trace_context.clone(),
+                causation_id: cause.causation_id.clone(),
                 created_at: place.created_at.as_microsecond(),
                 ..Event::default()
             });
@@ -300,7 +299,7 @@ impl<'a> Turn<'a> {
         place.sequence =
             self.memory.tail.end().sequence + 1 + (self.draft.events.len() + pending + written.len()) as u64 - 1;
         (place.changed_at, place.owner) = (self.now, Some(owner.clone()));
-        let decided = Decided { sequence: place.sequence, changed_at: place.changed_at, owner };
+        let decided = Decided { sequence: place.sequence, changed_at: place.changed_at, owner, is_new };
         self.appended.push(Appended {
             key: key.clone(),
             held: Held { state: Arc::new(state), place },

@@ -20,6 +20,8 @@ pub(crate) enum Error {
     UnsupportedGrantType,
     /// The scope is missing or malformed.
     InvalidScope(&'static str),
+    /// A target of the operator said no.
+    AccessDenied(String),
     /// The request is in order, but cannot be answered at the moment.
     Unavailable,
     /// Something is wrong here.
@@ -33,7 +35,7 @@ struct Body<'a> {
 }
 
 impl Error {
-    fn parts(&self) -> (StatusCode, &'static str, &'static str) {
+    fn parts(&self) -> (StatusCode, &'static str, &str) {
         match self {
             Self::InvalidRequest(description) => (StatusCode::BAD_REQUEST, "invalid_request", description),
             Self::InvalidClient => (StatusCode::UNAUTHORIZED, "invalid_client", "client authentication failed"),
@@ -41,6 +43,7 @@ impl Error {
                 (StatusCode::BAD_REQUEST, "unsupported_grant_type", "this server supports client_credentials")
             }
             Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),
+            Self::AccessDenied(description) => (StatusCode::BAD_REQUEST, "access_denied", description),
             Self::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "temporarily_unavailable",

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use domain::resource::signing_key::SigningKey;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use moka::future::Cache;
+use serde_json::{Map, Value};
 use store::{
     clock,
     directory::{Standing, Tenant},
@@ -37,8 +38,7 @@ impl Issuer {
         &self,
         (external, tenant): (&External, &Tenant),
         user: &Standing,
-        aud: Vec<String>,
-        scope: String,
+        (aud, scope, added): (Vec<String>, String, Map<String, Value>),
     ) -> Result<String, Error> {
         let now = clock::now();
         let (kid, key) = signing_key(tenant, now.as_millisecond()).ok_or(Error::Unavailable)?;
@@ -54,6 +54,7 @@ impl Issuer {
             client_id: user.user.username.clone(),
             scope,
             seq: user.processed,
+            added,
         };
         let header = Header { typ: Some(TOKEN_TYPE.into()), kid: Some(kid.to_owned()), ..Header::new(ALGORITHM) };
         encode(&header, &claims, &encoding).map_err(|error| {

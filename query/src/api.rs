@@ -1,5 +1,6 @@
 //! The operations that a query node answers, one line each.
 
+mod execution;
 mod target;
 
 use std::sync::Arc;
@@ -13,5 +14,10 @@ use crate::Queries;
 /// Mounts every query on all transports.
 pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Arc<Queries>) -> Router {
     let router = mount(router, edge, &operation::GET_TARGET, with(queries, target::get));
-    mount(router, edge, &operation::SEARCH_TARGETS, with(queries, target::search))
+    let router = mount(router, edge, &operation::SEARCH_TARGETS, with(queries, target::search));
+    let router = mount(router, edge, &operation::SEARCH_EXECUTIONS, with(queries, execution::search));
+    let functions = &operation::LIST_AVAILABLE_EXECUTION_FUNCTIONS;
+    let router = mount(router, edge, functions, with(queries, execution::functions));
+    let router = mount(router, edge, &operation::LIST_AVAILABLE_EXECUTION_METHODS, with(queries, execution::methods));
+    mount(router, edge, &operation::LIST_AVAILABLE_EXECUTION_SERVICES, with(queries, execution::services))
 }

@@ -43,6 +43,12 @@ impl Queries {
         Ok(Answer { message: answer(found), status: None, metadata })
     }
 
+    /// An answer that no write changes: it is as fresh as anybody asks for.
+    pub(crate) async fn constant<O>(&self, call: &Call, message: O) -> Result<Answer<O>, Error> {
+        let token = self.tokens.mint(call.consistency.required).await.map_err(unavailable)?;
+        Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
+    }
+
     /// Reads, and where the read model is not there yet waits for it and reads again.
     async fn fresh<R: Resource>(
         &self,

@@ -8,6 +8,7 @@ mod wait;
 
 use std::sync::Arc;
 
+use proto::operation::Facts;
 use store::{database::Database, index::Indexes, progress::Progress};
 use tokio::sync::Semaphore;
 use transport::consistency::Tokens;
@@ -24,4 +25,6 @@ pub struct Queries {
     pub tokens: Tokens,
     /// Seats for searches: each takes a processor while it runs.
     pub searches: Arc<Semaphore>,
+    /// The operations that are built.
+    pub operations: Vec<&'static Facts>,
 }

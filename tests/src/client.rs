@@ -80,6 +80,9 @@ impl Client {
 /// Where targets are.
 pub const TARGETS: &str = "/resources/v3alpha/targets";
 
+/// Where executions are.
+pub const EXECUTIONS: &str = "/resources/v3alpha/executions";
+
 /// A target as it is created.
 pub fn target(name: &str) -> Value {
     json!({ "name": name, "restWebhook": { "url": "https://example.com/hook" } })

@@ -66,6 +66,15 @@ impl Platform {
 
     /// Starts a new platform that tells of its work where the test wants it.
     pub async fn start_telling(flags: &[String], environment: &[(&str, &str)], stderr: Stdio) -> Self {
+        Self::start_at("127.0.0.1:0", flags, environment, stderr).await
+    }
+
+    /// Starts a new platform that listens somewhere else.
+    pub async fn start_on(listen: &str, flags: &[String]) -> Self {
+        Self::start_at(listen, flags, &[], Stdio::inherit()).await
+    }
+
+    async fn start_at(listen: &str, flags: &[String], environment: &[(&str, &str)], stderr: Stdio) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let setup = folder.path().join("setup.toml");
         fs::write(&setup, SETUP).expect("the folder can be written");
@@ -75,7 +84,7 @@ impl Platform {
             all.extend(["--setup".to_owned(), setup.display().to_string()]);
         }
         all.extend_from_slice(flags);
-        let process = Self::spawn(&all, "127.0.0.1:0", environment, stderr);
+        let process = Self::spawn(&all, listen, environment, stderr);
         let path = folder.path().join("data/bootstrap.json");
         let bootstrap = eventually("bootstrap.json", || {
             let found = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use action::signature;
 use domain::{
     address::Allowed,
     context::Owner,
@@ -22,8 +23,6 @@ use crate::execute::Commands;
 
 /// The length of a key that signs calls, in characters.
 const SIGNING_KEY_LENGTH: usize = 36;
-/// Binds a sealed key to its use.
-const SIGNING_KEY: &str = "target-signing-key";
 
 pub(super) async fn create(
     commands: Arc<Commands>,
@@ -112,7 +111,7 @@ fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), E
 async fn new_key(commands: &Commands, call: &Call) -> Result<(String, String), Error> {
     let data_key = commands.keyring.key(&call.tenant.id, Purpose::Resource).await.map_err(unavailable)?;
     let key = random_text(SIGNING_KEY_LENGTH);
-    let sealed = data_key.seal(SIGNING_KEY, key.as_bytes());
+    let sealed = data_key.seal(signature::SEALED, key.as_bytes());
     Ok((key, sealed))
 }
 

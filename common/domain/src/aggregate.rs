@@ -14,6 +14,9 @@ pub trait Aggregate: 'static {
     /// The shape of the payloads that this build writes, counted from 1.
     const REVISION: u32 = 1;
 
+    /// The names of its events, for example `added` of `target.added`.
+    const EVENTS: &'static [&'static str];
+
     /// What the events so far add up to.
     type State: Default + Clone + Send + Sync;
     /// An intention that can be refused. It is cloned because a command may be decided more than once.

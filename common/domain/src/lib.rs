@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod aggregate;
+pub mod catalog;
 pub mod claim;
 pub mod context;
 pub mod event;

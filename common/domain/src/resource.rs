@@ -2,6 +2,7 @@
 
 pub mod data_key;
 pub mod domain;
+pub mod execution;
 pub mod instance;
 pub mod membership;
 pub mod organization;

@@ -61,6 +61,7 @@ pub enum Event<P> {
 
 impl<P: Properties> Aggregate for Settings<P> {
     const NAME: &'static str = P::NAME;
+    const EVENTS: &'static [&'static str] = &["changed"];
     type State = Whole<P>;
     type Command = P::Change;
     type Event = Event<P>;

@@ -1,4 +1,4 @@
-//! The standard shape: create, patch, delete.
+//! The standard shape: create, patch, put, delete.
 
 use std::{fmt::Debug, marker::PhantomData};
 
@@ -9,6 +9,7 @@ use crate::{
     claim::Claim,
     field::Field,
     rejection::Rejection,
+    resource::execution::Without,
     whole::Whole,
 };
 
@@ -28,6 +29,11 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
 
     /// Applies a partial update.
     fn patched(self, patch: Self::Patch) -> Self;
+
+    /// What is taken out of every execution when the resource of this id is removed.
+    fn taken_out(_id: &str) -> Option<Without> {
+        None
+    }
 
     /// The unique values that the resource holds.
     fn claims(&self) -> Vec<Claim> {
@@ -49,6 +55,8 @@ pub enum Command<R: Resource> {
     Create(R),
     /// Change some of its fields.
     Patch(R::Patch),
+    /// Create it, or replace what is there.
+    Put(R),
     /// Remove it.
     Delete,
 }
@@ -72,24 +80,21 @@ pub enum Event<R> {
 
 impl<R: Resource> Aggregate for Standard<R> {
     const NAME: &'static str = R::NAME;
+    const EVENTS: &'static [&'static str] = &["added", "changed", "removed"];
     type State = Option<Whole<R>>;
     type Command = Command<R>;
     type Event = Event<R>;
 
     fn decide(state: &Self::State, command: Command<R>) -> Result<Vec<Event<R>>, Rejection> {
         match (state, command) {
-            (None, Command::Create(new)) => {
+            (None, Command::Create(new) | Command::Put(new)) => {
                 new.validate()?;
                 Ok(vec![Event::Added(as_created(new))])
             }
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
             (None, Command::Patch(_) | Command::Delete) => Err(Rejection::NotFound(R::NAME)),
-            (Some(old), Command::Patch(patch)) => {
-                let to = old.clone().map(|old| old.patched(patch));
-                to.validate()?;
-                let fields = changed_fields(&old.known, &to.known);
-                Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
-            }
+            (Some(old), Command::Patch(patch)) => change(old, |old| old.patched(patch)),
+            (Some(old), Command::Put(new)) => change(old, |_| new),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
         }
     }
@@ -112,6 +117,13 @@ impl<R: Resource> Aggregate for Standard<R> {
     fn claims(state: &Self::State) -> Vec<Claim> {
         state.as_ref().map(|resource| resource.claims()).unwrap_or_default()
     }
+}
+
+fn change<R: Resource>(old: &Whole<R>, change: impl FnOnce(R) -> R) -> Result<Vec<Event<R>>, Rejection> {
+    let to = old.clone().map(change);
+    to.validate()?;
+    let fields = changed_fields(&old.known, &to.known);
+    Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
 }
 
 #[cfg(not(feature = "next"))]

@@ -283,6 +283,18 @@ async fn load_aggregates(
     Ok(found)
 }
 
+/// The last event of an aggregate up to a sequence.
+pub async fn last_event(client: &impl GenericClient, key: &Key, sequence: u64) -> Result<Option<Recorded>, Failure> {
+    static SELECT: Sql = Sql::new(|| {
+        HISTORY.sql(
+            "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 \
+             and sequence <= $4 order by version desc limit 1",
+        )
+    });
+    let row = client.query_opt(&**SELECT, &[&key.instance_id, &key.aggregate_type, &key.id, &signed(sequence)]).await?;
+    Ok(row.as_ref().map(recorded).transpose()?)
+}
+
 fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
     let event = Event {
         id: row.try_get("event_id")?,

@@ -5,9 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use domain::resource::execution::Condition;
 use jiff::Timestamp;
 
-use crate::clock;
+use crate::{clock, secret::sha256};
 
 /// The start of 2026, in milliseconds since the Unix epoch.
 const EPOCH_MS: i64 = 1_767_225_600_000;
@@ -49,6 +50,13 @@ impl Ids {
         let (ms, count) = (ticket >> COUNT_BITS, ticket & ((1 << COUNT_BITS) - 1));
         ((ms << (NODE_BITS + COUNT_BITS)) | (self.node << COUNT_BITS) | count).to_string()
     }
+}
+
+/// The id of the execution of a condition in an instance: a number of 63 bits too, always the same.
+pub fn of_execution(instance_id: &str, condition: &Condition) -> String {
+    let digest = sha256(format!("{instance_id}\0{condition}").as_bytes());
+    let first = digest.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    (first >> 1).to_string()
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use domain::{
     resource::{
-        data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
-        project::Project, signing_key::SigningKey, target::Target, user::User,
+        data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
+        organization::Organization, project::Project, signing_key::SigningKey, target::Target, user::User,
     },
     setting::features::Features,
 };
@@ -67,8 +67,16 @@ pub const TARGETS: Projection = Projection { name: "targets", version: 1, kind: 
 pub const TARGETS_INDEX: Projection =
     Projection { name: "targets_index", version: 1, kind: Kind::Index(&standard::<Target>()) };
 
+/// The executions.
+pub const EXECUTIONS: Projection =
+    Projection { name: "executions", version: 1, kind: Kind::Rows(&[standard::<Execution>()]) };
+
+/// What searches of executions read.
+pub const EXECUTIONS_INDEX: Projection =
+    Projection { name: "executions_index", version: 1, kind: Kind::Index(&standard::<Execution>()) };
+
 /// Every projection there is.
-pub const PROJECTIONS: &[Projection] = &[HISTORY, ACCESS, TARGETS, TARGETS_INDEX];
+pub const PROJECTIONS: &[Projection] = &[HISTORY, ACCESS, TARGETS, TARGETS_INDEX, EXECUTIONS, EXECUTIONS_INDEX];
 
 impl Projection {
     /// The name of this version: of its schema in Postgres, or of its index.
@@ -105,5 +113,24 @@ impl Projection {
             Kind::Index(_) => return None,
         };
         Some(format!("create schema if not exists {schema};\n\n{tables}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::catalog::AGGREGATES;
+
+    use super::*;
+
+    #[test]
+    fn the_catalog_has_every_aggregate_that_is_kept() {
+        let tables = PROJECTIONS.iter().flat_map(|projection| match projection.kind {
+            Kind::Rows(tables) => tables.iter().collect(),
+            Kind::Index(table) => vec![table],
+            Kind::History => vec![],
+        });
+        for table in tables {
+            assert!(AGGREGATES.iter().any(|(name, _)| *name == table.aggregate_type), "{}", table.aggregate_type);
+        }
     }
 }

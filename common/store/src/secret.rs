@@ -111,6 +111,17 @@ pub fn random_secret() -> String {
     URL_SAFE_NO_PAD.encode(random::<32>())
 }
 
+/// HMAC-SHA256 of the parts as they follow each other, under a key of any length.
+pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
+    for part in parts {
+        context.update(part);
+    }
+    let mut mac = [0; 32];
+    mac.copy_from_slice(context.sign().as_ref());
+    mac
+}
+
 /// SHA-256.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];

@@ -22,10 +22,12 @@ pub struct Beside {
 }
 
 /// All of them.
-pub const BESIDE: [Beside; 3] = [
+pub const BESIDE: [Beside; 5] = [
     Beside { stream: "KV_LEASES", what: "the bucket of leases", fault: leases_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", fault: manifests_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", fault: kept_fault },
+    Beside { stream: "ACTIONS_0", what: "the queue of deliveries", fault: kept_fault },
+    Beside { stream: "KV_REACTIONS", what: "the bucket of places in the log", fault: manifests_fault },
 ];
 
 /// How a stream was found.

@@ -1,12 +1,20 @@
 //! Access tokens: how they look, and how they are checked.
 
+mod system;
+
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
-use store::{clock, directory::Tenant, secret::sha256};
+use serde_json::{Map, Value};
+use store::{
+    clock,
+    directory::{Standing, Tenant},
+    secret::sha256,
+};
+pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 
 use crate::error::{Error, Reason};
 
@@ -42,6 +50,9 @@ pub struct AccessToken {
     pub scope: String,
     /// The sequence of the log that its issuer had seen.
     pub seq: u64,
+    /// What executions have added; never one of those above.
+    #[serde(flatten)]
+    pub added: Map<String, Value>,
 }
 
 /// How instances are reached from outside.
@@ -66,13 +77,17 @@ impl External {
 pub struct Verified {
     pub(crate) user_id: String,
     pub(crate) sequence: u64,
-    key_id: String,
+    /// Who it is, where it is a system user.
+    pub(crate) system: Option<Arc<Standing>>,
+    /// The instance's key that signed it; none where a system user did.
+    key_id: Option<String>,
     expires: i64,
 }
 
 /// Verifies access tokens and remembers those it verified.
 pub struct Verifier {
     external: External,
+    system: Vec<system::Known>,
     verified: Cache<[u8; 32], Arc<Verified>>,
 }
 
@@ -84,8 +99,9 @@ impl std::fmt::Debug for Verifier {
 
 impl Verifier {
     /// A verifier that remembers nothing yet.
-    pub fn new(external: External) -> Self {
-        Self { external, verified: Cache::new(REMEMBERED) }
+    pub fn new(external: External, system: Vec<SystemUser>) -> Self {
+        let system = system.into_iter().filter_map(system::Known::of).collect();
+        Self { external, system, verified: Cache::new(REMEMBERED) }
     }
 
     /// The token of a request, verified for the platform's API on this instance.
@@ -100,7 +116,8 @@ impl Verifier {
                 verified
             }
         };
-        if !tenant.signing_keys.iter().any(|(id, _)| *id == verified.key_id) {
+        let is_known = |key: &String| tenant.signing_keys.iter().any(|(id, _)| id == key);
+        if !verified.key_id.as_ref().is_none_or(is_known) {
             return Err(Error::new(Reason::TokenInvalid, "the access token is not valid here"));
         }
         if verified.expires <= clock::now().as_second() {
@@ -111,6 +128,11 @@ impl Verifier {
 
     fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, Error> {
         let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
+        if let Some(user) = self.system.iter().find(|user| user.may_have_signed(token)) {
+            let expires = user.check(token, &self.external.issuer(tenant))?;
+            let (user_id, system) = (user.standing.id.clone(), Some(user.standing.clone()));
+            return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });
+        }
         let header = decode_header(token).map_err(|_| invalid())?;
         let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
         let (key_id, key) = key.ok_or_else(invalid)?;
@@ -136,7 +158,7 @@ impl Verifier {
                 Error::new(Reason::InsufficientScope, "the access token lacks the scope openid").with("scope", OPENID)
             );
         }
-        Ok(Verified { user_id: sub, sequence: seq, key_id: key_id.clone(), expires: exp })
+        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id.clone()), expires: exp })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use action::Actions;
 use domain::context::Owner;
 use http::{HeaderMap, Uri, header, request::Parts};
 use proto::operation::Facts;
@@ -12,11 +13,12 @@ use store::{
 };
 
 use crate::{
-    caller::{External, Verifier},
+    caller::{External, SystemUser, Verified, Verifier},
     consistency::{Consistency, Tokens},
     error::{Error, Reason},
     precondition::IfMatch,
     prefer,
+    trigger::{self, Triggered},
 };
 
 const REQUEST_ID: &str = "x-request-id";
@@ -31,6 +33,8 @@ pub struct Edge {
     pub tokens: Tokens,
     /// How instances are reached from outside.
     pub external: External,
+    /// What executions need.
+    pub actions: Actions,
     verifier: Verifier,
 }
 
@@ -45,6 +49,8 @@ pub struct Call {
     pub tenant: Arc<Tenant>,
     /// Who asks.
     pub caller: Arc<Standing>,
+    /// Whether that is a system user, whose roles are those of the configuration.
+    pub is_system: bool,
     /// What the answer must not be older than.
     pub consistency: Consistency,
     /// The caller's name for this write.
@@ -55,12 +61,21 @@ pub struct Call {
     pub wait: Option<Duration>,
     /// The W3C `traceparent` of the request.
     pub trace_context: String,
+    /// How many calls of targets it is nested in.
+    pub depth: u32,
+    /// The executions that it triggers.
+    pub triggered: Option<Arc<Triggered>>,
 }
 
 impl Edge {
     /// An edge with an empty cache of verified tokens.
-    pub fn new(directory: Directory, tokens: Tokens, external: External) -> Self {
-        Self { directory, tokens, verifier: Verifier::new(external.clone()), external }
+    pub fn new(
+        directory: Directory,
+        tokens: Tokens,
+        (external, system): (External, Vec<SystemUser>),
+        actions: Actions,
+    ) -> Self {
+        Self { directory, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
     }
 
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
@@ -68,12 +83,7 @@ impl Edge {
         let consistency = Consistency::of(&parts.headers, &self.tokens).await?;
         let tenant = self.tenant(parts, consistency.required).await?;
         let token = self.verifier.verify(&parts.headers, &tenant)?;
-        let sequence = consistency.required.max(token.sequence);
-        let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
-        let caller = caller.map_err(read_model)?.filter(|standing| standing.user.is_active);
-        let Some(caller) = caller else {
-            return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active"));
-        };
+        let caller = self.caller(&tenant, &token, consistency.required).await?;
         if let Some(feature) = operation.feature
             && !tenant.has_feature(feature)
         {
@@ -85,17 +95,38 @@ impl Edge {
             return Err(permission_denied(permission));
         }
         let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
+        let trace_context = trace::context(trace_context(&parts.headers));
+        let is_system = token.system.is_some();
+        let triggered = if is_system {
+            None
+        } else {
+            Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, &trace_context))?
+        };
         Ok(Call {
             request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
             operation,
             tenant,
             caller,
+            is_system,
             consistency,
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: IfMatch::of(operation, &parts.headers),
             wait: prefer::wait(&parts.headers),
-            trace_context: trace::context(trace_context(&parts.headers)),
+            trace_context,
+            depth: trigger::depth(&parts.headers),
+            triggered,
         })
+    }
+
+    /// Who holds a token, as of a sequence or later.
+    async fn caller(&self, tenant: &Tenant, token: &Verified, required: u64) -> Result<Arc<Standing>, Error> {
+        if let Some(system) = &token.system {
+            return Ok(system.clone());
+        }
+        let sequence = required.max(token.sequence);
+        let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
+        let caller = caller.map_err(read_model)?.filter(|standing| standing.user.is_active);
+        caller.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
     }
 
     /// Whether a request names an instance and has a token for it: what can be said before it is known what is asked.

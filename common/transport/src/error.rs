@@ -7,8 +7,10 @@ mod wire;
 
 use std::{fmt, time::Duration};
 
+use http::StatusCode;
 use proto::Violation;
 use store::{explain::explain, secret};
+use tonic::Code;
 
 pub use reason::Reason;
 
@@ -26,6 +28,8 @@ struct Told {
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
+    /// The code and status that a target has chosen.
+    forwarded: Option<(Code, StatusCode)>,
 }
 
 impl Error {
@@ -39,6 +43,7 @@ impl Error {
             violations: Vec::new(),
             retry_after: None,
             request_id: None,
+            forwarded: None,
         }))
     }
 
@@ -90,6 +95,26 @@ impl Error {
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.0.request_id = Some(id.into());
         self
+    }
+
+    /// Answers with the HTTP status that a target has chosen, and with the code that goes with it.
+    pub fn forwarded(mut self, status: StatusCode) -> Self {
+        let code = match status.as_u16() {
+            400 => Code::InvalidArgument,
+            401 => Code::Unauthenticated,
+            403 => Code::PermissionDenied,
+            404 => Code::NotFound,
+            409 => Code::AlreadyExists,
+            429 => Code::ResourceExhausted,
+            _ => Code::FailedPrecondition,
+        };
+        self.0.forwarded = Some((code, status));
+        self
+    }
+
+    /// The gRPC code and the HTTP status.
+    fn codes(&self) -> (Code, StatusCode) {
+        self.0.forwarded.unwrap_or((self.0.reason.code(), self.0.reason.http_status()))
     }
 
     /// The reason.

@@ -5,6 +5,7 @@
 //! or the [`error`].
 
 pub mod caller;
+pub mod condition;
 pub mod consistency;
 pub mod cors;
 pub mod details;
@@ -25,3 +26,4 @@ pub mod reflection;
 mod rejection;
 pub mod server;
 pub mod tls;
+pub mod trigger;

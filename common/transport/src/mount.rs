@@ -30,6 +30,7 @@ use crate::{
     edge::{Call, Edge},
     error::{Error, Reason},
     observe::Meter,
+    trigger::Triggered,
 };
 
 pub use body::{is_plain, read as read_body};
@@ -48,6 +49,11 @@ pub trait Admit: Send + Sync + 'static {
     /// Admits a request to an operation. Its header `x-request-id` holds its id.
     fn admit(&self, operation: &'static Facts, parts: &Parts)
     -> impl Future<Output = Result<Self::Call, Error>> + Send;
+
+    /// The executions that a request triggers.
+    fn triggered(_: &Self::Call) -> Option<Arc<Triggered>> {
+        None
+    }
 }
 
 impl Admit for Edge {
@@ -55,6 +61,10 @@ impl Admit for Edge {
 
     async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
         Self::admit(self, operation, parts).await
+    }
+
+    fn triggered(call: &Call) -> Option<Arc<Triggered>> {
+        call.triggered.clone()
     }
 }
 
@@ -79,8 +89,8 @@ impl<O> From<O> for Answer<O> {
 pub fn mount<E, I, O, H, F>(router: Router, edge: &Arc<E>, operation: &'static Operation<I, O>, handler: H) -> Router
 where
     E: Admit,
-    I: Message + DeserializeOwned + Validate + Default + 'static,
-    O: Message + Serialize + 'static,
+    I: Message + Serialize + DeserializeOwned + Validate + Default + 'static,
+    O: Message + Serialize + DeserializeOwned + 'static,
     H: Fn(E::Call, I) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Answer<O>, Error>> + Send + 'static,
 {
@@ -117,8 +127,8 @@ struct Mounted<E, H> {
 impl<E: Admit, H> Mounted<E, H> {
     async fn serve<I, O, F>(&self, wire: &impl Wire, request: Request) -> Response
     where
-        I: Message + DeserializeOwned + Validate + Default,
-        O: Message + Serialize,
+        I: Message + Serialize + DeserializeOwned + Validate + Default,
+        O: Message + Serialize + DeserializeOwned,
         H: Fn(E::Call, I) -> F,
         F: Future<Output = Result<Answer<O>, Error>>,
     {
@@ -147,8 +157,8 @@ impl<E: Admit, H> Mounted<E, H> {
     /// The way of every request, whatever it came over.
     async fn answer<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
     where
-        I: Message + DeserializeOwned + Validate + Default,
-        O: Message + Serialize,
+        I: Message + Serialize + DeserializeOwned + Validate + Default,
+        O: Message + Serialize + DeserializeOwned,
         H: Fn(E::Call, I) -> F,
         F: Future<Output = Result<Answer<O>, Error>>,
     {
@@ -165,7 +175,12 @@ impl<E: Admit, H> Mounted<E, H> {
         if !violations.is_empty() {
             return Err(Error::invalid(violations));
         }
-        wire.write(self.facts, (self.handler)(call, request).await?)
+        let Some(triggered) = E::triggered(&call) else {
+            return wire.write(self.facts, (self.handler)(call, request).await?);
+        };
+        let (request, told) = Box::pin(triggered.before(request)).await?;
+        let answer = (self.handler)(call, request).await?;
+        wire.write(self.facts, Box::pin(triggered.after(told, answer)).await?)
     }
 }
 

@@ -32,6 +32,15 @@ pub(crate) struct Bootstrap {
     service_users: Vec<ServiceUser>,
 }
 
+impl Bootstrap {
+    /// The issuer of the instance of a data directory.
+    pub(crate) fn issuer_of(folder: &Path) -> Result<String, Failure> {
+        let path = folder.join("bootstrap.json");
+        let text = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Ok(serde_json::from_slice::<Self>(&text)?.issuer)
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetupFile {

@@ -2,11 +2,12 @@
 
 mod tools;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use action::delivery::Patience;
 use clap::{Args, Parser, Subcommand};
 use domain::address::Allowed;
-pub(crate) use tools::{Doctor, Log, Servers, Tail, Verify};
+pub(crate) use tools::{DeleteExecution, Doctor, Execution, Listed, Log, Servers, Tail, Verify};
 use url::Url;
 
 use crate::serving::address;
@@ -50,6 +51,13 @@ pub(crate) enum Mode {
     /// Look at the log: print its events, or check that it is whole
     #[command(subcommand)]
     Log(Log),
+    /// Print an access token of the system user of a data directory, valid for an hour
+    SystemToken(DataDirectory),
+    /// Mend executions
+    #[command(subcommand)]
+    Execution(Execution),
+    /// Print the deliveries of events that were given up, one a line, and how many wait
+    Deliveries(Box<Listed>),
     /// Check the servers and this machine, say what to change; ends with 1 when something fails
     Doctor(Box<Doctor>),
 }
@@ -193,8 +201,8 @@ pub(crate) struct Serving {
     /// The number of this node in generated ids, different for every command node
     #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1023))]
     pub(crate) node_number: u16,
-    /// Where targets may be called beyond the public internet: networks, addresses and host names, with commas. For
-    /// command nodes and standalone, which allows this machine where it listens on a loopback address
+    /// Where targets may be called beyond the public internet: networks, addresses and host names, with commas.
+    /// Standalone allows this machine where it listens on a loopback address
     #[arg(
         long,
         env = "PLATFORM_ALLOW_TARGETS",
@@ -203,9 +211,33 @@ pub(crate) struct Serving {
         value_name = "NETWORK,HOST,..."
     )]
     pub(crate) allow_targets: Allowed,
+    #[command(flatten)]
+    pub(crate) deliveries: Deliveries,
+    /// A file with system users, who sign tokens themselves: a JSON list of name, public key and roles. Standalone and
+    /// `platform setup` make one, system-users.json in the data directory, which standalone uses by itself
+    #[arg(long, env = "PLATFORM_SYSTEM_USERS", value_name = "FILE")]
+    pub(crate) system_users: Option<PathBuf>,
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
     #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
     pub(crate) tail_limit: usize,
+}
+
+/// How events are delivered to targets, by command nodes and standalone.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Deliveries {
+    /// How often an event is delivered to a target that fails before it is given up, and listed by `platform deliveries`
+    #[arg(long, env = "PLATFORM_DELIVERY_TRIES", default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) delivery_tries: u32,
+    /// How many milliseconds pass before the second try; then twice as many each time, up to five minutes
+    #[arg(long, env = "PLATFORM_DELIVERY_PAUSE", default_value_t = 1000, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) delivery_pause: u64,
+}
+
+impl Deliveries {
+    /// How failures are met.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { tries: self.delivery_tries, pause: Duration::from_millis(self.delivery_pause) }
+    }
 }
 
 /// How often a client may ask. A bucket holds what five seconds allow.

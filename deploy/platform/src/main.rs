@@ -6,6 +6,7 @@ mod child;
 mod cli;
 mod config;
 mod data_dir;
+mod deliveries;
 mod doctor;
 mod log;
 mod management;
@@ -22,6 +23,7 @@ mod serving;
 mod setup;
 mod standalone;
 mod stop;
+mod system_user;
 mod telemetry;
 
 use std::process::ExitCode;
@@ -77,6 +79,9 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Stop(options) => stop::run(&options.data_dir).await,
         Mode::Log(cli::Log::Tail(options)) => log::tail::run(*options, shutdown).await,
         Mode::Log(cli::Log::Verify(options)) => log::verify::run(*options, shutdown).await,
+        Mode::SystemToken(options) => system_user::print_token(&options),
+        Mode::Execution(cli::Execution::Delete(options)) => system_user::delete_execution(*options).await,
+        Mode::Deliveries(options) => deliveries::run(*options).await,
         Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {
             say::out(store::database::schema().trim_end());

@@ -2,6 +2,12 @@
 
 use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
+use action::{
+    Actions,
+    book::Book,
+    client::Client,
+    delivery::{Deliveries, Patience},
+};
 use async_nats::ConnectOptions;
 use axum::Router;
 use command::{
@@ -30,10 +36,14 @@ use store::{
 };
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use transport::{caller::External, consistency::Tokens, edge::Edge};
+use transport::{
+    caller::{External, SystemUser},
+    consistency::Tokens,
+    edge::Edge,
+};
 use url::Url;
 
-use crate::{Failure, cli, management::Measuring};
+use crate::{Failure, cli, management::Measuring, serving::built};
 
 /// Everything is in one shard so far.
 pub(crate) const SHARD: u16 = 0;
@@ -66,6 +76,10 @@ pub(crate) struct Face {
     pub(crate) tail_limit: usize,
     /// Where targets may be called beyond the public internet.
     pub(crate) targets: Allowed,
+    /// How failed deliveries of events are met.
+    pub(crate) patience: Patience,
+    /// Who signs tokens itself.
+    pub(crate) system_users: Vec<SystemUser>,
 }
 
 /// What every node has: the log, the leases and the database.
@@ -76,6 +90,7 @@ pub(crate) struct Adapters {
     pub(crate) health: Health,
     clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
+    replicas: usize,
     durability: Durability,
     postgres_url: String,
 }
@@ -88,6 +103,9 @@ pub(crate) struct Node {
     pub(crate) directory: Directory,
     pub(crate) progress: Progress,
     external: External,
+    pub(crate) actions: Actions,
+    patience: Patience,
+    system_users: Vec<SystemUser>,
     tail_limit: usize,
     targets: Arc<Allowed>,
 }
@@ -124,7 +142,7 @@ impl Adapters {
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let Place { health, postgres_url, .. } = place;
-        Ok(Self { log, database, remote, health, clients, leases, durability, postgres_url })
+        Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url })
     }
 
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
@@ -155,14 +173,21 @@ impl Node {
     /// A node on these adapters.
     pub(crate) async fn new(adapters: Adapters, face: Face, master_key: Key) -> Result<Self, Failure> {
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
+        let keyring = Keyring::new(master_key, adapters.database.clone());
+        let targets = Arc::new(face.targets);
+        let book = Book::open(adapters.log.clone(), &adapters.database, SHARD).await?;
+        let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
-            keyring: Keyring::new(master_key, adapters.database.clone()),
+            actions: Actions { book, client },
+            patience: face.patience,
+            system_users: face.system_users,
+            keyring,
             ids: Arc::new(Ids::new(face.number)),
             directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
             progress,
             external: external(&face.external)?,
             tail_limit: face.tail_limit,
-            targets: Arc::new(face.targets),
+            targets,
             adapters,
         })
     }
@@ -193,6 +218,21 @@ impl Node {
         (handle, watched)
     }
 
+    /// Starts delivering events to targets whenever no other node does, until `shutdown`.
+    pub(crate) fn start_deliveries(&self, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, leases, replicas, .. } = &self.adapters;
+        let deliveries = Deliveries {
+            actions: self.actions.clone(),
+            log: log.clone(),
+            leases: leases.clone(),
+            database: database.clone(),
+            patience: self.patience,
+            shard: SHARD,
+            replicas: *replicas,
+        };
+        tokio::spawn(deliveries.work(shutdown.clone()))
+    }
+
     /// What admits requests. It waits for the log's first record, which says which log it is.
     pub(crate) async fn edge(&self) -> Result<Arc<Edge>, Failure> {
         let record = loop {
@@ -203,7 +243,12 @@ impl Node {
         };
         self.ids.not_before(record.committed_at());
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
-        Ok(Arc::new(Edge::new(self.directory.clone(), tokens, self.external.clone())))
+        Ok(Arc::new(Edge::new(
+            self.directory.clone(),
+            tokens,
+            (self.external.clone(), self.system_users.clone()),
+            self.actions.clone(),
+        )))
     }
 
     /// The operations of a command node. Those that reach it while another node writes are passed on.
@@ -222,6 +267,8 @@ impl Node {
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
             targets: self.targets.clone(),
+            actions: self.actions.clone(),
+            operations: built(),
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
@@ -234,7 +281,7 @@ impl Node {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Arc::new(Semaphore::new(seats));
-        let queries = Arc::new(Queries { database, progress, indexes, tokens, searches });
+        let queries = Arc::new(Queries { database, progress, indexes, tokens, searches, operations: built() });
         query::api::routes(Router::new(), edge, &queries)
     }
 

@@ -27,7 +27,7 @@ use crate::{
     management::Managed,
     node::{Adapters, Face, NO_NATS, Node, Place, SHARD},
     serving::{external_url, finished, limits, listen},
-    telemetry,
+    system_user, telemetry,
 };
 
 /// How long a writer may take to end.
@@ -94,6 +94,7 @@ async fn run_managed(
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
             let (writer, writing) = node.start_writer(&shutdown);
+            let _delivering = node.start_deliveries(&shutdown);
             let passed_on = TaskTracker::new();
             let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, (&passed_on, &shutdown)).await;
             let served = serve(&node, at, &shutdown, routes).await;
@@ -211,6 +212,8 @@ async fn connect(
         external: external_url(&serving, listening)?,
         number: serving.node_number,
         tail_limit: serving.tail_limit,
+        patience: serving.deliveries.patience(),
+        system_users: serving.system_users.as_deref().map_or(Ok(vec![]), system_user::read)?,
         targets: serving.allow_targets,
     };
     let adapters = Adapters::connect(place).await?;

@@ -21,6 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::Failure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
+    delivering: JoinHandle<()>,
 }
 
 impl Roles {
@@ -36,14 +37,17 @@ impl Roles {
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
         let projecting = tokio::spawn(watch(working, shutdown.clone()));
-        Ok(Self { writer, indexes, writing, projecting })
+        let delivering = node.start_deliveries(shutdown);
+        Ok(Self { writer, indexes, writing, projecting, delivering })
     }
 
     /// Waits for the end of the roles, which have been told to end, and says why one did by itself.
     pub(crate) async fn end(self) -> Result<(), Failure> {
         let ended = timeout(END_LIMIT, async {
             let written = self.writing.await;
-            (written, self.projecting.await)
+            let projected = self.projecting.await;
+            let _ = self.delivering.await;
+            (written, projected)
         });
         match ended.await {
             Ok((written, projected)) => {

@@ -32,12 +32,6 @@ const SMALLEST_COMPRESSED: u16 = 1024;
 
 /// The operations that no node answers yet. This list only shrinks.
 pub(crate) const NOT_BUILT: &[&str] = &[
-    "PutExecution",
-    "DeleteExecution",
-    "SearchExecutions",
-    "ListAvailableExecutionFunctions",
-    "ListAvailableExecutionMethods",
-    "ListAvailableExecutionServices",
     "CreateCodeHostBIDP",
     "PatchCodeHostBIDP",
     "GetCodeHostBIDP",
@@ -133,12 +127,17 @@ pub(crate) fn limits(rates: &cli::Rates) -> server::Limits {
     }
 }
 
+/// The operations that nodes answer.
+pub(crate) fn built() -> Vec<&'static Facts> {
+    OPERATIONS.iter().copied().filter(|facts| !NOT_BUILT.contains(&facts.method)).collect()
+}
+
 /// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's
 /// description, answers to unknown paths, and what concerns all answers.
 pub(crate) async fn finished(router: Router, rates: &cli::Rates, stopping: &CancellationToken) -> Router {
-    let is_built = |facts: &&Facts| !NOT_BUILT.contains(&facts.method);
-    let (built, not_built): (Vec<&'static Facts>, Vec<_>) = OPERATIONS.iter().copied().partition(is_built);
-    let router = not_built.into_iter().fold(router, mount::mount_unbuilt);
+    let built = built();
+    let not_built = OPERATIONS.iter().copied().filter(|facts| !built.contains(facts));
+    let router = not_built.fold(router, mount::mount_unbuilt);
     let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
     let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION));
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));

@@ -15,6 +15,7 @@ use crate::{
     roles::Roles,
     say,
     serving::check_servers,
+    system_user,
 };
 
 /// Sets an empty log up, and leaves master key and `bootstrap.json` in the folder; of a log that was set up it changes
@@ -28,6 +29,8 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         external: options.external_url.clone(),
         number: 0,
         tail_limit: cli::TAIL_LIMIT,
+        patience: action::delivery::Patience::default(),
+        system_users: system_user::own(data.path())?,
         targets: Allowed::default(),
     };
     let place = Place {
@@ -40,6 +43,8 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         writes: true,
     };
     let adapters = Adapters::connect(place).await?;
+    let replicas = usize::from(options.nats.nats_replicas);
+    action::delivery::prepare(&adapters.log, node::SHARD, replicas).await?;
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);
     if events > 0 && !bootstrap::is_planned(&data) {
         say::aside(format_args!("the log was set up before and has {events} events; nothing was changed"));

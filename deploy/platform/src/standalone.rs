@@ -4,7 +4,10 @@ use command::setup::Wanted;
 use domain::address::Allowed;
 use store::secret;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use transport::server::{self, Listening};
+use transport::{
+    caller::SystemUser,
+    server::{self, Listening},
+};
 use url::Url;
 
 use crate::{
@@ -23,7 +26,7 @@ use crate::{
     roles::Roles,
     say,
     serving::{check_servers, external_url, finished, limits, listen},
-    telemetry,
+    system_user, telemetry,
 };
 
 /// The servers that this process started itself.
@@ -129,6 +132,8 @@ async fn serve(
         number: serving.node_number,
         tail_limit: serving.tail_limit,
         targets: targets(serving),
+        patience: serving.deliveries.patience(),
+        system_users: system_users(serving, data)?,
     };
     let adapters = Adapters::connect(place).await?;
     let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
@@ -155,6 +160,15 @@ async fn serve(
     shutdown.cancel();
     let ended = roles.end().await;
     ended.and(answered)
+}
+
+/// Who signs tokens itself: the user of the data directory, and those of the file.
+fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<Vec<SystemUser>, Failure> {
+    let mut users = system_user::own(data.path())?;
+    if let Some(file) = &serving.system_users {
+        users.extend(system_user::read(file)?);
+    }
+    Ok(users)
 }
 
 /// Where targets may be called beyond the public internet: who is alone on a machine may call it.

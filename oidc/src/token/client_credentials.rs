@@ -1,6 +1,6 @@
 //! The client credentials grant (RFC 6749, section 4.4): a service user gets a token in its own name.
 
-use domain::resource::project::Project;
+use domain::resource::{execution::Function, project::Project};
 use http::HeaderMap;
 use store::{directory::Tenant, explain::explain, projection::ACCESS, rows};
 
@@ -8,6 +8,7 @@ use super::{Form, Tokens};
 use crate::{
     Oidc, client,
     error::Error,
+    function,
     issue::LIFETIME,
     scope::{self, Scope},
 };
@@ -35,7 +36,8 @@ pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, for
     }
     let scope = granted.join(" ");
     let at = (&oidc.edge.external, tenant);
-    let access_token = oidc.issuer.access_token(at, &user, audience, scope.clone()).await?;
+    let added = function::claims(oidc, Function::PreAccessToken, (tenant, &user), headers).await?;
+    let access_token = oidc.issuer.access_token(at, &user, (audience, scope.clone(), added)).await?;
     Ok(Tokens { access_token, token_type: "Bearer", expires_in: LIFETIME.as_secs(), scope })
 }
 

@@ -3,6 +3,7 @@
 //! The table has a row for each. What follows from the facts of an operation (callers, ids, idempotency keys,
 //! consistency tokens, `If-Match`) is derived; a row adds requests of its own.
 
+mod execution;
 mod outcome;
 mod row;
 mod wire;
@@ -30,7 +31,8 @@ use self::{
 
 /// One row for each operation that is built.
 fn table() -> Vec<Box<dyn Check + Sync>> {
-    vec![create_target(), patch_target(), delete_target(), get_target(), search_targets()]
+    let targets = vec![create_target(), patch_target(), delete_target(), get_target(), search_targets()];
+    targets.into_iter().chain(execution::rows()).collect()
 }
 
 #[tokio::test]

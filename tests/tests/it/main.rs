@@ -1,5 +1,12 @@
 //! The platform from outside: real processes, real servers, real clients.
 
+mod action_address;
+mod action_call;
+mod action_docs;
+mod action_event;
+mod action_function;
+mod action_lockout;
+mod action_nodes;
 mod bad_input;
 mod bad_input_http;
 mod chaos;
@@ -9,6 +16,7 @@ mod doctor;
 mod durability;
 mod errors_doc;
 mod examples;
+mod execution;
 mod fault_broker;
 mod fault_commit;
 mod fault_fencing;

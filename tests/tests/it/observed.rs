@@ -7,8 +7,9 @@ use std::{
     process::Command,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{
+    endpoint::{Endpoint, execute},
     eventually,
     management::{Kind, Management, family},
     platform::Platform,
@@ -59,7 +60,12 @@ async fn document_dashboard_and_alerts_name_what_there_is() {
     let platform = Platform::start().await;
     platform.ready().await;
     let client = platform.client().await;
+    let endpoint = Endpoint::start().await;
+    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "event": { "all": true } }), &[&hook]).await;
     client.create_target("one").await.expect("it writes");
+    let delivered = || async { (platform.management().sum("platform_deliveries_total", &[]).await > 0.).then_some(()) };
+    eventually("an event is delivered", delivered).await;
     let exposed = exposed(&platform.management()).await;
     assert!(exposed.len() > 40, "{exposed:?}");
 

@@ -238,7 +238,9 @@ async fn examples_are_valid_and_can_be_sent() {
         for body in examples(&described, &operation.item["requestBody"]["content"]["application/json"]) {
             let path = operation.path.replace("{id}", "1");
             let answer = send(client.request(method(operation.verb), &path).json(body)).await;
-            let is_fine = answer.status.is_success() || (path.ends_with("/1") && answer.status == 404);
+            // Ids of examples are nobody's here.
+            let names_nobody = path.ends_with("/1") || body.to_string().contains("117486514211913728");
+            let is_fine = answer.status.is_success() || (names_nobody && answer.status == 404);
             assert!(is_fine, "{id} {body}: {}", answer.body);
         }
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::execution::Without;
 use crate::{field::Field, standard::Resource};
 
 /// The time until a call is cancelled, where the caller names none, in milliseconds.
@@ -96,6 +97,10 @@ impl Resource for Target {
         Field::bool("interrupt_on_error", |target: &Self| (target.mode == Mode::InterruptOnError).into()),
     ];
     type Patch = TargetPatch;
+
+    fn taken_out(id: &str) -> Option<Without> {
+        Some(Without::Target(id.to_owned()))
+    }
 
     fn patched(self, patch: TargetPatch) -> Self {
         Self {

@@ -131,6 +131,23 @@ pub static TOKENS: Family<Counter> =
 pub static TOKEN_DURATION: Family<Histogram> =
     Family::seconds("platform_token_duration_seconds", &["grant"], "Time to issue a token or to refuse it.");
 
+/// Calls of targets, by what became of them.
+pub static TARGET_CALLS: Family<Counter> =
+    Family::counter("platform_target_calls_total", &["kind", "outcome"], "Calls of targets, by what became of them.");
+/// How long they took.
+pub static TARGET_DURATION: Family<Histogram> = Family::seconds(
+    "platform_target_call_duration_seconds",
+    &["kind"],
+    "Time from wanting to call a target to its answer.",
+);
+
+/// Events delivered to targets.
+pub static DELIVERIES: Family<Counter> = Family::counter(
+    "platform_deliveries_total",
+    &["outcome"],
+    "Deliveries of events to targets: ok, retried, failed, or dropped because the target is gone.",
+);
+
 /// The most connections.
 pub static POOL_SIZE: Family<Gauge> =
     Family::gauge("platform_db_pool_size", &["pool"], "The most connections to Postgres.");
@@ -228,6 +245,9 @@ pub static ALL: &[&dyn Metric] = &[
     &INDEX_SEQUENCE,
     &TOKENS,
     &TOKEN_DURATION,
+    &TARGET_CALLS,
+    &TARGET_DURATION,
+    &DELIVERIES,
     &POOL_SIZE,
     &POOL_IN_USE,
     &POOL_WAITS,

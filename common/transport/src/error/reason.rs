@@ -48,6 +48,10 @@ pub enum Reason {
     ResourceExists,
     /// The resource is not in a state that allows this.
     PreconditionFailed,
+    /// A target stopped the request.
+    ExecutionFailed,
+    /// Calls of targets call the platform, which calls targets, and so on.
+    ExecutionLoop,
     /// The resource is not at the sequence that `If-Match` names.
     SequenceMismatch,
     /// The idempotency key was used for another request.
@@ -98,6 +102,8 @@ impl Reason {
         Self::ResourceNotFound,
         Self::ResourceExists,
         Self::PreconditionFailed,
+        Self::ExecutionFailed,
+        Self::ExecutionLoop,
         Self::SequenceMismatch,
         Self::IdempotencyKeyReused,
         Self::IdempotencyInProgress,
@@ -157,6 +163,8 @@ impl Reason {
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),
             Self::ResourceExists => ("RESOURCE_EXISTS", Code::AlreadyExists),
             Self::PreconditionFailed => ("PRECONDITION_FAILED", Code::FailedPrecondition),
+            Self::ExecutionFailed => ("EXECUTION_FAILED", Code::FailedPrecondition),
+            Self::ExecutionLoop => ("EXECUTION_LOOP", Code::FailedPrecondition),
             Self::SequenceMismatch => ("SEQUENCE_MISMATCH", Code::FailedPrecondition),
             Self::IdempotencyKeyReused => ("IDEMPOTENCY_KEY_REUSED", Code::FailedPrecondition),
             Self::IdempotencyInProgress => ("IDEMPOTENCY_IN_PROGRESS", Code::Aborted),

@@ -16,6 +16,7 @@ const DOMAIN: &str = "platform";
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
+        let (code, _) = error.codes();
         let told = *error.0;
         let metadata: std::collections::HashMap<String, String> =
             told.metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -33,15 +34,15 @@ impl From<Error> for Status {
             details.set_request_info(id, "");
         }
         let headers = MetadataMap::from_headers(header_map(told.headers));
-        Self::with_error_details_and_metadata(told.reason.code(), told.message, details, headers)
+        Self::with_error_details_and_metadata(code, told.message, details, headers)
     }
 }
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let reason = self.0.reason;
-        let body = json!({ "code": i32::from(reason.code()), "message": self.0.message, "details": self.details() });
-        let mut response = (reason.http_status(), Json(body)).into_response();
+        let (reason, (code, status)) = (self.0.reason, self.codes());
+        let body = json!({ "code": i32::from(code), "message": self.0.message, "details": self.details() });
+        let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         if let Some(challenge) = challenge(reason) {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

@@ -62,6 +62,8 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::ConsistencyTokenInvalid
         | Reason::ReadModelUnavailable
         | Reason::RateLimited
+        | Reason::ExecutionFailed
+        | Reason::ExecutionLoop
         | Reason::Internal => true,
         Reason::MalformedJson
         | Reason::UnknownField
@@ -71,7 +73,8 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::MethodNotAllowed | Reason::RouteNotFound | Reason::NotImplemented => false,
         Reason::PermissionDenied => facts.permission.is_some(),
         Reason::FeatureDisabled => facts.feature.is_some(),
-        Reason::ResourceNotFound => names_one,
+        // A put names what must be there.
+        Reason::ResourceNotFound => names_one || facts.also.is_some(),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
         Reason::SequenceMismatch => !reads && names_one,
         Reason::ConsistencyNotReached => reads,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{MaybePostgres, Nats};
+use super::{DataDirectory, MaybePostgres, Nats};
+use url::Url;
 
 /// Where what is looked at runs.
 #[derive(Debug, Clone, Args)]
@@ -29,6 +30,32 @@ pub(crate) struct Doctor {
     #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
     pub(crate) index_dir: Option<PathBuf>,
     /// Print one JSON object: whether all is well, and the checks
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Execution {
+    /// Remove an execution, also one that locks everybody out of the API
+    Delete(Box<DeleteExecution>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeleteExecution {
+    /// The id of the execution
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) data: DataDirectory,
+    /// Where a command node is reached, if not under the issuer's address
+    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
+    pub(crate) url: Option<Url>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Listed {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    /// Print one JSON object a line, with the payload; those that wait too
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -3,6 +3,7 @@
 //! CPU time per operation and ratios within one run are the figures to compare; wall times on a shared machine mean
 //! little. Every comparison runs on the same servers in the same run.
 
+mod actions;
 mod bare;
 mod commands;
 mod cpu;
@@ -35,6 +36,7 @@ async fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("bare") => return bare::serve().await,
         Some("bare-requests") => return requests::serve().await,
+        Some("actions") => return actions::measure().await,
         Some("commands") => return commands::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,

@@ -73,7 +73,7 @@ impl Access {
         seeds.push(confused.expect("any secret will do"));
         Self {
             foreign: tenant("2", point),
-            verifier: Verifier::new(external.clone()),
+            verifier: Verifier::new(external.clone(), vec![]),
             genuine: good.iter().map(|token| signed_part(token).to_owned()).collect(),
             words: WORDS.map(str::to_owned).to_vec(),
             own,

@@ -1,0 +1,133 @@
+//! All executions and targets, in memory: loaded from the read models once, then kept by the log alone, so that a match
+//! costs no question to anybody and goes on when Postgres is away.
+
+mod follow;
+mod matcher;
+mod shelf;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use domain::resource::{execution::Function, target::Target};
+pub use follow::Failure;
+pub(crate) use matcher::Matcher;
+pub(crate) use shelf::{Shelf, Unloaded};
+use store::{database::Database, log::Log};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+
+/// How many calls of one target may be under way on a node.
+const SEATS: usize = 128;
+/// How long a change is waited for that this node has written itself.
+const OWN_WAIT: Duration = Duration::from_secs(2);
+
+/// A target as it is called.
+#[derive(Debug)]
+pub struct Called {
+    /// The instance.
+    pub instance_id: String,
+    /// The id.
+    pub id: String,
+    /// The target.
+    pub target: Target,
+    /// Seats of calls that are under way.
+    pub seats: Arc<Semaphore>,
+}
+
+/// The targets of an execution, in the order in which they are called. There is at least one.
+pub type Chain = Arc<[Arc<Called>]>;
+
+/// Targets by instance and id.
+type Targets = HashMap<(String, String), Arc<Called>>;
+
+/// What a call to an operation triggers.
+#[derive(Debug, Clone, Default)]
+pub struct Matched {
+    /// Before the handler.
+    pub request: Option<Chain>,
+    /// After it.
+    pub response: Option<Chain>,
+}
+
+/// The executions of all instances.
+#[derive(Clone)]
+pub struct Book {
+    matchers: Arc<RwLock<HashMap<String, Arc<Matcher>>>>,
+    /// By instance and id.
+    targets: Arc<RwLock<Targets>>,
+    /// The sequence of the last event that it has.
+    reached: Arc<watch::Sender<u64>>,
+}
+
+impl Book {
+    /// A book that is as far as the log now, and follows it from here.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, Failure> {
+        let book = Self { matchers: Arc::default(), targets: Arc::default(), reached: Arc::new(watch::Sender::new(0)) };
+        let following = follow::begin(log, database, shard, &book).await?;
+        tokio::spawn(following);
+        Ok(book)
+    }
+
+    /// What a call to a method triggers. An instance without executions costs one look into a map.
+    pub fn call(&self, instance_id: &str, (service, method): (&str, &str)) -> Option<Matched> {
+        let of_instance = self.matcher(instance_id)?;
+        let matched = Matched {
+            request: of_instance.request.best(method, std::iter::once(service)),
+            response: of_instance.response.best(method, std::iter::once(service)),
+        };
+        (matched.request.is_some() || matched.response.is_some()).then_some(matched)
+    }
+
+    /// What the use of a function triggers.
+    pub fn function(&self, instance_id: &str, function: Function) -> Option<Chain> {
+        self.matcher(instance_id)?.functions.get(function.name()).cloned()
+    }
+
+    /// A target that there is.
+    pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<Called>> {
+        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
+        targets.get(&(instance_id.to_owned(), id.to_owned())).cloned()
+    }
+
+    /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.
+    pub async fn has(&self, sequence: u64) {
+        let _ = timeout(OWN_WAIT, self.reaches(sequence)).await;
+    }
+
+    /// Waits until it has an event, however long that takes.
+    pub async fn reaches(&self, sequence: u64) {
+        // Its sender is this book's own.
+        let _ = self.reached.subscribe().wait_for(|reached| *reached >= sequence).await;
+    }
+
+    fn matcher(&self, instance_id: &str) -> Option<Arc<Matcher>> {
+        self.matchers.read().unwrap_or_else(PoisonError::into_inner).get(instance_id).cloned()
+    }
+
+    fn put_target(&self, called: &Arc<Called>) {
+        let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        targets.insert((called.instance_id.clone(), called.id.clone()), called.clone());
+    }
+
+    fn remove_target(&self, instance_id: &str, id: &str) {
+        let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        targets.remove(&(instance_id.to_owned(), id.to_owned()));
+    }
+
+    fn replace(&self, instance_id: &str, matcher: Matcher) {
+        let mut matchers = self.matchers.write().unwrap_or_else(PoisonError::into_inner);
+        if matcher.is_empty() {
+            matchers.remove(instance_id);
+        } else {
+            matchers.insert(instance_id.to_owned(), Arc::new(matcher));
+        }
+    }
+}

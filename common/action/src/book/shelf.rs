@@ -1,0 +1,231 @@
+//! The targets and executions themselves, as the log says.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use domain::{
+    aggregate::Aggregate,
+    resource::{execution::Execution, target::Target},
+    standard::{Event, Resource, Standard},
+};
+use futures::StreamExt;
+use serde::de::DeserializeOwned;
+use store::{
+    checkpoint::Checkpoint,
+    database::{Database, Failure},
+    explain::explain,
+    history,
+    log::{self, Log},
+    projection::{EXECUTIONS, HISTORY, Projection, TARGETS},
+    record::{Key, Position, Recorded, decode},
+};
+use tokio::sync::Semaphore;
+
+use super::{Called, Chain, SEATS, matcher::Matcher};
+
+/// Targets and executions that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unloaded {
+    #[error(transparent)]
+    Log(#[from] log::Failure),
+    #[error(transparent)]
+    Database(#[from] Failure),
+    #[error("the log ended")]
+    LogEnded,
+}
+
+/// Targets and executions of all instances.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    targets: HashMap<String, HashMap<String, Arc<Called>>>,
+    executions: HashMap<String, HashMap<String, Execution>>,
+    /// Up to which event each of them was loaded.
+    loaded: [u64; 2],
+}
+
+impl Shelf {
+    /// What the read models have, and the record behind which the log goes on.
+    pub(crate) async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
+        let mut connection = database.connection().await?;
+        let transaction = connection
+            .build_transaction()
+            .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
+            .read_only(true)
+            .start()
+            .await?;
+        let mut shelf = Self::default();
+        let mut begin: Option<Position> = None;
+        for (index, projection) in [&TARGETS, &EXECUTIONS].into_iter().enumerate() {
+            let checkpoint = Checkpoint::read(&transaction, projection, shard).await?;
+            let position = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+            shelf.loaded[index] = position.sequence;
+            let is_earlier = begin.is_none_or(|begin| position.stream_sequence < begin.stream_sequence);
+            begin = if is_earlier { Some(position) } else { begin };
+        }
+        for (instance_id, id, target) in rows::<Target>(&transaction, &TARGETS).await? {
+            shelf.put_target(instance_id, id, target);
+        }
+        for (instance_id, id, execution) in rows::<Execution>(&transaction, &EXECUTIONS).await? {
+            shelf.executions.entry(instance_id).or_default().insert(id, execution);
+        }
+        transaction.commit().await?;
+        Ok((shelf, begin.unwrap_or_default()))
+    }
+
+    /// As it was at a position of the log; `None` while history is not as far.
+    pub(crate) async fn at(
+        log: &Log,
+        database: &Database,
+        shard: u16,
+        position: Position,
+    ) -> Result<Option<Self>, Unloaded> {
+        let (mut shelf, begin) = Self::load(database, shard).await?;
+        if !log.has(begin).await? {
+            return Ok(None);
+        }
+        let last = shelf.loaded.into_iter().max().unwrap_or_default();
+        // Forward to the position, and back from where it is too far.
+        let mut at = if begin.stream_sequence < position.stream_sequence { begin } else { position };
+        let mut later = HashSet::new();
+        let mut records = log.follow(at).await?;
+        while at.stream_sequence < position.stream_sequence || at.sequence < last {
+            let record = records.next().await.ok_or(Unloaded::LogEnded)??;
+            at = record.position();
+            for recorded in &record.events {
+                let kind = recorded.event.aggregate_type.as_str();
+                if at.stream_sequence <= position.stream_sequence {
+                    shelf.apply(recorded);
+                } else if [Target::NAME, Execution::NAME].contains(&kind) {
+                    later.insert(recorded.key());
+                }
+            }
+        }
+        if !shelf.rewind(database, shard, later, position).await? {
+            return Ok(None);
+        }
+        shelf.loaded = [position.sequence; 2];
+        Ok(Some(shelf))
+    }
+
+    /// Takes aggregates back to what they were at a position, as history has it.
+    async fn rewind(
+        &mut self,
+        database: &Database,
+        shard: u16,
+        keys: HashSet<Key>,
+        position: Position,
+    ) -> Result<bool, Unloaded> {
+        if keys.is_empty() {
+            return Ok(true);
+        }
+        let connection = database.connection().await.map_err(Unloaded::from)?;
+        let checkpoint = Checkpoint::read(&connection, &HISTORY, shard).await?;
+        if checkpoint.is_none_or(|checkpoint| checkpoint.position.sequence < position.sequence) {
+            return Ok(false);
+        }
+        for key in keys {
+            let last = history::last_event(&connection, &key, position.sequence).await?;
+            let Key { instance_id, aggregate_type, id } = key;
+            match last {
+                Some(recorded) => {
+                    self.loaded = [0; 2];
+                    self.apply(&recorded);
+                }
+                None if aggregate_type == Target::NAME => {
+                    self.targets.entry(instance_id).or_default().remove(&id);
+                }
+                None => drop(self.executions.entry(instance_id).or_default().remove(&id)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The instances that have executions.
+    pub(crate) fn instances(&self) -> HashSet<String> {
+        self.executions.keys().cloned().collect()
+    }
+
+    /// Takes up an event, and tells whether it was one of a target or an execution.
+    pub(crate) fn apply(&mut self, recorded: &Recorded) -> bool {
+        let event = &recorded.event;
+        let (instance_id, id) = (event.instance_id.clone(), event.aggregate_id.clone());
+        if event.aggregate_type == Target::NAME && recorded.sequence > self.loaded[0] {
+            match read::<Target>(recorded) {
+                Some(Some(target)) => self.put_target(instance_id, id, target),
+                Some(None) => drop(self.targets.entry(instance_id).or_default().remove(&id)),
+                None => {}
+            }
+            return true;
+        }
+        if event.aggregate_type == Execution::NAME && recorded.sequence > self.loaded[1] {
+            let executions = self.executions.entry(instance_id).or_default();
+            match read::<Execution>(recorded) {
+                Some(Some(execution)) => drop(executions.insert(id, execution)),
+                Some(None) => drop(executions.remove(&id)),
+                None => {}
+            }
+            return true;
+        }
+        false
+    }
+
+    /// A target keeps its seats when it changes: what is under way still counts.
+    fn put_target(&mut self, instance_id: String, id: String, target: Target) {
+        let of_instance = self.targets.entry(instance_id.clone()).or_default();
+        let seats = of_instance.get(&id).map_or_else(|| Arc::new(Semaphore::new(SEATS)), |known| known.seats.clone());
+        of_instance.insert(id.clone(), Arc::new(Called { instance_id, id, target, seats }));
+    }
+
+    /// All targets.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Called>> {
+        self.targets.values().flat_map(HashMap::values)
+    }
+
+    /// A target that there is.
+    pub(crate) fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
+        self.targets.get(instance_id)?.get(id)
+    }
+
+    /// The executions of an instance, arranged to be found.
+    pub(crate) fn matcher(&self, instance_id: &str) -> Matcher {
+        let Some(executions) = self.executions.get(instance_id) else { return Matcher::default() };
+        let chain =
+            |ids: &[&str]| -> Chain { ids.iter().filter_map(|id| self.target(instance_id, id)).cloned().collect() };
+        Matcher::of(executions, chain)
+    }
+}
+
+/// What an event makes of its resource: the resource after it, or none. One of a newer version changes nothing here.
+fn read<R: Resource>(recorded: &Recorded) -> Option<Option<R>> {
+    match decode::<Standard<R>>(recorded) {
+        Ok(Event::Added(to) | Event::Changed { to, .. }) => Some(Some(to.known)),
+        Ok(Event::Removed) => Some(None),
+        Err(error) => {
+            let aggregate = <Standard<R> as Aggregate>::NAME;
+            tracing::error!(
+                error = explain(&error),
+                aggregate,
+                "an event cannot be read, and what is called stays as it was"
+            );
+            None
+        }
+    }
+}
+
+async fn rows<R: Resource + DeserializeOwned>(
+    client: &impl deadpool_postgres::GenericClient,
+    projection: &Projection,
+) -> Result<Vec<(String, String, R)>, Failure> {
+    let text = projection.sql(&format!("select instance_id, id, state::text from {{schema}}.{}s", R::NAME));
+    let rows = client.query(&text, &[]).await?;
+    let read = rows.iter().map(|row| {
+        let (instance_id, id): (String, String) = (row.get(0), row.get(1));
+        match serde_json::from_str(row.get(2)) {
+            Ok(state) => Ok((instance_id, id, state)),
+            Err(_) => Err(Failure::Inconsistent { table: R::NAME, instance_id, id }),
+        }
+    });
+    read.collect()
+}

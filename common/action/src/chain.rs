@@ -1,0 +1,126 @@
+//! Calls the targets of an execution one after another: each sees what those before made of the message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::resource::target::{Mode, TargetKind};
+use serde_json::{Map, Value};
+use store::{explain::explain, secret};
+
+use crate::{
+    Actions,
+    book::{Called, Chain},
+    client::{Call, Failure},
+};
+
+/// What targets are called with, and what their answers change.
+pub trait Content: Send {
+    /// The payload as it is now.
+    fn payload(&self) -> Bytes;
+
+    /// Takes up the answer of a target. What does not fit changes nothing.
+    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), Failure>;
+}
+
+/// What an execution runs for.
+#[derive(Debug, Clone, Default)]
+pub struct Cause {
+    /// How many calls of targets it is nested in.
+    pub depth: u32,
+    /// The W3C `traceparent` that it belongs to.
+    pub trace_context: String,
+}
+
+/// A target that stopped the whole execution.
+#[derive(Debug)]
+pub struct Interrupted {
+    /// Why.
+    pub failure: Failure,
+}
+
+impl Actions {
+    /// Calls all targets in order. An error stops the chain where its target says so, and is told otherwise.
+    pub async fn run(&self, chain: &Chain, cause: &Cause, content: &mut impl Content) -> Result<(), Interrupted> {
+        for called in chain.iter() {
+            let call = Call {
+                delivery_id: secret::random_text(22),
+                depth: cause.depth,
+                trace_context: cause.trace_context.clone(),
+                body: content.payload(),
+            };
+            if called.target.mode == Mode::Async {
+                self.detach(called, call);
+                continue;
+            }
+            let answered = self.client.call(called, &call).await;
+            if let Err(failure) = answered.and_then(|answer| take_up(called, &answer, content)) {
+                tell(called, &failure);
+                if called.target.mode == Mode::InterruptOnError {
+                    return Err(Interrupted { failure });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls a target that nobody waits for.
+    fn detach(&self, called: &Arc<Called>, call: Call) {
+        let place = match self.client.detached(called) {
+            Ok(place) => place,
+            Err(failure) => return tell(called, &failure),
+        };
+        let (client, called) = (self.client.clone(), called.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            if let Err(failure) = client.call(&called, &call).await {
+                tell(&called, &failure);
+            }
+        });
+    }
+}
+
+fn take_up(called: &Called, answer: &Bytes, content: &mut impl Content) -> Result<(), Failure> {
+    if called.target.kind == TargetKind::RestWebhook || answer.is_empty() {
+        return Ok(());
+    }
+    content.merge(members(answer)?)
+}
+
+/// The members of an answer, unless it says that the target failed.
+fn members(answer: &[u8]) -> Result<Map<String, Value>, Failure> {
+    let value = serde_json::from_slice(answer).map_err(|error| Failure::Malformed(error.to_string()))?;
+    let Value::Object(members) = value else { return Err(Failure::Malformed("it is no JSON object".to_owned())) };
+    let (status, message) = (members.get("forwardedStatusCode"), members.get("forwardedErrorMessage"));
+    if status.is_none() && message.is_none() {
+        return Ok(members);
+    }
+    let message = message.and_then(Value::as_str).filter(|message| !message.is_empty()).unwrap_or("execution failed");
+    let status = status.and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
+    Err(Failure::Refused { status, message: message.chars().filter(|char| !char.is_control()).take(500).collect() })
+}
+
+fn tell(called: &Called, failure: &Failure) {
+    let (instance, target) = (&called.instance_id, &called.id);
+    tracing::warn!(instance, target, error = explain(failure), "a call of a target failed");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_may_say_that_it_is_an_error() {
+        assert_eq!(members(br#"{"a":1}"#).unwrap().len(), 1);
+        for malformed in ["", "[]", "1", "{", "{} {}"] {
+            assert!(matches!(members(malformed.as_bytes()), Err(Failure::Malformed(_))), "{malformed}");
+        }
+        let refused = |answer: &str| match members(answer.as_bytes()) {
+            Err(Failure::Refused { status, message }) => (status, message),
+            other => panic!("{other:?}"),
+        };
+        let both = r#"{"forwardedStatusCode":403,"forwardedErrorMessage":"not\ntoday"}"#;
+        assert_eq!(refused(both), (Some(403), "nottoday".to_owned()));
+        assert_eq!(refused(r#"{"forwardedStatusCode":"x"}"#), (None, "execution failed".to_owned()));
+        assert_eq!(refused(r#"{"forwardedErrorMessage":"no"}"#), (None, "no".to_owned()));
+    }
+}

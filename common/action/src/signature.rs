@@ -1,0 +1,62 @@
+//! The signature by which a target knows that a call comes from its platform and is new.
+
+use domain::resource::target::Target;
+use store::{
+    keyring::{Failure, Keyring, Purpose},
+    secret::{Unopened, hmac_sha256},
+};
+
+/// The header of signatures.
+pub const HEADER: &str = "platform-signature";
+/// Binds a sealed key to its use.
+pub const SEALED: &str = "target-signing-key";
+
+/// A key that signs calls and cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Unsigned {
+    /// The data key that it is sealed with cannot be had.
+    #[error(transparent)]
+    Key(#[from] Failure),
+    /// It does not open.
+    #[error(transparent)]
+    Unopened(#[from] Unopened),
+}
+
+/// The signature of a body under every key of the target that signs at a time, in seconds since the Unix epoch.
+pub(crate) async fn sign(
+    keyring: &Keyring,
+    (instance_id, target): (&str, &Target),
+    now: i64,
+    body: &[u8],
+) -> Result<String, Unsigned> {
+    let data_key = keyring.key(instance_id, Purpose::Resource).await?;
+    let mut header = format!("t={now}");
+    for key in &target.signing_keys {
+        if key.valid_until.is_none_or(|until| now.saturating_mul(1000) < until) {
+            let opened = data_key.open(SEALED, &key.sealed)?;
+            header += ",v1=";
+            header += &signature(&opened, now, body);
+        }
+    }
+    Ok(header)
+}
+
+/// The signature of a body under one key.
+pub fn signature(key: &[u8], time: i64, body: &[u8]) -> String {
+    hex::encode(hmac_sha256(key, &[time.to_string().as_bytes(), b".", body]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::signature;
+
+    #[test]
+    fn a_signature_is_what_docs_and_other_languages_compute() {
+        // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac Ncb5tR8wYd0KsUqJ2fHvXz7LmGa4PoEi1TkB
+        let key = b"Ncb5tR8wYd0KsUqJ2fHvXz7LmGa4PoEi1TkB";
+        assert_eq!(
+            signature(key, 1_700_000_000, br#"{"a":1}"#),
+            "d58945184b097eab7c31f4cb32100da320b56d7b4aaefc9b6a066eec850bef28"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! What happens in the platform: every aggregate with its events, and what of their payloads stays inside.
+
+use crate::{
+    aggregate::Aggregate,
+    resource::{
+        data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
+        organization::Organization, project::Project, signing_key::SigningKey, system::System, target::Target,
+        user::User,
+    },
+    setting::features::Features,
+    settings::Settings,
+    standard::Standard,
+};
+
+/// Every aggregate: its name, and the names of its events.
+pub const AGGREGATES: &[(&str, &[&str])] = &[
+    of::<Standard<DataKey>>(),
+    of::<Standard<Domain>>(),
+    of::<Standard<Execution>>(),
+    of::<Standard<Instance>>(),
+    of::<Standard<Membership>>(),
+    of::<Standard<Organization>>(),
+    of::<Standard<Project>>(),
+    of::<Standard<SigningKey>>(),
+    of::<Standard<System>>(),
+    of::<Standard<Target>>(),
+    of::<Standard<User>>(),
+    of::<Settings<Features>>(),
+];
+
+/// Members of payloads that hold ciphertexts or hashes of secrets. They leave the platform for nobody.
+pub const SECRETS: [&str; 3] = ["sealed", "secret", "wrapped"];
+
+const fn of<A: Aggregate>() -> (&'static str, &'static [&'static str]) {
+    (A::NAME, A::EVENTS)
+}
+
+/// The types of all events, for example `target.added`.
+pub fn event_types() -> impl Iterator<Item = String> {
+    AGGREGATES.iter().flat_map(|(aggregate, events)| events.iter().map(move |event| format!("{aggregate}.{event}")))
+}
+
+/// The groups that an event is in, the longest first: what stands before each of its dots.
+pub fn groups(event_type: &str) -> impl Iterator<Item = &str> {
+    event_type.rmatch_indices('.').map(|(at, _)| &event_type[..at])
+}
+
+/// Whether there is an event of this type.
+pub fn is_event_type(name: &str) -> bool {
+    event_types().any(|event_type| event_type == name)
+}
+
+/// Whether there are events in a group of this name.
+pub fn is_group(name: &str) -> bool {
+    event_types().any(|event_type| groups(&event_type).any(|group| group == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_in_the_groups_before_its_dots() {
+        assert_eq!(groups("user.schema.added").collect::<Vec<_>>(), ["user.schema", "user"]);
+        assert!(is_event_type("target.added") && !is_event_type("target.exploded") && !is_event_type("target"));
+        assert!(is_group("feature_settings") && !is_group("target.added") && !is_group("tar"));
+    }
+}

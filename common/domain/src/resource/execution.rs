@@ -1,0 +1,208 @@
+//! Executions: which targets are called when a condition is met.
+
+pub mod graph;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{field::Field, standard::Resource};
+
+/// Which targets are called when a condition is met.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// When it triggers.
+    pub condition: Condition,
+    /// The ids of the targets, in the order in which they are called.
+    pub targets: Vec<String>,
+    /// The ids of executions whose targets are called after these.
+    pub includes: Vec<String>,
+}
+
+/// When an execution triggers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// After a request is received.
+    Request(Calls),
+    /// Before a response is returned.
+    Response(Calls),
+    /// When the function of this name is used.
+    Function(String),
+    /// After an event is created.
+    Event(Events),
+}
+
+/// The calls that trigger an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Calls {
+    /// Those of a gRPC method, by its path.
+    Method(String),
+    /// Those of a gRPC service, by its full name.
+    Service(String),
+    /// All.
+    All,
+}
+
+/// The events that trigger an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Events {
+    /// Those of a type.
+    Event(String),
+    /// Those of a group.
+    Group(String),
+    /// All.
+    All,
+}
+
+/// The functions that call targets, as conditions name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// Before the claims of a user are told.
+    PreUserinfo,
+    /// Before an access token is signed.
+    PreAccessToken,
+}
+
+/// Takes something out of an execution that is no longer there.
+#[derive(Debug, Clone)]
+pub enum Without {
+    /// A target.
+    Target(String),
+    /// An included execution.
+    Include(String),
+}
+
+impl Function {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::PreAccessToken, Self::PreUserinfo];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PreUserinfo => "preuserinfo",
+            Self::PreAccessToken => "preaccesstoken",
+        }
+    }
+}
+
+impl Condition {
+    /// The kind of the condition, as searches and columns name it.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Request(_) => "request",
+            Self::Response(_) => "response",
+            Self::Function(_) => "function",
+            Self::Event(_) => "event",
+        }
+    }
+}
+
+/// The condition as one text, which no other condition has: ids are made of it.
+impl fmt::Display for Condition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind();
+        match self {
+            Self::Request(calls) | Self::Response(calls) => match calls {
+                Calls::Method(path) => write!(formatter, "{kind}/method/{path}"),
+                Calls::Service(name) => write!(formatter, "{kind}/service/{name}"),
+                Calls::All => write!(formatter, "{kind}/all"),
+            },
+            Self::Function(name) => write!(formatter, "{kind}/{name}"),
+            Self::Event(events) => match events {
+                Events::Event(name) => write!(formatter, "{kind}/event/{name}"),
+                Events::Group(name) => write!(formatter, "{kind}/group/{name}"),
+                Events::All => write!(formatter, "{kind}/all"),
+            },
+        }
+    }
+}
+
+impl Execution {
+    /// Whether it names what [`Without`] takes out.
+    pub fn names(&self, gone: &Without) -> bool {
+        match gone {
+            Without::Target(id) => self.targets.contains(id),
+            Without::Include(id) => self.includes.contains(id),
+        }
+    }
+}
+
+/// Ids in one text, with a space before and behind each, so that a search finds whole ones.
+fn spaced(ids: &[String]) -> String {
+    ids.iter().fold(" ".to_owned(), |text, id| text + id + " ")
+}
+
+impl Resource for Execution {
+    const NAME: &'static str = "execution";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::text("execution_type", |execution: &Self| execution.condition.kind().into()).filterable(),
+        Field::text("targets", |execution: &Self| spaced(&execution.targets).into()).filterable(),
+        Field::text("includes", |execution: &Self| spaced(&execution.includes).into()).filterable(),
+    ];
+    type Patch = Without;
+
+    fn taken_out(id: &str) -> Option<Without> {
+        Some(Without::Include(id.to_owned()))
+    }
+
+    fn patched(mut self, gone: Without) -> Self {
+        match gone {
+            Without::Target(id) => self.targets.retain(|target| *target != id),
+            Without::Include(id) => self.includes.retain(|include| *include != id),
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        standard::{Command, Event, Standard},
+        testing::given,
+    };
+
+    fn execution(targets: &[&str]) -> Execution {
+        let targets = targets.iter().map(|&id| id.to_owned()).collect();
+        Execution { condition: Condition::Event(Events::All), targets, includes: vec![] }
+    }
+
+    #[test]
+    fn a_put_creates_then_replaces_and_the_same_again_is_no_event() {
+        let (first, second) = (execution(&["1"]), execution(&["2", "1"]));
+        given::<Standard<Execution>>([]).when(Command::Put(first.clone())).then([Event::Added(first.clone().into())]);
+        let added = || [Event::Added(first.clone().into())];
+        given::<Standard<Execution>>(added()).when(Command::Put(first.clone())).then([]);
+        let changed = Event::Changed { to: second.clone().into(), fields: vec!["targets".into()] };
+        given::<Standard<Execution>>(added()).when(Command::Put(second)).then([changed]);
+    }
+
+    #[test]
+    fn what_is_gone_is_taken_out_once() {
+        let added = [Event::Added(execution(&["1", "2", "1"]).into())];
+        let without = Command::Patch(Without::Target("1".into()));
+        let changed = Event::Changed { to: execution(&["2"]).into(), fields: vec!["targets".into()] };
+        given::<Standard<Execution>>(added).when(without.clone()).then([changed]);
+        given::<Standard<Execution>>([Event::Added(execution(&["2"]).into())]).when(without).then([]);
+    }
+
+    #[test]
+    fn no_two_conditions_have_one_text() {
+        let calls = |calls: fn(String) -> Calls, name: &str| Condition::Request(calls(name.to_owned()));
+        let texts = [
+            calls(Calls::Method, "a"),
+            calls(Calls::Service, "a"),
+            calls(|_| Calls::All, ""),
+            Condition::Response(Calls::All),
+            Condition::Function("all".into()),
+            Condition::Event(Events::All),
+            Condition::Event(Events::Event("all".into())),
+            Condition::Event(Events::Group("all".into())),
+        ]
+        .map(|condition| condition.to_string());
+        assert_eq!(texts.iter().collect::<std::collections::HashSet<_>>().len(), texts.len(), "{texts:?}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Executions that include others: what may include what, and the targets in the order in which they are called.
+
+use std::collections::HashMap;
+
+use super::Execution;
+use crate::rejection::Rejection;
+
+/// How many steps an include may lead on.
+pub const MOST_LEVELS: usize = 3;
+
+/// How many targets an execution calls at most.
+pub const MOST_TARGETS: usize = 1000;
+
+/// Executions by id.
+pub type Graph<'a> = HashMap<&'a str, &'a Execution>;
+
+/// Refuses includes that lead in a circle, or further than [`MOST_LEVELS`], or to too many targets, from any of the
+/// executions.
+pub fn check(graph: &Graph<'_>) -> Result<(), Rejection> {
+    let mut known = HashMap::new();
+    for id in graph.keys() {
+        reach(graph, &mut known, id)?;
+    }
+    Ok(())
+}
+
+/// How far the includes of an execution lead, and how many targets it calls.
+#[derive(Clone, Copy)]
+struct Reach {
+    levels: usize,
+    targets: usize,
+}
+
+/// What is looked at has `None` until it is known, so that each execution is looked at once.
+fn reach<'a>(graph: &Graph<'a>, known: &mut HashMap<&'a str, Option<Reach>>, id: &'a str) -> Result<Reach, Rejection> {
+    match known.get(id) {
+        Some(Some(reach)) => return Ok(*reach),
+        Some(None) => return Err(Rejection::Precondition("the includes lead in a circle")),
+        None => {}
+    }
+    let Some(execution) = graph.get(id) else { return Ok(Reach { levels: 0, targets: 0 }) };
+    known.insert(id, None);
+    let mut all = Reach { levels: 0, targets: execution.targets.len() };
+    for include in &execution.includes {
+        let Reach { levels, targets } = reach(graph, known, include)?;
+        all.levels = all.levels.max(levels + 1);
+        all.targets = all.targets.saturating_add(targets);
+    }
+    if all.levels > MOST_LEVELS {
+        return Err(Rejection::Precondition("the includes lead over more than three levels"));
+    }
+    if all.targets > MOST_TARGETS {
+        return Err(Rejection::Precondition("an execution and its includes have more than 1000 targets"));
+    }
+    known.insert(id, Some(all));
+    Ok(all)
+}
+
+/// The ids of the targets that an execution calls: its own, then those of its includes in their place.
+pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> {
+    let mut found = vec![];
+    collect(graph, execution, 0, &mut found);
+    found
+}
+
+fn collect<'a>(graph: &Graph<'a>, execution: &'a Execution, level: usize, found: &mut Vec<&'a str>) {
+    found.extend(execution.targets.iter().map(String::as_str));
+    // What was written by another version may lead further; it is not followed.
+    if level < MOST_LEVELS {
+        let included = execution.includes.iter().filter_map(|include| graph.get(include.as_str()));
+        included.for_each(|included| collect(graph, included, level + 1, found));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::execution::{Calls, Condition};
+
+    fn executions(includes: &[(&str, &[&str])]) -> Vec<(String, Execution)> {
+        let owned = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<_>>();
+        let execution = |id: &str, includes: &[&str]| Execution {
+            condition: Condition::Request(Calls::Method(id.to_owned())),
+            targets: owned(&[&format!("t{id}")]),
+            includes: owned(includes),
+        };
+        includes.iter().map(|(id, includes)| ((*id).to_owned(), execution(id, includes))).collect()
+    }
+
+    fn graph(executions: &[(String, Execution)]) -> Graph<'_> {
+        executions.iter().map(|(id, execution)| (id.as_str(), execution)).collect()
+    }
+
+    #[test]
+    fn includes_are_expanded_in_their_place() {
+        let all = executions(&[("a", &["b", "d"]), ("b", &["c"]), ("c", &[]), ("d", &["c", "gone"])]);
+        assert_eq!(check(&graph(&all)), Ok(()));
+        assert_eq!(targets(&graph(&all), &all[0].1), ["ta", "tb", "tc", "td", "tc"]);
+    }
+
+    #[test]
+    fn three_levels_are_allowed_and_no_circle() {
+        let three = executions(&[("a", &["b"]), ("b", &["c"]), ("c", &["d"]), ("d", &[])]);
+        assert_eq!(check(&graph(&three)), Ok(()));
+        let four = executions(&[("a", &["b"]), ("b", &["c"]), ("c", &["d"]), ("d", &["e"]), ("e", &[])]);
+        assert!(check(&graph(&four)).is_err());
+        assert_eq!(targets(&graph(&four), &four[0].1).len(), 4);
+        for circle in [executions(&[("a", &["a"])]), executions(&[("a", &["b"]), ("b", &["a"])])] {
+            assert!(check(&graph(&circle)).is_err());
+        }
+    }
+}

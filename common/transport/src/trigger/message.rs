@@ -1,0 +1,161 @@
+//! A message that targets see as JSON, and onto which their answers are merged.
+
+use std::{marker::PhantomData, sync::LazyLock};
+
+use action::{chain::Content, client::Failure};
+use bytes::Bytes;
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+static POOL: LazyLock<DescriptorPool> =
+    LazyLock::new(|| DescriptorPool::decode(proto::DESCRIPTORS).expect("the build has made them"));
+
+/// A message while targets are called with it.
+pub(super) struct Merged<M> {
+    message: Map<String, Value>,
+    descriptor: MessageDescriptor,
+    /// The member of the payload that it is, and the others.
+    member: &'static str,
+    about: Map<String, Value>,
+    /// Whether a target has changed it.
+    pub(super) is_changed: bool,
+    types: PhantomData<fn() -> M>,
+}
+
+/// A message as JSON.
+pub(super) fn to_json(message: &impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(message).map_err(|failure| Error::internal(&failure))
+}
+
+impl<M: Serialize + DeserializeOwned> Merged<M> {
+    pub(super) fn new(
+        message: &M,
+        name: &str,
+        (member, about): (&'static str, Map<String, Value>),
+    ) -> Result<Self, Error> {
+        let descriptor = POOL.get_message_by_name(name).ok_or_else(|| Error::internal(&Undescribed))?;
+        let Value::Object(message) = to_json(message)? else { return Err(Error::internal(&Undescribed)) };
+        Ok(Self { message, descriptor, member, about, is_changed: false, types: PhantomData })
+    }
+
+    /// The message as the targets have made it.
+    pub(super) fn read(self) -> Result<M, Error> {
+        serde_json::from_value(Value::Object(self.message)).map_err(|failure| Error::internal(&failure))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a message has no description")]
+struct Undescribed;
+
+impl<M: Serialize + DeserializeOwned> Content for Merged<M> {
+    fn payload(&self) -> Bytes {
+        let mut payload = self.about.clone();
+        payload.insert(self.member.to_owned(), Value::Object(self.message.clone()));
+        // Maps of JSON values are always written.
+        serde_json::to_vec(&payload).unwrap_or_default().into()
+    }
+
+    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), Failure> {
+        let mut merged = self.message.clone();
+        merge(&self.descriptor, &mut merged, answer)?;
+        // What is of the wrong type is the fault of this target, not of a later one.
+        serde_json::from_value::<M>(Value::Object(merged.clone()))
+            .map_err(|error| Failure::Malformed(error.to_string()))?;
+        self.message = merged;
+        self.is_changed = true;
+        Ok(())
+    }
+}
+
+/// Merges the members of an answer onto a message: messages member by member, everything else as a whole. `null` takes a
+/// member out, and a member of a oneof takes the others out.
+fn merge(
+    descriptor: &MessageDescriptor,
+    message: &mut Map<String, Value>,
+    answer: Map<String, Value>,
+) -> Result<(), Failure> {
+    for (name, value) in answer {
+        let by_name = || descriptor.get_field_by_name(&name);
+        let Some(field) = descriptor.get_field_by_json_name(&name).or_else(by_name) else {
+            return Err(Failure::Malformed(format!("{} has no member {name}", descriptor.name())));
+        };
+        let known = field.json_name();
+        if value.is_null() {
+            message.remove(known);
+            continue;
+        }
+        for other in field.containing_oneof().into_iter().flat_map(|oneof| oneof.fields().collect::<Vec<_>>()) {
+            if other.number() != field.number() {
+                message.remove(other.json_name());
+            }
+        }
+        match (nested(&field), message.get_mut(known), value) {
+            (Some(nested), Some(Value::Object(current)), Value::Object(members)) => merge(&nested, current, members)?,
+            (_, _, value) => drop(message.insert(known.to_owned(), value)),
+        }
+    }
+    Ok(())
+}
+
+/// The message that a field holds, if it is one with members.
+fn nested(field: &FieldDescriptor) -> Option<MessageDescriptor> {
+    match field.kind() {
+        Kind::Message(message) if !field.is_list() && !field.is_map() => {
+            (!message.full_name().starts_with("google.protobuf.")).then_some(message)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::action::CreateTargetRequest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn merged(answer: Value) -> Result<Value, String> {
+        let message = json!({ "target": {
+            "name": "hook", "restWebhook": { "url": "https://a.example" }, "timeout": "3s", "isAsync": true
+        } });
+        let request: CreateTargetRequest = serde_json::from_value(message).unwrap();
+        let name = "platform.resources.action.v3alpha.CreateTargetRequest";
+        let mut merged = Merged::new(&request, name, ("request", Map::new())).unwrap();
+        let Value::Object(answer) = answer else { panic!("it is an object") };
+        merged.merge(answer).map_err(|failure| failure.to_string())?;
+        Ok(to_json(&merged.read().unwrap()).unwrap()["target"].clone())
+    }
+
+    #[test]
+    fn an_answer_is_merged_member_by_member() {
+        let target = |answer: Value| merged(json!({ "target": answer }));
+        let hook =
+            |url: &str| json!({ "name": "hook", "restWebhook": { "url": url }, "timeout": "3s", "isAsync": true });
+        assert_eq!(merged(json!({})).unwrap(), hook("https://a.example"));
+        let by_either_name = json!({ "rest_webhook": { "url": "https://b.example" } });
+        assert_eq!(target(by_either_name).unwrap(), hook("https://b.example"));
+        let other = target(json!({ "restRequestResponse": { "url": "https://c.example" }, "interruptOnError": true }));
+        let expected = json!({ "name": "hook", "restRequestResponse": { "url": "https://c.example" }, "timeout": "3s",
+            "interruptOnError": true });
+        assert_eq!(other.unwrap(), expected);
+        let without = target(json!({ "timeout": null, "isAsync": false, "name": "" })).unwrap();
+        assert_eq!(without, json!({ "restWebhook": { "url": "https://a.example" }, "isAsync": false }));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        for wrong in [
+            json!({ "nothing": 1 }),
+            json!({ "target": { "nothing": 1 } }),
+            json!({ "target": { "name": 1 } }),
+            json!({ "target": [] }),
+            json!({ "target": { "timeout": "soon" } }),
+        ] {
+            assert!(merged(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+}

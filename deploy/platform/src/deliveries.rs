@@ -1,0 +1,37 @@
+//! `platform deliveries`: what of the events for targets was given up, and how much waits. It changes nothing.
+
+use action::delivery::{self, Failed};
+use serde_json::json;
+
+use crate::{Failure, cli, node::SHARD, reach, say};
+
+/// Prints what is in the queue.
+pub(crate) async fn run(options: cli::Listed) -> Result<(), Failure> {
+    let nats = reach::nats(&options.servers)?;
+    let client = reach::connect(&nats, "platform deliveries").await?;
+    let (waiting, failed) = delivery::list(&async_nats::jetstream::new(client), SHARD).await?;
+    for failed in &failed {
+        say::out(if options.json { json!({ "failed": failed }).to_string() } else { line(failed) });
+    }
+    if options.json {
+        for waiting in &waiting {
+            say::out(json!({ "waiting": waiting.delivery }).to_string());
+        }
+    } else {
+        say::out(format_args!("{} given up, {} waiting", failed.len(), waiting.len()));
+    }
+    Ok(())
+}
+
+fn line(failed: &Failed) -> String {
+    let Failed { delivery, tries, error, failed_at } = failed;
+    format!(
+        "{failed_at} {} event {} of {} to target {} of instance {} after {tries} tries: {}",
+        delivery.event_type,
+        delivery.sequence,
+        delivery.aggregate,
+        delivery.target_id,
+        delivery.instance_id,
+        error.replace(char::is_control, " "),
+    )
+}

@@ -1,0 +1,211 @@
+//! Function executions: targets that are called before claims are told, and may add some.
+
+use action::{
+    chain::{Content, Interrupted},
+    client::Failure,
+};
+use bytes::Bytes;
+use domain::resource::{execution::Function, organization::Organization};
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use store::{
+    directory::{Standing, Tenant},
+    projection::ACCESS,
+    rows,
+};
+use transport::trigger;
+
+use crate::{Oidc, error::Error};
+
+/// Claims that the platform makes itself, in whichever token, and that nobody else may.
+const RESERVED: [&str; 31] = [
+    "acr",
+    "act",
+    "amr",
+    "at_hash",
+    "aud",
+    "auth_time",
+    "azp",
+    "c_hash",
+    "client_id",
+    "cnf",
+    "entitlements",
+    "events",
+    "exp",
+    "groups",
+    "iat",
+    "iss",
+    "jti",
+    "may_act",
+    "nbf",
+    "nonce",
+    "roles",
+    "s_hash",
+    "scope",
+    "scp",
+    "seq",
+    "sid",
+    "sub",
+    "sub_jwk",
+    "toe",
+    "txn",
+    "typ",
+];
+/// The beginning of the names of the platform's own claims.
+const OWN: &str = "urn:platform:";
+/// The most that targets may add, in bytes.
+const LARGEST: usize = 4 * 1024;
+
+/// What a target answers.
+#[derive(Debug, Default, Deserialize)]
+struct Said {
+    #[serde(default)]
+    append_claims: Vec<Claim>,
+    #[serde(default)]
+    append_log_claims: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Claim {
+    key: String,
+    value: Value,
+}
+
+/// What targets are called with, and what they have answered so far.
+struct Using {
+    about: Value,
+    answer: Map<String, Value>,
+}
+
+/// The claims that the targets of a function add.
+///
+/// # Errors
+/// When a target says no and may.
+pub(crate) async fn claims(
+    oidc: &Oidc,
+    function: Function,
+    (tenant, user): (&Tenant, &Standing),
+    headers: &HeaderMap,
+) -> Result<Map<String, Value>, Error> {
+    let actions = &oidc.edge.actions;
+    let Some(chain) = actions.book.function(&tenant.id, function) else { return Ok(Map::new()) };
+    let cause = trigger::cause(headers, &trigger::trace_of(headers))
+        .map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
+    let mut using = Using { about: about(oidc, function, (tenant, user)).await?, answer: Map::new() };
+    actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
+    Ok(added(function, &using.said()?))
+}
+
+/// What the client is told: only what the target chose to say.
+fn denied(interrupted: Interrupted) -> Error {
+    Error::AccessDenied(match interrupted.failure {
+        Failure::Refused { message, .. } => message,
+        _ => "execution failed".to_owned(),
+    })
+}
+
+async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Standing)) -> Result<Value, Error> {
+    let id = &user.owner.id;
+    let organization = rows::get::<Organization>(&oidc.database, &ACCESS, tenant.shard, &tenant.id, id).await;
+    let organization = organization.map_err(|_| Error::Unavailable)?.answer;
+    let name = organization.map(|organization| organization.state.name);
+    Ok(json!({
+        "function": format!("function/{}", function.name()),
+        "userinfo": { "sub": user.id },
+        "user": { "id": user.id, "username": user.user.username },
+        "user_metadata": [],
+        "org": { "id": id, "name": name, "primary_domain": tenant.primary_domain },
+        "user_grants": [],
+        "application": { "client_id": user.user.username },
+    }))
+}
+
+impl Using {
+    fn said(&self) -> Result<Said, Error> {
+        serde_json::from_value(Value::Object(self.answer.clone())).map_err(|_| Error::Server)
+    }
+}
+
+impl Content for Using {
+    fn payload(&self) -> Bytes {
+        let mut payload = self.about.clone();
+        if !self.answer.is_empty() {
+            payload["response"] = Value::Object(self.answer.clone());
+        }
+        payload.to_string().into()
+    }
+
+    /// Each answer replaces the members that it names.
+    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), Failure> {
+        let mut merged = self.answer.clone();
+        merged.extend(answer);
+        let value = Value::Object(merged);
+        if value.to_string().len() > LARGEST {
+            return Err(Failure::TooLarge);
+        }
+        Said::deserialize(&value).map_err(|error| Failure::Malformed(error.to_string()))?;
+        if let Value::Object(merged) = value {
+            self.answer = merged;
+        }
+        Ok(())
+    }
+}
+
+/// The claims of an answer. None replaces one that there is; that is told in the claim of log lines.
+fn added(function: Function, said: &Said) -> Map<String, Value> {
+    let (mut claims, mut lines) = (Map::new(), vec![]);
+    for Claim { key, value } in &said.append_claims {
+        if key.is_empty() || key.starts_with(OWN) {
+            continue;
+        }
+        if RESERVED.contains(&key.as_str()) || claims.contains_key(key) {
+            lines.push(format!("claim {key} exists already"));
+        } else {
+            claims.insert(key.clone(), value.clone());
+        }
+    }
+    lines.extend(said.append_log_claims.iter().cloned());
+    if !lines.is_empty() {
+        claims.insert(format!("urn:platform:iam:action:{}:log", function.name()), json!(lines));
+    }
+    claims
+}
+
+#[cfg(test)]
+mod tests {
+    use transport::caller::AccessToken;
+
+    use super::*;
+
+    #[test]
+    fn no_claim_of_the_platform_is_replaced() {
+        let claim = |key: &str| Claim { key: key.to_owned(), value: json!(1) };
+        let keys = ["tier", "sub", "urn:platform:iam:x", "", "tier", "seq"];
+        let said = Said { append_claims: keys.map(claim).into(), append_log_claims: vec!["hello".to_owned()] };
+        let log = json!(["claim sub exists already", "claim tier exists already", "claim seq exists already", "hello"]);
+        let expected = json!({ "tier": 1, "urn:platform:iam:action:preaccesstoken:log": log });
+        assert_eq!(Value::Object(added(Function::PreAccessToken, &said)), expected);
+    }
+
+    #[test]
+    fn every_claim_of_a_token_is_reserved() {
+        let token = AccessToken {
+            iss: String::new(),
+            sub: String::new(),
+            aud: vec![],
+            exp: 0,
+            iat: 0,
+            nbf: 0,
+            jti: String::new(),
+            client_id: String::new(),
+            scope: String::new(),
+            seq: 0,
+            added: Map::new(),
+        };
+        let Ok(Value::Object(claims)) = serde_json::to_value(token) else { panic!("it is an object") };
+        for name in claims.keys() {
+            assert!(RESERVED.contains(&name.as_str()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Executions on nodes in processes of their own: what one node writes is in force on the others.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use tests::{
+    client::{TARGETS, send},
+    cluster::Cluster,
+    endpoint::{Endpoint, execute},
+    eventually,
+};
+use tokio::time::{Instant, sleep};
+
+const ALLOWED: [(&str, &str); 1] = [("--allow-targets", "127.0.0.0/8")];
+/// How long other nodes may take, idle.
+const SOON: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn what_is_written_on_one_node_is_in_force_on_the_others_soon() {
+    let cluster = Cluster::start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let command = cluster.node("command", "command", &ALLOWED, &[]);
+    let query = cluster.node("query", "query", &ALLOWED, &[]);
+    cluster.writes(&command).await;
+    let (writes, reads) = (cluster.client(&command), cluster.client(&query));
+    cluster.searches(&reads).await;
+    let endpoint = Endpoint::start().await;
+    let (id, _) = endpoint.target(&writes, "restWebhook", &json!({})).await;
+    let on_search =
+        json!({ "request": { "method": "/platform.resources.action.v3alpha.PlatformActions/SearchTargets" } });
+    let search = || send(reads.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([])));
+    // The best of three: other tests share the machine.
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        execute(&writes, on_search.clone(), &[]).await;
+        sleep(SOON).await;
+        endpoint.take();
+        search().await;
+        assert_eq!(endpoint.take().len(), 0, "it was taken back");
+        execute(&writes, on_search.clone(), &[&id]).await;
+        let begun = Instant::now();
+        while endpoint.calls().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it is in force");
+            search().await;
+        }
+        best = best.min(begun.elapsed());
+    }
+    assert!(best < SOON, "{best:?}");
+}
+
+#[tokio::test]
+async fn another_command_node_goes_on_delivering() {
+    let cluster = Cluster::start().await;
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let mut first = cluster.node("command", "first", &ALLOWED, &[]);
+    cluster.writes(&first).await;
+    let second = cluster.node("command", "second", &ALLOWED, &[]);
+    let endpoint = Endpoint::start().await;
+    let client = cluster.client(&first);
+    let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "event": { "event": "target.added" } }), &[&id]).await;
+    let mut made = vec![client.create_target("before").await.expect("it is created")];
+    endpoint.called(1).await;
+    first.process.kill().await;
+    cluster.writes(&second).await;
+    made.push(cluster.client(&second).create_target("after").await.expect("it is created"));
+    eventually("both are told", || {
+        let told: Vec<_> = endpoint.calls().iter().map(|call| call.json()["aggregateID"].clone()).collect();
+        std::future::ready(made.iter().all(|id| told.contains(&json!(id))).then_some(()))
+    })
+    .await;
+}
