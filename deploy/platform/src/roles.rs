@@ -36,7 +36,7 @@ impl Roles {
         let (projector, indexes) = units.start(shutdown)?;
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
-        let delivering = node.start_deliveries(shutdown);
+        let delivering = node.start_deliveries(&writer, shutdown);
         Ok(Self { writer, indexes, writing, projector, delivering })
     }
 
