@@ -13,7 +13,7 @@ use axum::Router;
 use command::{
     Commands,
     forward::{Bus, forwarding},
-    writer::{Handle, Writer},
+    writer::{Handle, Phase, Writer},
 };
 use domain::address::Allowed;
 use oidc::Oidc;
@@ -218,8 +218,9 @@ impl Node {
         (handle, watched)
     }
 
-    /// Starts delivering events to targets whenever no other node does, until `shutdown`.
-    pub(crate) fn start_deliveries(&self, shutdown: &CancellationToken) -> JoinHandle<()> {
+    /// Starts delivering events to targets whenever no other node does, until `shutdown`. A node that takes the log over has
+    /// enough to read, so it begins behind that.
+    pub(crate) fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, leases, replicas, .. } = &self.adapters;
         let deliveries = Deliveries {
             actions: self.actions.clone(),
@@ -230,7 +231,17 @@ impl Node {
             shard: SHARD,
             replicas: *replicas,
         };
-        tokio::spawn(deliveries.work(shutdown.clone()))
+        let (mut phases, shutdown) = (writer.phases(), shutdown.clone());
+        tokio::spawn(async move {
+            let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Standby(Some(_))));
+            let is_settled = tokio::select! {
+                settled = settled => settled.is_ok(),
+                () = shutdown.cancelled() => false,
+            };
+            if is_settled {
+                deliveries.work(shutdown).await;
+            }
+        })
     }
 
     /// What admits requests. It waits for the log's first record, which says which log it is.

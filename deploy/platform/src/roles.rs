@@ -37,7 +37,7 @@ impl Roles {
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
         let projecting = tokio::spawn(watch(working, shutdown.clone()));
-        let delivering = node.start_deliveries(shutdown);
+        let delivering = node.start_deliveries(&writer, shutdown);
         Ok(Self { writer, indexes, writing, projecting, delivering })
     }
 

@@ -73,3 +73,31 @@ async fn a_standalone_for_this_machine_alone_may_call_it_and_says_so() {
     let read = send(client.request(Method::GET, &format!("{TARGETS}/{id}"))).await;
     assert_eq!((read.status, endpoint.calls().len()), (StatusCode::OK, 1), "{}", read.body);
 }
+
+#[tokio::test]
+async fn a_certificate_is_verified_before_anything_is_sent() {
+    let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("it can be made");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let files = [("certificate", pair.cert.pem()), ("key", pair.signing_key.serialize_pem())].map(|(name, text)| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the folder can be written");
+        path.display().to_string()
+    });
+    let flags = ["--tls-cert", &files[0], "--tls-key", &files[1]].map(str::to_owned);
+    let behind_tls = Platform::start_with(&flags, &[]).await;
+    let url = format!("{}/hook", behind_tls.bootstrap.issuer);
+    assert!(url.starts_with("https://"), "{url}");
+    for (environment, outcome) in
+        [(vec![], "\"unreachable\""), (vec![("SSL_CERT_FILE", files[0].as_str())], "\"status\"")]
+    {
+        let platform = Platform::start_with(&[], &environment).await;
+        let client = platform.client().await;
+        let id = interrupting(&client, &url).await.expect("it may be written");
+        execute(&client, on_get(), &[&id]).await;
+        let refused = send(client.request(Method::GET, &format!("{TARGETS}/{id}"))).await;
+        refused.assert_refused(outcome, 400, "EXECUTION_FAILED");
+        // There is nothing behind the address, so a call that arrives is told so.
+        let counted = platform.management().sum("platform_target_calls_total", &[outcome]).await;
+        assert!((counted - 1.).abs() < 0.1, "{outcome}: {counted}");
+    }
+}

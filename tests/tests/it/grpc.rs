@@ -20,7 +20,19 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// What is served by now. Everything else answers that it is not built.
-const BUILT: [&str; 5] = ["CreateTarget", "PatchTarget", "DeleteTarget", "GetTarget", "SearchTargets"];
+const BUILT: [&str; 11] = [
+    "CreateTarget",
+    "PatchTarget",
+    "DeleteTarget",
+    "GetTarget",
+    "SearchTargets",
+    "PutExecution",
+    "DeleteExecution",
+    "SearchExecutions",
+    "ListAvailableExecutionFunctions",
+    "ListAvailableExecutionMethods",
+    "ListAvailableExecutionServices",
+];
 
 async fn connect(platform: &Platform) -> Grpc {
     Grpc::connect(&platform.bootstrap.issuer, Some(&platform.client().await.token)).await
