@@ -53,7 +53,7 @@ async fn brokers_die_are_drained_and_lose_their_quorum_under_load() {
     sleep(Duration::from_secs(2)).await;
     let request = client.request(Method::POST, TARGETS).json(&target("without a quorum"));
     let refused = send(request.timeout(Duration::from_secs(45))).await;
-    refused.assert_refused("without a quorum", 503, "WRITER_UNAVAILABLE");
+    refused.assert_refused("without a quorum", 503, "OUTCOME_UNKNOWN");
     for member in away {
         brokers.run(member);
     }
