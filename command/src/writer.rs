@@ -11,7 +11,7 @@ mod queue;
 mod serve;
 mod tell;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use queue::Queue;
 pub use queue::{Handle, Once, Verdict};
@@ -148,7 +148,7 @@ impl Writer {
                 () = shutdown.cancelled() => break,
             };
             self.enter(&phase, Phase::TakingOver);
-            let end = tokio::select! {
+            let (end, undone) = tokio::select! {
                 activated = self.activate(&lease) => match activated {
                     Ok(Some(active)) => {
                         self.enter(&phase, Phase::Active);
@@ -159,13 +159,13 @@ impl Writer {
                         }
                         active.serve(&mut queue, &lease, &shutdown).await
                     }
-                    Ok(None) => End::SteppedDown,
-                    Err(failure) => End::Failed(failure),
+                    Ok(None) => (End::SteppedDown, VecDeque::new()),
+                    Err(failure) => (End::Failed(failure), VecDeque::new()),
                 },
-                () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => End::Shutdown,
+                () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => (End::Shutdown, VecDeque::new()),
             };
             self.enter(&phase, Phase::Standby(None));
-            queue.refuse_all();
+            queue.refuse_all(undone);
             lease.release().await;
             match end {
                 End::Shutdown => break,

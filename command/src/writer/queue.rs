@@ -1,7 +1,7 @@
 //! The way to the writer, and back.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -107,9 +107,7 @@ impl Handle {
         match timeout(PATIENCE, outcome).await {
             Ok(Ok(outcome)) => outcome,
             // A writer that ends in order knows what became of the record that it wrote.
-            Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(
-                "the node that writes changed before the command was committed: send it again, to any command node",
-            )),
+            Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(CHANGED)),
             Ok(Err(_)) => Err(outcome_unknown("the node that writes has ended")),
             Err(_) => Err(outcome_unknown("the log did not answer in time")),
         }
@@ -122,8 +120,12 @@ impl Handle {
 }
 
 impl Queue {
-    /// Lets the callers of what waits know that it was not done.
-    pub(super) fn refuse_all(&mut self) {
+    /// Lets the callers of what was taken and not done, and of what waits, know that. Whoever passes it on looks then who
+    /// writes, so the phase has to be right already.
+    pub(super) fn refuse_all(&mut self, undone: VecDeque<Submission>) {
+        for submission in undone {
+            submission.refuse(writer_unavailable(CHANGED));
+        }
         while let Ok(submission) = self.arrivals.try_recv() {
             submission.refuse(writer_unavailable(STANDBY));
         }
@@ -163,6 +165,10 @@ impl Drop for InProgress {
 fn lock(ids: &Ids) -> MutexGuard<'_, HashSet<Bytes>> {
     ids.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// What the sender of a command can do whose turn did not come, or led to nothing.
+const CHANGED: &str =
+    "the node that writes changed before the command was committed: send it again, to any command node";
 
 /// What the sender of a command can do that a standby does not take.
 const STANDBY: &str = "this node is not the one that writes: send the command to another command node, or again to this \

@@ -92,7 +92,18 @@ impl<'a> Active<'a> {
         Self { gives_way: false, ..self }
     }
 
-    pub(super) async fn serve(mut self, queue: &mut Queue, lease: &KeptLease, shutdown: &CancellationToken) -> End {
+    /// Takes turns until another node may write, or has to, and gives back the commands that were not done.
+    pub(super) async fn serve(
+        mut self,
+        queue: &mut Queue,
+        lease: &KeptLease,
+        shutdown: &CancellationToken,
+    ) -> (End, VecDeque<Submission>) {
+        let end = self.take_all_turns(queue, lease, shutdown).await;
+        (end, self.waiting)
+    }
+
+    async fn take_all_turns(&mut self, queue: &mut Queue, lease: &KeptLease, shutdown: &CancellationToken) -> End {
         let mut history = self.writer.progress.of(&HISTORY);
         loop {
             tokio::select! {
@@ -178,11 +189,16 @@ impl<'a> Active<'a> {
         let is_committed = !draft.is_empty();
         if is_committed {
             fault::point("commit.decided");
-            self.commit(draft, now).await?;
+            if let Err(end) = self.commit(draft, now).await {
+                // The record is not in the log, and never will be.
+                self.waiting.extend(decided.into_iter().map(|(submission, _)| submission));
+                return Err(end);
+            }
             fault::point("commit.answering");
         } else if !decided.is_empty() {
             fault::point("commit.confirming");
             if !lease.confirm().await {
+                self.waiting.extend(decided.into_iter().map(|(submission, _)| submission));
                 return Err(End::SteppedDown);
             }
         }
