@@ -36,6 +36,8 @@ pub struct Leases {
     /// What this process writes into a lease: its holder's name and a random number, so that it is not taken for another
     /// process of the same name, such as the one that replaced it while it stood still.
     value: Bytes,
+    /// Whether the process before of this name is known to have ended.
+    is_alone: bool,
 }
 
 /// A lease that is held as long as it is renewed.
@@ -80,8 +82,7 @@ struct Seen {
 struct Lost;
 
 impl Leases {
-    /// Opens the leases for a holder. A holder that starts again under the same name takes its old leases over at once,
-    /// so two running nodes of one name take them from each other again and again.
+    /// Opens the leases for a holder.
     ///
     /// # Errors
     /// When NATS does not answer, and when there is a bucket in which a lease would not last as long as it must.
@@ -103,7 +104,18 @@ impl Leases {
         streams::check(&stream.cached_info().config, streams::leases_fault)?;
         let bucket = context.get_key_value(BUCKET).await.map_err(nats)?;
         let number = hex::encode(secret::random::<8>());
-        Ok(Self { bucket, holder: holder.to_owned(), value: format!("{holder}{SEPARATOR}{number}").into() })
+        Ok(Self {
+            bucket,
+            holder: holder.to_owned(),
+            value: format!("{holder}{SEPARATOR}{number}").into(),
+            is_alone: false,
+        })
+    }
+
+    /// For one whose process before is known to have ended, as by the lock of its data directory: it takes the leases of
+    /// that at once. Others wait for their end, because who stands still or is cut off may still rely on them.
+    pub fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
     }
 
     /// The name of this holder.
@@ -121,7 +133,7 @@ impl Leases {
             None => 0,
             Some(entry) if entry.operation != Operation::Put => entry.revision,
             Some(entry) => match holder(&entry.value) {
-                name if name == self.holder => entry.revision,
+                name if self.is_alone && name == self.holder => entry.revision,
                 other => {
                     if seen.is_none_or(|seen| seen.revision != entry.revision) {
                         *seen = Some(Seen { revision: entry.revision, at: since_start() });

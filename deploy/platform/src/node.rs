@@ -67,6 +67,8 @@ pub(crate) struct Place {
     pub(crate) health: Health,
     /// Whether it may write the log, and so has to know that the log is safe.
     pub(crate) writes: bool,
+    /// Whether no other process of this name can run.
+    pub(crate) is_alone: bool,
 }
 
 /// How a node that serves is known outside, and its bounds.
@@ -138,6 +140,7 @@ impl Adapters {
         let clients = [("main", client.clone()), ("reading", reading.clone())];
         let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), &place.name, replicas).await?;
+        let leases = if place.is_alone { leases.alone() } else { leases };
         let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;

@@ -234,6 +234,7 @@ fn place(mut worker: cli::Worker, managed: &Managed, role: &'static str) -> Resu
         name,
         health: managed.health.clone(),
         writes: false,
+        is_alone: false,
         nats: worker.nats,
     })
 }

@@ -41,6 +41,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         name: data.node_id().to_owned(),
         health: Health::default(),
         writes: true,
+        is_alone: true,
     };
     let adapters = Adapters::connect(place).await?;
     let replicas = usize::from(options.nats.nats_replicas);

@@ -114,6 +114,8 @@ async fn place(
         role: "standalone",
         name: data.node_id().to_owned(),
         writes: true,
+        // It holds the lock of the data directory.
+        is_alone: true,
         health: managed.health.clone(),
     })
 }

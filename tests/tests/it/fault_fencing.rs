@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream;
 use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -161,10 +162,16 @@ async fn a_writer_that_was_stopped_after_its_decision_does_not_say_that_nothing_
 async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     let cluster = Cluster::start().await;
     let _projector = cluster.node("projector", "projector", &[], &[]);
-    // The same name makes both the holder of the lease, which must not be configured like this.
-    let nodes = [0, 1].map(|number| {
-        let number = number.to_string();
-        cluster.node("command", "twin", &[("--node-number", &number)], &[])
+    let first = cluster.node("command", "first", &[], &[]);
+    cluster.writes(&first).await;
+    let nodes = [first, cluster.node("command", "second", &[("--node-number", "1")], &[])];
+    // Each is told again and again that the other has given the lease up.
+    let bucket = jetstream::new(cluster.servers.nats().await).get_key_value("LEASES").await.expect("it is there");
+    let giving_up = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            bucket.delete("writer.0").await.expect("NATS is there");
+        }
     });
     let clients = nodes.each_ref().map(|node| cluster.client(node));
     let loads = [("left", 0), ("right", 1)].map(|(name, node)| Load::start(&[clients[node].clone()], 4, name));
@@ -172,6 +179,7 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
         load.creates(1).await;
     }
     tokio::time::sleep(Duration::from_secs(30)).await;
+    giving_up.abort();
     let [left, right] = loads;
     let (mut told, right) = tokio::join!(left.finish(), right.finish());
     println!(
@@ -230,6 +238,7 @@ async fn a_writer_that_was_overtaken_before_it_read_history_steps_down() {
     cluster.tail_is_forgotten().await;
     first.process.signal(Signal::CONT);
     eventually("the first has stepped down", || async { first.log().contains("no longer writes").then_some(()) }).await;
+    drop(second);
     println!("the first writes after {:?}", cluster.writes(&first).await);
     assert!(cluster.client(&first).create_target("two").await.is_some());
     cluster.audit().await;

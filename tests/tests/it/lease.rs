@@ -38,9 +38,9 @@ async fn a_process_of_the_same_name_is_another_holder() {
     let servers = Servers::start().await;
     let context = jetstream::new(servers.nats().await);
     let open = || async { Leases::open(&context, "twin", 1).await.expect("the bucket is there") };
-    let (first, second) = (open().await, open().await);
+    let (first, second) = (open().await, open().await.alone());
     let lease = first.acquire("work", |_| {}).await.keep();
-    // It need not wait: this is how a node that was killed comes back.
+    // One that is known to be alone need not wait: this is how a standalone platform that was killed comes back.
     let taken = timeout(TTL / 2, second.acquire("work", |_| {})).await.expect("it takes it over at once");
     timeout(TTL, lease.lost()).await.expect("the first hears of it with its next renewal");
     assert!(!lease.confirm().await);
