@@ -126,8 +126,7 @@ impl Platform {
 
     /// Ends the process in order.
     pub async fn stop(&mut self) {
-        self.process.signal(Signal::TERM);
-        self.process.ended().await;
+        self.process.end().await;
     }
 
     /// The data directory.

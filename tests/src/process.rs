@@ -83,6 +83,12 @@ impl Process {
         kill_process(self.pid, signal).expect("the process is still there");
     }
 
+    /// Ends the process in order (SIGTERM).
+    pub async fn end(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.ended().await
+    }
+
     /// Waits for the end of the process.
     pub async fn ended(&mut self) -> ExitStatus {
         let ended = timeout(Duration::from_mins(1), self.child.wait()).await;

@@ -77,8 +77,7 @@ impl Servers {
 
     /// Stops both in order.
     pub async fn stop(mut self) {
-        self.process.signal(Signal::TERM);
-        self.process.ended().await;
+        self.process.end().await;
     }
 }
 

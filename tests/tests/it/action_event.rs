@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use reqwest::Method;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{
     client::{Client, TARGETS, send, target},
@@ -243,6 +242,5 @@ async fn a_slow_target_holds_up_no_other() {
     }
     quick.called(20).await;
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    platform.process().signal(Signal::TERM);
-    platform.process().ended().await;
+    platform.process().end().await;
 }

@@ -77,8 +77,7 @@ impl Fleet {
                 "a command node stood still for 6 s"
             }
             3 => {
-                self.commands[number].process.signal(Signal::TERM);
-                self.commands[number].process.ended().await;
+                self.commands[number].process.end().await;
                 self.commands[number] = self.command(number, Some(&self.commands[number]));
                 "a command node was ended"
             }

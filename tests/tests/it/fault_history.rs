@@ -51,8 +51,7 @@ async fn commands_decide_on_the_log_when_history_lost_its_last_commits() {
     cluster.audit().await.assert_projected(url).await;
 
     // A writer that knows none of them, and has forgotten the tail, because history has it.
-    command.process.signal(Signal::TERM);
-    command.process.ended().await;
+    command.process.end().await;
     let command = cluster.node("command", "command", &[], &[]);
     cluster.writes(&command).await;
     let client = cluster.client(&command);
@@ -60,8 +59,7 @@ async fn commands_decide_on_the_log_when_history_lost_its_last_commits() {
     let audit = cluster.audit().await;
     audit.assert_projected(url).await;
     cluster.tail_is_forgotten().await;
-    projector.process.signal(Signal::TERM);
-    projector.process.ended().await;
+    projector.process.end().await;
     audit.set_back(&connect(url).await, early).await;
 
     assert_eq!(patch(&client, &hot, json!({ "name": "hot 1" })).await.0, StatusCode::OK);
@@ -110,8 +108,7 @@ async fn what_cannot_be_read_for_one_command_is_read_for_the_others() {
     let url = &cluster.servers.places.postgres_url;
     cluster.audit().await.wait_projected(url).await;
     // A writer that knows none of them, and waits for NATS when they are asked for: all at once, in one load.
-    command.process.signal(Signal::TERM);
-    command.process.ended().await;
+    command.process.end().await;
     let proxy = Proxy::start(cluster.servers.places.nats_url.trim_start_matches("nats://")).await;
     let command = cluster.node("command", "command", &[("--nats-url", &format!("nats://{}", proxy.address))], &[]);
     cluster.writes(&command).await;
@@ -157,8 +154,7 @@ async fn a_history_of_another_log_ends_the_writer() {
     let (audit, url) = (cluster.audit().await, &cluster.servers.places.postgres_url);
     audit.wait_projected(url).await;
     for process in [&mut command.process, &mut projector.process] {
-        process.signal(Signal::TERM);
-        process.ended().await;
+        process.end().await;
     }
     let (postgres, end) = (connect(url).await, audit.end().stream_sequence);
     let other = "digest = decode(repeat('ab', 32), 'hex')".to_owned();

@@ -99,7 +99,7 @@ async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
             everything(&reader, end).await;
             println!("{fault}: current again after {:?}", begin.elapsed());
             slowest = slowest.max(begin.elapsed());
-            keeper.process.kill().await;
+            keeper.process.end().await;
         }
     }
     let told = load.finish().await;
@@ -153,8 +153,7 @@ async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
         load.creates(50).await;
         everything(&reader, cluster.audit().await.end().sequence).await;
         for mut keeper in [stopped, next] {
-            keeper.process.signal(Signal::TERM);
-            keeper.process.ended().await;
+            keeper.process.end().await;
         }
     }
     let _keeper = cluster.node("projector", "last", &[], &[]);
@@ -186,8 +185,7 @@ async fn a_damaged_folder_is_mended_from_what_is_published() {
     let before = everything(&reader, end).await;
     for (damage, harm) in DAMAGES {
         for node in [&mut projector, &mut query] {
-            node.process.signal(Signal::TERM);
-            node.process.ended().await;
+            node.process.end().await;
         }
         for role in ["projector", "query"] {
             harm_all(&folder.path().join(role), *harm);
@@ -283,8 +281,7 @@ async fn an_index_that_is_built_again_is_not_shown_in_part() {
         writer.create_target(&format!("target {number}")).await.expect("it is created");
     }
     let end = cluster.audit().await.end().sequence;
-    projector.process.signal(Signal::TERM);
-    projector.process.ended().await;
+    projector.process.end().await;
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
         context.delete_stream(stream).await.expect("it was there");
@@ -308,8 +305,7 @@ async fn what_another_version_published_is_left_alone() {
     let mut projector = cluster.node("projector", "projector", &[], &[]);
     let query = cluster.node("query", "query", &[], &[]);
     cluster.searches(&cluster.client(&query)).await;
-    projector.process.signal(Signal::TERM);
-    projector.process.ended().await;
+    projector.process.end().await;
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
     let Kind::Index(table) = TARGETS_INDEX.kind else { panic!("it is an index") };

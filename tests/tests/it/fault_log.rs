@@ -8,7 +8,6 @@ use async_nats::jetstream::{
 };
 use futures::StreamExt;
 use reqwest::{Method, StatusCode};
-use rustix::process::Signal;
 use store::{
     log::Log,
     record::{CommitRecord, Position},
@@ -115,8 +114,7 @@ async fn a_foreign_message_stops_the_writer_and_the_projectors() {
     before.assert_equal_rows(&connect(url).await).await;
 
     // The remedy: a stream that ends before it, each message in its old place.
-    projector.process.signal(Signal::TERM);
-    projector.process.ended().await;
+    projector.process.end().await;
     let stream = nats.get_stream("EVENTS_0").await.expect("it is there");
     let mut kept = vec![];
     for sequence in 1..place {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use command::settle::{Settled, commit};
 use reqwest::{Method, StatusCode};
-use rustix::process::Signal;
 use store::{
     clock,
     log::Log,
@@ -243,8 +242,7 @@ async fn a_node_ends_in_time_while_nats_is_away() {
     let create = tokio::spawn(async move { client.create_target("never").await });
     eventually("the create is on its way", || async { (proxy.waiting() > 0).then_some(()) }).await;
     let begin = Instant::now();
-    command.process.signal(Signal::TERM);
-    command.process.ended().await;
+    command.process.end().await;
     println!("it ended {:?} after it was told to", begin.elapsed());
     assert!(begin.elapsed() < Duration::from_secs(15), "the promise of every process");
     assert_eq!(create.await.expect("the client is not cancelled"), None);

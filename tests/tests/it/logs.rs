@@ -95,8 +95,7 @@ async fn lines_tell_what_happened_and_no_secret() {
     kill_process(server(&servers.folder(), "nats").expect("it runs"), Signal::KILL).expect("it is there");
     let lost = || async { platform.management().check("nats").await.filter(|check| check["state"] == "degraded") };
     eventually("NATS is away", lost).await;
-    platform.process().signal(Signal::TERM);
-    platform.process().ended().await;
+    platform.process().end().await;
 
     let told = lines(&log);
     let about = |id: &str, message: &str| {

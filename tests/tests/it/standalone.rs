@@ -42,8 +42,7 @@ async fn a_platform_whose_output_nobody_reads_goes_on() {
         Process::spawn_to(&arguments.map(str::to_owned), &[("RUST_LOG", "debug")], output.into(), writer.into());
     let bootstrap = data.join("bootstrap.json");
     eventually("bootstrap.json", || std::future::ready(bootstrap.exists().then_some(()))).await;
-    process.signal(Signal::TERM);
-    assert!(process.ended().await.success());
+    assert!(process.end().await.success());
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use rustix::process::Signal;
 use serde_json::Value;
 use tests::{
     eventually,
@@ -94,8 +93,7 @@ async fn a_setup_that_is_refused_for_good_leaves_no_plan_behind() {
         bootstrap["serviceUsers"].as_array().map(Vec::len)
     });
     assert_eq!(users.await, 2, "the mended file counts");
-    mended.signal(Signal::TERM);
-    assert!(mended.ended().await.success());
+    assert!(mended.end().await.success());
 }
 
 #[tokio::test]

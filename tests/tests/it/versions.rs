@@ -1,7 +1,6 @@
 //! Two versions of the platform on one log: nothing of the newer one is lost, and who cannot read it says so.
 
 use reqwest::{Method, StatusCode};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send},
@@ -15,8 +14,7 @@ async fn rename(client: &Client, id: &str, name: &str) -> Answer {
 }
 
 async fn stop(mut node: Node) {
-    node.process.signal(Signal::TERM);
-    node.process.ended().await;
+    node.process.end().await;
 }
 
 /// Fails unless the node says that these parts of it are outdated, and that it goes on with the others.
