@@ -8,7 +8,6 @@ use std::{borrow::Cow, error::Error, time::Duration};
 use async_nats::jetstream::{
     self,
     kv::{Operation, Store, UpdateErrorKind},
-    stream::{self, DiscardPolicy, StorageType},
 };
 use bytes::Bytes;
 use tokio::{
@@ -87,22 +86,7 @@ impl Leases {
     /// # Errors
     /// When NATS does not answer, and when there is a bucket in which a lease would not last as long as it must.
     pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, Failure> {
-        let config = stream::Config {
-            name: format!("KV_{BUCKET}"),
-            subjects: vec![format!("$KV.{BUCKET}.>")],
-            storage: StorageType::File,
-            num_replicas: replicas,
-            max_messages_per_subject: 1,
-            discard: DiscardPolicy::New,
-            allow_rollup: true,
-            // A read of a lease must not come from a follower that lags.
-            allow_direct: false,
-            max_age: TTL,
-            ..stream::Config::default()
-        };
-        let stream = context.get_or_create_stream(config).await.map_err(nats)?;
-        streams::check(&stream.cached_info().config, streams::leases_fault)?;
-        let bucket = context.get_key_value(BUCKET).await.map_err(nats)?;
+        let bucket = streams::bucket(context, BUCKET, replicas, TTL).await?;
         let number = hex::encode(secret::random::<8>());
         Ok(Self {
             bucket,

@@ -50,14 +50,15 @@ pub enum Failure {
     },
     /// A stream beside the log is configured so that what it is for does not work.
     #[error(
-        "stream {stream} has {rule}: stop the nodes, remove the stream and start them again; they make it anew, and \
-         nothing is lost with it"
+        "stream {stream} has {rule}: stop the nodes, remove the stream and start them again; they make it anew, and {loses}"
     )]
     Beside {
         /// The stream.
-        stream: String,
-        /// The rule it breaks.
-        rule: String,
+        stream: &'static str,
+        /// The rule by which it does not work.
+        rule: &'static str,
+        /// What is lost with it.
+        loses: &'static str,
     },
     /// There is no log, told by those who must not make one.
     #[error(

@@ -1,10 +1,13 @@
-//! The streams beside the log, looked at from outside: whether they are as their owners ([`crate::lease`],
-//! [`crate::index`]) make them. Nothing is created or changed here.
+//! The streams beside the log: how they are made, and by which rules they do not work. One that somebody else made is
+//! not used before it was looked at.
+
+use std::time::Duration;
 
 use async_nats::jetstream::{
     self, ErrorCode,
     context::GetStreamErrorKind,
-    stream::{Config, StorageType},
+    kv::Store,
+    stream::{Config, DiscardPolicy, StorageType, Stream},
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -18,17 +21,31 @@ pub struct Beside {
     pub stream: &'static str,
     /// What it is.
     pub what: &'static str,
+    /// What is lost where it is removed.
+    pub loses: &'static str,
     fault: fn(&Config) -> Option<&'static str>,
 }
 
 /// All of them.
 pub const BESIDE: [Beside; 5] = [
-    Beside { stream: "KV_LEASES", what: "the bucket of leases", fault: leases_fault },
-    Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", fault: manifests_fault },
-    Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", fault: kept_fault },
-    Beside { stream: "ACTIONS_0", what: "the queue of deliveries", fault: kept_fault },
-    Beside { stream: "KV_REACTIONS", what: "the bucket of places in the log", fault: manifests_fault },
+    Beside { stream: "KV_LEASES", what: "the bucket of leases", loses: NOTHING, fault: leases_fault },
+    Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
+    Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
+    Beside {
+        stream: "ACTIONS_0",
+        what: "the queue of deliveries",
+        loses: "deliveries that wait or were given up are lost",
+        fault: kept_fault,
+    },
+    Beside {
+        stream: "KV_REACTIONS",
+        what: "the bucket of places in the log",
+        loses: "events of which no delivery was made yet are not delivered",
+        fault: values_fault,
+    },
 ];
+
+const NOTHING: &str = "nothing is lost";
 
 /// How a stream was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +65,7 @@ impl Beside {
             Ok(stream) => stream,
             Err(error) => {
                 let is_absent = matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND);
-                return if is_absent { Ok(Found::Absent) } else { Err(Failure::Nats(explain(&error))) };
+                return if is_absent { Ok(Found::Absent) } else { Err(nats(error)) };
             }
         };
         let config = &stream.cached_info().config;
@@ -57,22 +74,65 @@ impl Beside {
     }
 }
 
-/// Refuses a stream that is not as its owner makes it.
-pub(crate) fn check(found: &Config, fault: fn(&Config) -> Option<&'static str>) -> Result<(), Failure> {
-    match fault(found) {
-        Some(rule) => Err(Failure::Beside { stream: found.name.clone(), rule: rule.to_owned() }),
+/// Opens a stream beside the log, which is made where there is none.
+///
+/// # Errors
+/// When NATS does not answer, and when there is one that does not work.
+pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, Failure> {
+    let stream = context.get_or_create_stream(config).await.map_err(nats)?;
+    check(&stream)?;
+    Ok(stream)
+}
+
+/// Opens a bucket beside the log in the same way. It has one value of each key, replaced by compare-and-set.
+///
+/// # Errors
+/// As [`open`].
+pub async fn bucket(
+    context: &jetstream::Context,
+    name: &str,
+    replicas: usize,
+    max_age: Duration,
+) -> Result<Store, Failure> {
+    let config = Config {
+        name: format!("KV_{name}"),
+        subjects: vec![format!("$KV.{name}.>")],
+        storage: StorageType::File,
+        num_replicas: replicas,
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        // What a follower that lags tells is not the newest.
+        allow_direct: false,
+        max_age,
+        ..Config::default()
+    };
+    open(context, config).await?;
+    context.get_key_value(name).await.map_err(nats)
+}
+
+/// Refuses a stream by whose rules it does not work.
+pub(crate) fn check(stream: &Stream) -> Result<(), Failure> {
+    let config = &stream.cached_info().config;
+    let beside = BESIDE.iter().find(|beside| beside.stream == config.name);
+    match beside.and_then(|beside| Some((beside, (beside.fault)(config)?))) {
+        Some((beside, rule)) => Err(Failure::Beside { stream: beside.stream, rule, loses: beside.loses }),
         None => Ok(()),
     }
 }
 
-pub(crate) fn leases_fault(config: &Config) -> Option<&'static str> {
+fn nats(error: impl std::error::Error + 'static) -> Failure {
+    Failure::Nats(explain(&error))
+}
+
+fn leases_fault(config: &Config) -> Option<&'static str> {
     if config.max_age != TTL {
         return Some("another maximum age than a lease lasts");
     }
     one_value_fault(config)
 }
 
-pub(crate) fn manifests_fault(config: &Config) -> Option<&'static str> {
+fn values_fault(config: &Config) -> Option<&'static str> {
     one_value_fault(config).or_else(|| kept_fault(config))
 }
 
@@ -87,7 +147,7 @@ fn one_value_fault(config: &Config) -> Option<&'static str> {
     config.allow_direct.then_some("direct reads, which may come from a server that lags")
 }
 
-pub(crate) fn kept_fault(config: &Config) -> Option<&'static str> {
+fn kept_fault(config: &Config) -> Option<&'static str> {
     if !config.max_age.is_zero() {
         return Some("a maximum age");
     }

@@ -13,7 +13,7 @@ use async_nats::jetstream::{
 use futures::{Stream, StreamExt, TryStreamExt, future::try_join_all};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use store::record::Position;
+use store::{record::Position, streams};
 
 use super::{Failure, payload::Delivery};
 
@@ -86,20 +86,8 @@ impl Queue {
             duplicate_window: DUPLICATES,
             ..stream::Config::default()
         };
-        let stream = context.get_or_create_stream(config).await.map_err(Failure::nats)?;
-        let config = stream::Config {
-            name: format!("KV_{PLACES}"),
-            subjects: vec![format!("$KV.{PLACES}.>")],
-            storage: StorageType::File,
-            num_replicas: replicas,
-            max_messages_per_subject: 1,
-            discard: DiscardPolicy::New,
-            allow_rollup: true,
-            allow_direct: false,
-            ..stream::Config::default()
-        };
-        context.get_or_create_stream(config).await.map_err(Failure::nats)?;
-        let places = context.get_key_value(PLACES).await.map_err(Failure::nats)?;
+        let stream = streams::open(context, config).await?;
+        let places = streams::bucket(context, PLACES, replicas, Duration::ZERO).await?;
         Ok(Self { context: context.clone(), stream, places, shard })
     }
 

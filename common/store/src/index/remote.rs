@@ -9,7 +9,7 @@ use async_nats::jetstream::{
     self,
     kv::{self, Operation, UpdateErrorKind},
     object_store::{self, GetErrorKind, Object, ObjectMetadata, ObjectStore},
-    stream::{self, DiscardPolicy, LastRawMessageErrorKind, StorageType},
+    stream::{self, LastRawMessageErrorKind},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE};
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -74,11 +74,10 @@ impl std::fmt::Debug for Remote {
 impl Remote {
     /// Opens the store and creates what is missing of it.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, Failure> {
-        create(context, replicas).await?;
         Ok(Self {
             context: context.clone(),
             replicas,
-            manifests: context.get_key_value(MANIFESTS).await.map_err(nats)?,
+            manifests: create(context, replicas).await?,
             objects: context.get_object_store(FILES).await.map_err(nats)?,
             stream: context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?,
         })
@@ -86,7 +85,7 @@ impl Remote {
 
     /// Creates what was removed meanwhile.
     pub(super) async fn ensure(&self) -> Result<(), Failure> {
-        create(&self.context, self.replicas).await
+        create(&self.context, self.replicas).await.map(drop)
     }
 
     /// The newest manifest of an index, from the leader.
@@ -182,27 +181,15 @@ impl Remote {
     }
 }
 
-async fn create(context: &jetstream::Context, replicas: usize) -> Result<(), Failure> {
-    let config = stream::Config {
-        name: format!("KV_{MANIFESTS}"),
-        subjects: vec![format!("$KV.{MANIFESTS}.>")],
-        storage: StorageType::File,
-        num_replicas: replicas,
-        max_messages_per_subject: 1,
-        discard: DiscardPolicy::New,
-        allow_rollup: true,
-        // A follower that lags must not tell who published last.
-        allow_direct: false,
-        ..stream::Config::default()
-    };
-    let manifests = context.get_or_create_stream(config).await.map_err(nats)?;
-    streams::check(&manifests.cached_info().config, streams::manifests_fault).map_err(nats)?;
+/// Opens the bucket of manifests, and makes what is missing.
+async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Store, Failure> {
+    let manifests = streams::bucket(context, MANIFESTS, replicas, Duration::ZERO).await.map_err(nats)?;
     if context.get_object_store(FILES).await.is_err() {
         let config = object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
         context.create_object_store(config).await.map_err(nats)?;
     }
-    let files = context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?;
-    streams::check(&files.cached_info().config, streams::kept_fault).map_err(nats)
+    streams::check(&context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?).map_err(nats)?;
+    Ok(manifests)
 }
 
 /// Where the object store keeps what it says of a pack.

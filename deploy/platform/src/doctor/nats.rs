@@ -64,7 +64,10 @@ pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option
                 report.warn("stream", found, "none, unless nodes run already: the first node that starts makes it");
             }
             Ok(Found::Wrong(rule)) => {
-                let remedy = format!("stop the nodes, remove {name} and start them again: they make it anew");
+                let remedy = format!(
+                    "stop the nodes, remove {name} and start them again: they make it anew, and {}",
+                    beside.loses
+                );
                 report.fail("stream", format!("{name}, {}, has {rule}", beside.what), &remedy);
             }
             Err(error) => report.fail("stream", format!("{name}: {error}"), "see that this user may ask for it"),
