@@ -64,7 +64,7 @@ impl Tail {
     }
 
     /// Takes a record up at the end. The caller has checked that it continues the log.
-    pub(crate) fn push(&mut self, record: Record) {
+    pub(crate) fn push(&mut self, record: &Record) {
         let position = record.position();
         let committed_at = record.committed_at();
         let mut answers = vec![];
@@ -72,7 +72,7 @@ impl Tail {
             answers.push(answer.command_id.clone());
             self.answers.insert(answer.command_id.clone(), Answered { answer: answer.clone(), committed_at });
         }
-        let events = record.events;
+        let events = record.events.clone();
         let of_answers: usize = record.commit.answers.iter().map(|answer| answer.encoded_len() + 128).sum();
         let bytes = of_answers + events.iter().map(|recorded| kept_bytes(recorded)).sum::<usize>();
         for recorded in &events {
@@ -176,8 +176,8 @@ mod tests {
     fn gives_what_lies_behind_a_snapshot_and_forgets_what_history_has() {
         let claim = [7; 32];
         let mut tail = Tail::at(Position::default());
-        tail.push(record(1, 1, vec![event("a", &[claim], &[]), event("b", &[], &[])]));
-        tail.push(record(2, 3, vec![event("a", &[], &[claim])]));
+        tail.push(&record(1, 1, vec![event("a", &[claim], &[]), event("b", &[], &[])]));
+        tail.push(&record(2, 3, vec![event("a", &[], &[claim])]));
         let after_first = Position { sequence: 2, stream_sequence: 1, ..Position::default() };
         let sequences = |tail: &Tail, from| {
             tail.events_behind(&key("a"), from).map(|recorded| recorded.sequence).collect::<Vec<_>>()

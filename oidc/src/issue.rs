@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use domain::resource::signing_key::SigningKey;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use moka::future::Cache;
+use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use store::{
     clock,
@@ -65,7 +65,7 @@ impl Issuer {
 
     async fn open(&self, instance_id: &str, kid: &str, key: &SigningKey) -> Result<Arc<EncodingKey>, Error> {
         let name = (instance_id.to_owned(), kid.to_owned());
-        if let Some(opened) = self.opened.get(&name).await {
+        if let Some(opened) = self.opened.get(&name) {
             return Ok(opened);
         }
         let data_key = self.keyring.key(instance_id, Purpose::SigningKey).await?;
@@ -74,7 +74,7 @@ impl Issuer {
             Error::Server
         })?;
         let opened = Arc::new(EncodingKey::from_ec_der(&private));
-        self.opened.insert(name, opened.clone()).await;
+        self.opened.insert(name, opened.clone());
         Ok(opened)
     }
 }

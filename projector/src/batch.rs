@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, Stream, StreamExt};
+use jiff::Timestamp;
 use store::{
     log::Failure,
     record::{Position, Record, Recorded},
@@ -14,8 +15,8 @@ const MOST_EVENTS: usize = 1000;
 /// Whole records, in order.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The records, without their events.
-    pub(crate) records: Vec<Record>,
+    /// The records.
+    pub(crate) records: Vec<Arc<Record>>,
     /// Their events.
     pub(crate) events: Vec<Arc<Recorded>>,
     /// The position behind the last one.
@@ -24,7 +25,7 @@ pub(crate) struct Batch {
 
 /// Waits for the next record and takes those that are ready behind it. `None` when the log ended.
 pub(crate) async fn next(
-    records: &mut (impl Stream<Item = Result<Record, Failure>> + Unpin),
+    records: &mut (impl Stream<Item = Result<Arc<Record>, Failure>> + Unpin),
 ) -> Option<Result<Batch, Failure>> {
     let mut batch = Batch { records: vec![], events: vec![], end: Position::default() };
     let mut next = records.next().await?;
@@ -46,9 +47,14 @@ pub(crate) async fn next(
 }
 
 impl Batch {
-    fn push(&mut self, mut record: Record) {
+    /// When its last record was committed.
+    pub(crate) fn committed_at(&self) -> Timestamp {
+        self.records.last().map(|record| record.committed_at()).unwrap_or_default()
+    }
+
+    fn push(&mut self, record: Arc<Record>) {
         self.end = record.position();
-        self.events.append(&mut record.events);
+        self.events.extend_from_slice(&record.events);
         self.records.push(record);
     }
 }

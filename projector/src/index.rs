@@ -21,7 +21,7 @@ use store::{
     metric::catalog::INDEX_COMMITS,
     progress::{Announcer, Reached},
     projection::Projection,
-    record::{Record, Undecodable},
+    record::Undecodable,
     table::Table,
 };
 use tokio::{
@@ -224,7 +224,7 @@ impl Unit {
                 Some(batch) => batch,
                 None => batch::next(&mut records).await.ok_or(Stall::LogEnded)??,
             };
-            let (end, committed_at) = (batch.end, batch.records.last().map(Record::committed_at).unwrap_or_default());
+            let (end, committed_at) = (batch.end, batch.committed_at());
             let (begun, span) = (Instant::now(), span(self.projection, &batch));
             writer = self.apply(writer, batch).instrument(span).await?;
             self.teller.applied(begun.elapsed());

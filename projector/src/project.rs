@@ -46,7 +46,7 @@ pub(crate) async fn project(
     checkpoint: Checkpoint,
     batch: &Batch,
 ) -> Result<Checkpoint, Failure> {
-    let committed_at = batch.records.last().map_or(checkpoint.committed_at, store::record::Record::committed_at);
+    let committed_at = batch.committed_at();
     let changes = changes(projection, &batch.events)?;
     let mut connection = database.connection().await?;
     let moved = if changes.is_empty() && !matches!(projection.kind, Kind::History) {

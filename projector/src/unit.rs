@@ -77,8 +77,7 @@ impl Stall {
 
 /// The span of a batch, where traces of what is in it are recorded.
 pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
-    let committed_at = batch.records.last().map(store::record::Record::committed_at).unwrap_or_default();
-    trace::linked(committed_at, batch.events.iter().map(AsRef::as_ref), || {
+    trace::linked(batch.committed_at(), batch.events.iter().map(AsRef::as_ref), || {
         let (projection, sequence) = (projection.name, batch.end.sequence);
         tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
     })

@@ -24,7 +24,7 @@ use crate::{eventually, load::Told};
 #[derive(Debug)]
 pub struct Audit {
     /// The records.
-    pub records: Vec<Record>,
+    pub records: Vec<Arc<Record>>,
     /// Their events.
     pub events: Vec<Arc<Recorded>>,
 }
@@ -37,7 +37,7 @@ impl Audit {
         // Following checks that messages, sequences and digests are an unbroken chain.
         let records = log.follow(Position::default()).await.expect("the log can be read");
         let length = usize::try_from(last).expect("a short log");
-        let records: Vec<Record> = records.take(length).try_collect().await.expect("the log is an unbroken chain");
+        let records: Vec<_> = records.take(length).try_collect().await.expect("the log is an unbroken chain");
         let events = records.iter().flat_map(|record| record.events.clone()).collect();
         let audit = Self { records, events };
         audit.check_records();
@@ -95,7 +95,7 @@ impl Audit {
 
     /// Where the log ends.
     pub fn end(&self) -> Position {
-        self.records.last().map(Record::position).unwrap_or_default()
+        self.records.last().map(|record| record.position()).unwrap_or_default()
     }
 
     /// The events of an aggregate of this id.

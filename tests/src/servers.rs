@@ -4,6 +4,7 @@ use std::{fs, path::PathBuf, process::Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -46,8 +47,24 @@ impl Servers {
 
     /// A NATS client.
     pub async fn nats(&self) -> async_nats::Client {
-        let options = async_nats::ConnectOptions::with_token(self.places.nats_token.clone());
+        self.nats_as("a test").await
+    }
+
+    /// The same, under a name.
+    pub async fn nats_as(&self, name: &str) -> async_nats::Client {
+        let options = async_nats::ConnectOptions::with_token(self.places.nats_token.clone()).name(name);
         options.connect(&self.places.nats_url).await.expect("NATS is there")
+    }
+
+    /// How many bytes NATS has sent on the connections whose names begin so.
+    pub async fn sent_to(&self, name: &str) -> u64 {
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let url = format!("{}/connz", self.places.nats_monitor_url);
+        let answer: Value =
+            http.get(url).send().await.expect("NATS is there").json().await.expect("it answers in JSON");
+        let all = answer["connections"].as_array().expect("it has connections").iter();
+        let is_its = |one: &&Value| one["name"].as_str().is_some_and(|found| found.starts_with(name));
+        all.filter(is_its).filter_map(|one| one["out_bytes"].as_u64()).sum()
     }
 
     /// The flags that let a role use the servers, with the master key of the folder.

@@ -107,7 +107,7 @@ async fn extend(tail: &mut Tail, log: &Log, end: Position, limit: usize) -> Resu
     let mut records = log.follow(tail.end()).await?;
     while tail.end().stream_sequence < end.stream_sequence && tail.bytes() <= limit {
         match records.next().await {
-            Some(record) => tail.push(record?),
+            Some(record) => tail.push(&*record?),
             None => break,
         }
     }

@@ -283,7 +283,7 @@ impl<'a> Active<'a> {
                 self.writer.tell_commit(&record, begun.elapsed());
                 self.memory.remember_answers(&record.commit.answers, now);
                 self.header.committed_at = record.commit.committed_at;
-                self.memory.tail.push(record);
+                self.memory.tail.push(&record);
                 Ok(())
             }
             Settled::Overtaken(other) => {

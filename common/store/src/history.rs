@@ -63,7 +63,11 @@ pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
 }
 
 /// Writes a batch of records into the history, within the transaction that moves its checkpoint.
-pub async fn apply(transaction: &Transaction<'_>, records: &[Record], events: &[Arc<Recorded>]) -> Result<(), Failure> {
+pub async fn apply(
+    transaction: &Transaction<'_>,
+    records: &[Arc<Record>],
+    events: &[Arc<Recorded>],
+) -> Result<(), Failure> {
     copy_events(transaction, events).await?;
     apply_claims(transaction, fold_claims(events)).await?;
     apply_answers(transaction, records).await
@@ -152,7 +156,7 @@ async fn apply_claims(transaction: &Transaction<'_>, claims: HashMap<ClaimHash, 
 }
 
 /// Keeps the answers of the batch, the last one where a command has several, and forgets those that are too old.
-async fn apply_answers(transaction: &Transaction<'_>, records: &[Record]) -> Result<(), Failure> {
+async fn apply_answers(transaction: &Transaction<'_>, records: &[Arc<Record>]) -> Result<(), Failure> {
     static INSERT: Sql = Sql::new(|| {
         HISTORY.sql(
             "insert into {schema}.answers \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{claim::Claim, resource::data_key::DataKey};
-use moka::future::Cache;
+use quick_cache::sync::Cache;
 
 use crate::{
     database::{self, Database},
@@ -34,6 +34,8 @@ pub enum Purpose {
     Consistency,
 }
 
+/// How many keys a node keeps at hand.
+const MOST_KEYS: usize = 100_000;
 /// The purposes of the keys that an instance has.
 pub const OF_INSTANCE: [Purpose; 5] =
     [Purpose::Claim, Purpose::ClientSecret, Purpose::SigningKey, Purpose::Resource, Purpose::Answer];
@@ -64,7 +66,7 @@ pub enum Failure {
 pub struct Keyring {
     master: Arc<Key>,
     database: Database,
-    keys: Cache<(String, Purpose), Arc<Key>>,
+    keys: Arc<Cache<(String, Purpose), Arc<Key>>>,
 }
 
 impl std::fmt::Debug for Keyring {
@@ -76,17 +78,18 @@ impl std::fmt::Debug for Keyring {
 impl Keyring {
     /// Keys that this master key wraps.
     pub fn new(master: Key, database: Database) -> Self {
-        Self { master: Arc::new(master), database, keys: Cache::new(100_000) }
+        Self { master: Arc::new(master), database, keys: Arc::new(Cache::new(MOST_KEYS)) }
     }
 
     /// The data key of an instance for a purpose.
     pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
         let name = (instance_id.to_owned(), purpose);
-        if let Some(key) = self.keys.get(&name).await {
+        if let Some(key) = self.keys.get(&name) {
             return Ok(key);
         }
-        let loaded = Box::pin(self.keys.try_get_with(name, self.load(instance_id, purpose)));
-        loaded.await.map_err(|failure: Arc<Failure>| (*failure).clone())
+        let key = Box::pin(self.load(instance_id, purpose)).await?;
+        self.keys.insert(name, key.clone());
+        Ok(key)
     }
 
     async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {

@@ -1,23 +1,23 @@
 //! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
 
+mod follow;
 mod inspect;
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use async_nats::jetstream::{
     self,
-    consumer::{DeliverPolicy, pull::OrderedConfig},
     context::{CreateStreamErrorKind, GetStreamErrorKind},
     message::PublishMessage,
     stream::{self, DiscardPolicy, PersistenceMode, RawMessageErrorKind, RetentionPolicy, StorageType},
 };
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
 use tokio::time::timeout;
 
+use self::follow::Feed;
 use crate::{
     explain::explain,
-    record::{Broken, Lineage, Position, Record},
+    record::{Broken, Position, Record},
 };
 
 /// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has several
@@ -87,6 +87,7 @@ pub struct Log {
     /// The stream on the connection of readers.
     reading: stream::Stream,
     subject: String,
+    feed: Arc<Feed>,
 }
 
 impl Log {
@@ -111,14 +112,18 @@ impl Log {
             Err(error) => return Err(nats(error)),
         };
         check_rules(&stream.cached_info().config, &wanted)?;
-        Ok(Self { context, reading: stream.clone(), stream, subject: subject(shard) })
+        Ok(Self::of(context, stream, shard))
+    }
+
+    fn of(context: jetstream::Context, stream: stream::Stream, shard: u16) -> Self {
+        Self { context, reading: stream.clone(), stream, subject: subject(shard), feed: Arc::default() }
     }
 
     /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait behind
     /// the megabytes that readers are sent.
     pub async fn read_through(self, client: async_nats::Client) -> Result<Self, Failure> {
         let reading = context(client).get_stream(&self.stream.cached_info().config.name).await.map_err(nats)?;
-        Ok(Self { reading, ..self })
+        Ok(Self { reading, feed: Arc::default(), ..self })
     }
 
     /// Publishes a record behind the message of this stream sequence. One at a time: pipelined publishes do not fence.
@@ -165,42 +170,6 @@ impl Log {
         Ok(self.read(position.stream_sequence).await?.is_some_and(|record| record.digest == position.digest))
     }
 
-    /// All records behind a position, without holes; it waits for further ones and never ends by itself.
-    pub async fn follow(
-        &self,
-        from: Position,
-    ) -> Result<impl Stream<Item = Result<Record, Failure>> + Unpin + use<>, Failure> {
-        let start_sequence = from.stream_sequence + 1;
-        let lineage = match from.stream_sequence {
-            0 => None,
-            last => self.read(last).await?.as_ref().map(Lineage::of),
-        };
-        let config = OrderedConfig {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
-            max_batch: MOST_IN_FLIGHT,
-            ..OrderedConfig::default()
-        };
-        let consumer = self.reading.create_consumer(config).await.map_err(nats)?;
-        let messages = consumer.messages().await.map_err(nats)?;
-        // It ends with its first failure, at once: nothing behind that may be read.
-        let start = (messages, (from, lineage), self.stream.clone());
-        let records = futures::stream::try_unfold(start, |(mut messages, (at, lineage), stream)| async move {
-            let message = loop {
-                match timeout(IDLE, messages.next()).await {
-                    Ok(Some(message)) => break message.map_err(nats)?,
-                    Ok(None) => return Ok(None),
-                    Err(_) => nothing_lost(&stream, at).await?,
-                }
-            };
-            let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
-            let record = Record::decode(sequence, &message.payload)?;
-            let at = at.advance(&record)?;
-            let lineage = lineage.map_or_else(|| Ok(Lineage::of(&record)), |lineage| lineage.advance(&record))?;
-            Ok(Some((record, (messages, (at, Some(lineage)), stream))))
-        });
-        Ok(Box::pin(records))
-    }
-
     /// The NATS client beneath.
     pub fn client(&self) -> async_nats::Client {
         self.context.client()
@@ -209,14 +178,6 @@ impl Log {
     /// The JetStream context beneath.
     pub fn context(&self) -> &jetstream::Context {
         &self.context
-    }
-}
-
-/// A reader that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
-async fn nothing_lost(stream: &stream::Stream, at: Position) -> Result<(), Failure> {
-    match stream.get_info().await.map_err(nats)?.state.last_sequence {
-        last if last > at.stream_sequence => Err(Failure::Nats("records were lost on their way".to_owned())),
-        _ => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, header};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk};
-use moka::sync::Cache;
+use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use store::{
@@ -25,7 +25,7 @@ const OPENID: &str = "openid";
 /// The longest token that is looked at, in bytes.
 const LONGEST: usize = 8 * 1024;
 /// How many verified tokens are remembered.
-const REMEMBERED: u64 = 100_000;
+const REMEMBERED: usize = 100_000;
 
 /// The claims of an access token (RFC 9068, section 2.2).
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,14 +1,16 @@
 //! Consistency tokens: what a write answers, so that a read can wait for it.
 
 use std::{
+    convert::Infallible,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderMap;
-use moka::sync::Cache;
+use quick_cache::sync::Cache;
 use store::{
+    clock::since_start,
     explain::explain,
     keyring::{self, Keyring, Purpose, SYSTEM},
     secret::{self, Key},
@@ -29,7 +31,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How long a node remembers what it answered to whom.
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// How many callers it remembers.
-const CALLERS: u64 = 100_000;
+const CALLERS: usize = 100_000;
 
 const VERSION: u8 = 1;
 const BODY: usize = 1 + 2 + 16 + 4 + 8;
@@ -52,9 +54,20 @@ pub struct Tokens {
     keyring: Keyring,
     form: Form,
     /// The last write that this node answered to a caller, by instance and caller.
-    answered: Cache<(String, String), u64>,
+    answered: Arc<Cache<Caller, Arc<Mutex<Answered>>>>,
     /// The token that was made last: many reads in a row see the same sequence.
     last: Arc<Mutex<Option<(u64, String)>>>,
+}
+
+/// An instance and a caller.
+type Caller = (String, String);
+
+/// The newest write that a caller was told of, and when.
+#[derive(Debug, Default)]
+struct Answered {
+    sequence: u64,
+    /// By [`since_start`].
+    at: Duration,
 }
 
 /// What an answer must not be older than.
@@ -71,9 +84,8 @@ pub struct Consistency {
 impl Tokens {
     /// The tokens of a log, whose id has 16 bytes.
     pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
-        let answered = Cache::builder().max_capacity(CALLERS).time_to_live(REMEMBERED).build();
         let form = Form { shard, log_id: log_id.try_into().unwrap_or_default(), incarnation };
-        Self { keyring, form, answered, last: Arc::default() }
+        Self { keyring, form, answered: Arc::new(Cache::new(CALLERS)), last: Arc::default() }
     }
 
     /// The token of a write, which the caller's next reads on this node will wait for even without it.
@@ -83,10 +95,23 @@ impl Tokens {
         caller_id: &str,
         sequence: u64,
     ) -> Result<String, keyring::Failure> {
-        // An answer of an older write, such as a repeated one, must not hide a newer one.
-        let caller = (instance_id.to_owned(), caller_id.to_owned());
-        self.answered.entry(caller).and_upsert_with(|newest| newest.map_or(0, moka::Entry::into_value).max(sequence));
+        self.answers(instance_id, caller_id, sequence);
         self.mint(sequence).await
+    }
+
+    fn answers(&self, instance_id: &str, caller_id: &str, sequence: u64) {
+        let new = || Ok::<_, Infallible>(Arc::default());
+        let Ok(known) = self.answered.get_or_insert_with(&caller(instance_id, caller_id), new);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        // An answer of an older write, such as a repeated one, must not hide a newer one.
+        *known = Answered { sequence: known.sequence.max(sequence), at: since_start() };
+    }
+
+    /// The caller's last write, while it is remembered; else 0.
+    fn answered(&self, instance_id: &str, caller_id: &str) -> u64 {
+        let Some(known) = self.answered.get(&caller(instance_id, caller_id)) else { return 0 };
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if since_start() < known.at + REMEMBERED { known.sequence } else { 0 }
     }
 
     /// The token of a sequence.
@@ -140,8 +165,7 @@ impl Form {
 impl Consistency {
     /// Adds what the node remembers of the caller.
     pub(crate) fn with_own(self, tokens: &Tokens, instance_id: &str, caller_id: &str) -> Self {
-        let caller = (instance_id.to_owned(), caller_id.to_owned());
-        Self { own: tokens.answered.get(&caller).unwrap_or_default(), ..self }
+        Self { own: tokens.answered(instance_id, caller_id), ..self }
     }
 
     /// What the headers of a request ask for.
@@ -161,6 +185,10 @@ impl Consistency {
         };
         Ok(Self { required, own: 0, wait })
     }
+}
+
+fn caller(instance_id: &str, caller_id: &str) -> Caller {
+    (instance_id.to_owned(), caller_id.to_owned())
 }
 
 /// A duration as `500ms` or `3s`.

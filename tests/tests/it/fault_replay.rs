@@ -46,16 +46,6 @@ fn assert_nothing_lost(servers: &Servers) {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// How many bytes NATS has sent on the connections of this node.
-async fn read_by(servers: &Servers, name: &str) -> u64 {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let url = format!("{}/connz", servers.places.nats_monitor_url);
-    let answer: Value = http.get(url).send().await.expect("NATS is there").json().await.expect("it answers in JSON");
-    let all = answer["connections"].as_array().expect("it has connections").iter();
-    let is_its = |one: &&Value| one["name"].as_str().is_some_and(|found| found.starts_with(name));
-    all.filter(is_its).filter_map(|one| one["out_bytes"].as_u64()).sum()
-}
-
 #[tokio::test]
 async fn a_large_log_is_replayed_into_empty_read_models_and_an_empty_index() {
     let servers = Servers::start().await;
@@ -108,9 +98,9 @@ async fn a_writer_takes_over_and_goes_on_with_a_large_tail() {
     eventually("it waits", || async { waiting.log().contains("waiting for history").then_some(()) }).await;
     // What the deliveries must know of the log is read once more, then nothing.
     let quiet = || async {
-        let read = read_by(&cluster.servers, "command").await;
+        let read = cluster.servers.sent_to("command").await;
         sleep(Duration::from_secs(2)).await;
-        let more = read_by(&cluster.servers, "command").await - read;
+        let more = cluster.servers.sent_to("command").await - read;
         println!("it has read {read} bytes, and {more} more while it waited");
         (more < 1_000_000).then_some(())
     };

@@ -27,6 +27,7 @@ mod fault_projector;
 mod fault_replay;
 mod fault_settle;
 mod fault_tail;
+mod follow;
 mod forward;
 mod fuzz;
 mod grpc;

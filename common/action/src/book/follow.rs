@@ -70,7 +70,7 @@ impl Keeping {
     async fn follow(&mut self, end: Option<u64>) -> Result<(), Failure> {
         let mut records = self.log.follow(self.at).await?;
         while let Some(record) = records.next().await {
-            self.apply(&record?);
+            self.apply(&*record?);
             if end.is_some_and(|end| self.at.stream_sequence >= end) {
                 return Ok(());
             }

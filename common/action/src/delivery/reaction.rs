@@ -41,21 +41,23 @@ impl<'a> Reaction<'a> {
         wake: mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
         let Deliveries { log, database, shard, .. } = deliveries;
-        let (at, revision) = match queue.place().await? {
-            Some((at, revision)) if log.has(at).await? => (at, revision),
-            other => {
-                let revision = other.map(|(_, revision)| revision);
-                let end = log.last().await?.map(|record| record.position()).unwrap_or_default();
-                if revision.is_some() || end.sequence > 0 {
-                    tracing::warn!(
-                        sequence = end.sequence,
-                        "the place of the deliveries is not known: events up to here are not delivered"
-                    );
-                }
-                (end, queue.moved(end, revision).await?)
-            }
+        let place = queue.place().await?;
+        let is_known = match place {
+            Some((at, _)) => log.has(at).await?,
+            None => false,
+        };
+        let at = match place {
+            Some((at, _)) if is_known => at,
+            _ => log.last().await?.map(|record| record.position()).unwrap_or_default(),
         };
         let shelf = Shelf::at(log, database, *shard, at).await?.ok_or(Failure::Behind)?;
+        if !is_known && !shelf.instances().is_empty() {
+            tracing::warn!(
+                sequence = at.sequence,
+                "the place of the deliveries is not known: events up to here are not delivered"
+            );
+        }
+        let revision = queue.moved(at, place.map(|(_, revision)| revision)).await?;
         let kept = Instant::now();
         let mut reaction = Self { deliveries, queue, wake, shelf, matchers: HashMap::new(), at, revision, kept };
         for instance_id in reaction.shelf.instances() {
@@ -70,7 +72,7 @@ impl<'a> Reaction<'a> {
             let chunk = records.next().await.ok_or(Failure::LogEnded)?;
             let mut made = vec![];
             for record in chunk {
-                self.take(&record?, &mut made);
+                self.take(&*record?, &mut made);
             }
             self.put(made).await?;
         }

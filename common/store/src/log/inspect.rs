@@ -4,7 +4,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull::OrderedConfig};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
-use super::{Failure, Log, MOST_IN_FLIGHT, check_rules, context, is_absent, nats, rules, subject};
+use super::{Failure, Log, MOST_IN_FLIGHT, check_rules, context, is_absent, nats, rules};
 use crate::record::{Broken, Record};
 
 impl Log {
@@ -14,7 +14,7 @@ impl Log {
         let context = context(client);
         let name = format!("EVENTS_{shard}");
         match context.get_stream(&name).await {
-            Ok(stream) => Ok(Self { context, reading: stream.clone(), stream, subject: subject(shard) }),
+            Ok(stream) => Ok(Self::of(context, stream, shard)),
             Err(error) if is_absent(&error) => Err(Failure::Absent { stream: name }),
             Err(_) if !has_jetstream => Err(Failure::NoJetStream),
             Err(error) => Err(nats(error)),

@@ -12,6 +12,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// How many writes are followed in each row.
 const TIMES: usize = 40;
+/// How long after one the next is written, so that it finds an index that has nothing to do.
+const REST: Duration = Duration::from_millis(500);
 /// How many others write meanwhile, per second.
 const OTHERS: u64 = 500;
 
@@ -46,8 +48,7 @@ async fn row(load: &str, cluster: &Cluster, writer: &Client, reader: &Client) {
         let found = send(search).await;
         times.push(begin.elapsed());
         assert_eq!(found.body["details"]["totalResult"], json!("1"), "{}", found.body);
-        // The next one finds an index that has nothing to do.
-        tokio::time::sleep(Duration::from_millis(150)).await;
+        tokio::time::sleep(REST).await;
     }
     let after = shipped(cluster).await;
     times.sort();

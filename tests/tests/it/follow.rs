@@ -1,0 +1,84 @@
+//! Readers of one process share what comes to the log, and each hears all of it, whatever its place and its pace.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use store::{
+    log::Log,
+    record::{Event, Position},
+};
+use tests::{
+    forge::{Forged, changed},
+    servers::Servers,
+};
+use tokio::{task::JoinHandle, time::sleep};
+
+const EARLY: u64 = 200;
+const LATE: u64 = 600;
+/// Of each event, in bytes.
+const LARGE: usize = 4096;
+
+/// Reads the log from a position to an end, with a pause behind so many records, and checks that it is all there.
+fn reader(log: &Log, from: Position, end: u64, (pause, every): (Duration, u64)) -> JoinHandle<Vec<Position>> {
+    let log = log.clone();
+    tokio::spawn(async move {
+        let mut records = log.follow(from).await.expect("the log can be read");
+        let mut read = vec![from];
+        for place in from.stream_sequence + 1..=end {
+            let record = records.next().await.expect("it goes on").expect("it is whole");
+            assert_eq!(record.stream_sequence, place);
+            read.push(record.position());
+            if place % every == 0 {
+                sleep(pause).await;
+            }
+        }
+        read
+    })
+}
+
+fn large(version: u64) -> Vec<Event> {
+    vec![Event { payload: vec![b' '; LARGE].into(), ..changed("a", version) }]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
+    let servers = Servers::start().await;
+    let mut forged = Forged::begin(servers.nats().await).await;
+    for version in 1..=EARLY {
+        forged.put(large(version), |_| {}).await;
+    }
+    let log = Log::find(servers.nats_as("readers").await, 0).await.expect("there is a log");
+    // The barrier is the first record.
+    let (middle, end) = (1 + EARLY, 1 + EARLY + LATE);
+    let at_once = (Duration::ZERO, 1);
+    let known = reader(&log, Position::default(), middle, at_once).await.expect("it reads");
+    let at = |place: u64| known[usize::try_from(place).expect("it is small")];
+
+    let readers: Vec<_> = (0..8).map(|_| reader(&log, at(middle), end, at_once)).collect();
+    let (early, between) = (Position::default(), at(middle / 2));
+    let others = [reader(&log, early, end, at_once), reader(&log, between, end, (Duration::from_millis(1), 1))];
+    // It loses sight of the others every time.
+    let slow = reader(&log, at(middle), end, (Duration::from_millis(400), 150));
+    sleep(Duration::from_millis(300)).await;
+    let before = servers.sent_to("readers").await;
+    for version in EARLY + 1..=EARLY + LATE {
+        forged.put(large(version), |_| {}).await;
+    }
+    let mut read = vec![];
+    for reader in readers.into_iter().chain(others).chain([slow]) {
+        read.push(reader.await.expect("it reads everything"));
+    }
+    assert!(read.iter().all(|one| one.last() == read[0].last()), "all of them end at the same record");
+    let sent = servers.sent_to("readers").await - before;
+    println!("{sent} bytes were sent for {LATE} records of {LARGE} bytes and {} readers", read.len());
+    assert!(sent < 4 * LATE * LARGE as u64, "the readers at the end share what comes");
+
+    // Nobody listens any more; who comes then hears what comes then.
+    let last = read[0].last().copied().expect("it has read");
+    let again = reader(&log, last, end + 2, at_once);
+    sleep(Duration::from_millis(200)).await;
+    for version in 1..=2 {
+        forged.put(large(EARLY + LATE + version), |_| {}).await;
+    }
+    assert_eq!(again.await.expect("it reads").len(), 3);
+}
