@@ -215,7 +215,7 @@ impl Commands {
         let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
         let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
         // Keyed, so that nobody can guess from the log what was asked.
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &request.encode_to_vec()]);
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &call.asked(request)]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,

@@ -40,14 +40,13 @@ use crate::writer::{Phase, outcome_unknown, writer_unavailable};
 
 /// How long a request waits for a node that writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the answer to a request that was passed on may take: longer than a command may take.
-const ANSWER: Duration = Duration::from_secs(35);
 /// How much longer an answer is waited for when another node may write.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long a request waits before it is offered again to a node that does not listen.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many requests a node passes on at a time, and how many it takes from others.
-const MOST: usize = 1024;
+/// How many requests a node passes on at a time, and how many it takes from others: several times what wait for the targets
+/// of one instance.
+const MOST: usize = 4096;
 /// What a message has beside its payload, in bytes, at most.
 const FRAME: usize = 1024;
 
@@ -244,7 +243,8 @@ impl Way {
     }
 
     async fn send(&self, writer: &Arc<str>, packed: &Bytes) -> Result<Response, Lost> {
-        let request = async_nats::Request::new().payload(packed.clone()).timeout(Some(ANSWER));
+        // Its caller waits as long as the request may take.
+        let request = async_nats::Request::new().payload(packed.clone()).timeout(None);
         let sent = self.client.send_request(subject(self.shard, writer), request);
         let answered = self.while_it_writes(writer, sent).await.ok_or(Lost::Unknown)?;
         match answered {

@@ -1,7 +1,7 @@
 //! Function executions: targets that are called before claims are told, and may add some.
 
 use action::{
-    chain::{Content, Interrupted},
+    chain::{Cause, Content, Interrupted},
     client::Failure,
 };
 use bytes::Bytes;
@@ -90,8 +90,9 @@ pub(crate) async fn claims(
 ) -> Result<Map<String, Value>, Error> {
     let actions = &oidc.edge.actions;
     let Some(chain) = actions.book.function(&tenant.id, function) else { return Ok(Map::new()) };
-    let cause = trigger::cause(headers, &trigger::trace_of(headers))
-        .map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
+    let depth =
+        trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
+    let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
     let mut using = Using { about: about(oidc, function, (tenant, user)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     Ok(added(function, &using.said()?))
@@ -100,9 +101,19 @@ pub(crate) async fn claims(
 /// What the client is told: only what the target chose to say.
 fn denied(interrupted: Interrupted) -> Error {
     Error::AccessDenied(match interrupted.failure {
-        Failure::Refused { message, .. } => message,
+        Failure::Refused { message, .. } => message.chars().map(describing).collect(),
         _ => "execution failed".to_owned(),
     })
+}
+
+/// What may stand in an `error_description` (RFC 6749, section 5.2).
+fn describing(char: char) -> char {
+    match char {
+        '"' => '\'',
+        '\\' => '/',
+        ' '..='~' => char,
+        _ => '?',
+    }
 }
 
 async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Standing)) -> Result<Value, Error> {

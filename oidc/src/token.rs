@@ -20,7 +20,8 @@ use store::metric::{
     Counter, Histogram,
     catalog::{TOKEN_DURATION, TOKENS},
 };
-use transport::mount::{is_plain, read_body};
+use tokio::time::timeout;
+use transport::mount::{LONGEST, is_plain, read_body};
 
 use crate::{
     Oidc,
@@ -61,7 +62,7 @@ pub(crate) struct Tokens {
 
 /// Grants tokens.
 pub(crate) async fn token(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
-    match grant(&oidc, request).await {
+    match timeout(LONGEST, grant(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {
         Ok(response) => response,
         Err(Refused::OAuth(error)) => error.into_response(),
         Err(Refused::Platform(error)) => error.into_response(),

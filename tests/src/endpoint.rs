@@ -58,12 +58,14 @@ pub struct Reply {
     pub body: Bytes,
     /// How long it takes.
     pub delay: Duration,
+    /// Whether the body comes byte by byte, ten a second.
+    pub drips: bool,
 }
 
 impl Reply {
     /// A status without a body.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: vec![], body: Bytes::new(), delay: Duration::ZERO }
+        Self { status, headers: vec![], body: Bytes::new(), delay: Duration::ZERO, drips: false }
     }
 
     /// A success with this body.
@@ -176,5 +178,14 @@ async fn answer(State(state): State<Arc<Inner>>, headers: HeaderMap, body: Bytes
     for (name, value) in reply.headers {
         response = response.header(name, value);
     }
-    response.body(Body::from(reply.body)).expect("the test gives valid headers")
+    let body = if reply.drips { dripping(reply.body) } else { Body::from(reply.body) };
+    response.body(body).expect("the test gives valid headers")
+}
+
+fn dripping(body: Bytes) -> Body {
+    Body::from_stream(futures::stream::unfold(body, async |mut rest| {
+        sleep(Duration::from_millis(100)).await;
+        let next = (!rest.is_empty()).then(|| rest.split_to(1))?;
+        Some((Ok::<_, std::io::Error>(next), rest))
+    }))
 }

@@ -85,7 +85,8 @@ impl Put {
                 unknown.push(("execution", format!("execution.includes[{index}]"), id));
             }
         }
-        let others = if execution.includes.is_empty() { vec![] } else { executions::of(turn, others)? };
+        // Those that include this one have its targets too.
+        let others = executions::of(turn, others)?;
         turn.complete()?;
         if let Some((resource, field, id)) = unknown.into_iter().next() {
             let message = format!("there is no {resource} with the id that {field} names");

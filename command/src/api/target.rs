@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use action::signature;
+use action::{client::may_call, signature};
 use domain::{
     address::Allowed,
     context::Owner,
@@ -17,7 +17,7 @@ use proto::{
 };
 use store::{clock, keyring::Purpose, secret::random_text};
 use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
-use url::{Host, Url};
+use url::Url;
 
 use crate::execute::Commands;
 
@@ -88,15 +88,8 @@ pub(super) async fn delete(
 
 /// Refuses what is seen to be no address of the public internet. A name is looked at again when the target is called.
 fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), Error> {
-    let parsed = Url::parse(url).ok();
-    let may = match parsed.as_ref().and_then(Url::host) {
-        Some(Host::Domain(name)) => allowed.has_name(name),
-        Some(Host::Ipv4(address)) => allowed.has_address(address.into()),
-        Some(Host::Ipv6(address)) => allowed.has_address(address.into()),
-        // Validation has refused a URL without a host.
-        None => true,
-    };
-    if may {
+    // Validation has refused what is no URL with a host.
+    if Url::parse(url).is_ok_and(|url| may_call(allowed, &url)) {
         return Ok(());
     }
     let member = match kind {

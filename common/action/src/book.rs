@@ -23,6 +23,10 @@ use tokio::{
 
 /// How many calls of one target may be under way on a node.
 const SEATS: usize = 128;
+/// How many calls of the targets of one instance may be under way or waiting on a node.
+const PLACES: usize = 1024;
+/// How much of calls that nobody waits for an instance may have on a node, in KiB.
+const DETACHED: usize = 16 * 1024;
 /// How long a change is waited for that this node has written itself.
 const OWN_WAIT: Duration = Duration::from_secs(2);
 
@@ -37,6 +41,23 @@ pub struct Called {
     pub target: Target,
     /// Seats of calls that are under way.
     pub seats: Arc<Semaphore>,
+    /// What its instance may have.
+    pub share: Arc<Share>,
+}
+
+/// What the calls of one instance may take of a node.
+#[derive(Debug)]
+pub struct Share {
+    /// Calls that are under way or wait for a seat.
+    pub(crate) places: Semaphore,
+    /// KiB of calls that nobody waits for.
+    pub(crate) detached: Arc<Semaphore>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { places: Semaphore::new(PLACES), detached: Arc::new(Semaphore::new(DETACHED)) }
+    }
 }
 
 /// The targets of an execution, in the order in which they are called. There is at least one.

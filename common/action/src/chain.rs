@@ -65,13 +65,13 @@ impl Actions {
 
     /// Calls a target that nobody waits for.
     fn detach(&self, called: &Arc<Called>, call: Call) {
-        let place = match self.client.detached(called) {
-            Ok(place) => place,
+        let room = match self.client.detached(called, &call) {
+            Ok(room) => room,
             Err(failure) => return tell(called, &failure),
         };
         let (client, called) = (self.client.clone(), called.clone());
         tokio::spawn(async move {
-            let _place = place;
+            let _room = room;
             if let Err(failure) = client.call(&called, &call).await {
                 tell(&called, &failure);
             }

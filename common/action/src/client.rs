@@ -32,10 +32,10 @@ use crate::{
 pub const LARGEST_ANSWER: usize = 1024 * 1024;
 /// The largest list of headers of an answer, in bytes.
 const LARGEST_HEADERS: u32 = 64 * 1024;
-/// How many calls a node has under way.
-const MOST_CALLS: usize = 2048;
-/// How many calls that nobody waits for a node has under way or waiting for a seat.
-const MOST_DETACHED: usize = 4096;
+/// How many calls a node has under way: several times what one instance may have.
+const MOST_CALLS: usize = 4096;
+/// How much of calls that nobody waits for a node keeps, in KiB. Each counts as one at least.
+const MOST_DETACHED: usize = 64 * 1024;
 /// How many connections without a call stay open to one host, and for how long.
 const IDLE_CONNECTIONS: usize = 64;
 const IDLE: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ pub struct Client {
     allowed: Arc<Allowed>,
     keyring: Keyring,
     seats: Arc<Semaphore>,
-    /// Places of calls that nobody waits for.
+    /// KiB of calls that nobody waits for.
     detached: Arc<Semaphore>,
 }
 
@@ -74,8 +74,8 @@ pub enum Failure {
     /// The URL is none that can be called.
     #[error("the URL of the target cannot be called")]
     Url,
-    /// Too many calls that nobody waits for are under way.
-    #[error("too many calls that nobody waits for are under way")]
+    /// Too many calls are under way or waiting.
+    #[error("too many calls of targets are under way")]
     Busy,
     /// There is no answer in time.
     #[error("the target did not answer in time")]
@@ -122,7 +122,8 @@ impl Failure {
     }
 
     fn of(error: reqwest::Error) -> Self {
-        if resolve::was_forbidden(&error) { Self::Forbidden } else { Self::Unreachable(error) }
+        // URLs may have secrets in them.
+        if resolve::was_forbidden(&error) { Self::Forbidden } else { Self::Unreachable(error.without_url()) }
     }
 }
 
@@ -138,7 +139,7 @@ impl Client {
             .referer(false)
             .redirect(redirect::Policy::none())
             .retry(retry::never())
-            .dns_resolver(Arc::new(resolve::Checked(allowed.clone())))
+            .dns_resolver(Arc::new(resolve::Checked::new(allowed.clone())))
             .http2_max_header_list_size(LARGEST_HEADERS)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE)
@@ -152,26 +153,39 @@ impl Client {
         })
     }
 
-    /// Calls a target and gives its answer; that of a webhook is not read. Waiting for a seat counts as waiting for it.
+    /// Calls a target and gives its answer; that of a webhook is not read. Where its instance has too many calls already,
+    /// it fails at once: whoever waits for this must not be one of ever more.
     pub async fn call(&self, called: &Called, call: &Call) -> Result<Bytes, Failure> {
+        let Ok(_place) = called.share.places.try_acquire() else { return Err(busy(called)) };
+        self.in_time(called, call, called.target.kind == TargetKind::RestRequestResponse).await
+    }
+
+    /// Calls a target whose answer does not matter, when there is a place.
+    pub async fn tell(&self, called: &Called, call: &Call) -> Result<(), Failure> {
+        let _place = called.share.places.acquire().await.map_err(|_| Failure::Busy)?;
+        self.in_time(called, call, false).await.map(drop)
+    }
+
+    /// Room for a call that nobody waits for, unless there are too many.
+    pub(crate) fn detached(&self, called: &Called, call: &Call) -> Result<[OwnedSemaphorePermit; 2], Failure> {
+        let size = u32::try_from(call.body.len().div_ceil(1024)).unwrap_or(u32::MAX).max(1);
+        let room = |of: &Arc<Semaphore>| of.clone().try_acquire_many_owned(size).map_err(|_| busy(called));
+        Ok([room(&called.share.detached)?, room(&self.detached)?])
+    }
+
+    /// Waiting for a seat counts as waiting for the target.
+    async fn in_time(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, Failure> {
         let begun = Instant::now();
         let limit = Duration::from_millis(called.target.timeout_ms);
-        let answered = timeout(limit, self.seated(called, call)).await.unwrap_or(Err(Failure::Timeout));
+        let answered = timeout(limit, self.seated(called, call, is_answer_wanted)).await;
+        let answered = answered.unwrap_or(Err(Failure::Timeout));
         let kind = kind(called);
         TARGET_CALLS.with(&[kind, answered.as_ref().map_or_else(Failure::name, |_| "ok")]).count();
         TARGET_DURATION.with(&[kind]).record_time(begun.elapsed());
         answered
     }
 
-    /// A place for a call that nobody waits for, unless too many are under way.
-    pub(crate) fn detached(&self, called: &Called) -> Result<OwnedSemaphorePermit, Failure> {
-        self.detached.clone().try_acquire_owned().map_err(|_| {
-            TARGET_CALLS.with(&[kind(called), Failure::Busy.name()]).count();
-            Failure::Busy
-        })
-    }
-
-    async fn seated(&self, called: &Called, call: &Call) -> Result<Bytes, Failure> {
+    async fn seated(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, Failure> {
         // That of the target first: those that wait for a slow one take no seats from the others.
         let _of_target = called.seats.acquire().await.map_err(|_| Failure::Timeout)?;
         let _of_node = self.seats.acquire().await.map_err(|_| Failure::Timeout)?;
@@ -180,21 +194,12 @@ impl Client {
         if !status.is_success() {
             return Err(Failure::Status(status.as_u16()));
         }
-        match called.target.kind {
-            TargetKind::RestWebhook => Ok(Bytes::new()),
-            TargetKind::RestRequestResponse => read(response).await,
-        }
+        if is_answer_wanted { read(response).await } else { Ok(Bytes::new()) }
     }
 
     async fn send(&self, called: &Called, call: &Call) -> Result<Response, Failure> {
         let url = Url::parse(&called.target.url).map_err(|_| Failure::Url)?;
-        let may = match url.host() {
-            Some(Host::Domain(name)) => self.allowed.has_name(name),
-            Some(Host::Ipv4(address)) => self.allowed.has_address(address.into()),
-            Some(Host::Ipv6(address)) => self.allowed.has_address(address.into()),
-            None => return Err(Failure::Url),
-        };
-        if !may {
+        if !may_call(&self.allowed, &url) {
             return Err(Failure::Forbidden);
         }
         let now = clock::now().as_second();
@@ -220,12 +225,27 @@ impl std::fmt::Debug for Client {
     }
 }
 
+/// Whether a URL may be called, as far as it tells. Where its name leads is looked at when it is called.
+pub fn may_call(allowed: &Allowed, url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => allowed.has_name(name),
+        Some(Host::Ipv4(address)) => allowed.has_address(address.into()),
+        Some(Host::Ipv6(address)) => allowed.has_address(address.into()),
+        None => false,
+    }
+}
+
 /// What metrics call the type of a target.
 fn kind(called: &Called) -> &'static str {
     match called.target.kind {
         TargetKind::RestWebhook => "webhook",
         TargetKind::RestRequestResponse => "request_response",
     }
+}
+
+fn busy(called: &Called) -> Failure {
+    TARGET_CALLS.with(&[kind(called), Failure::Busy.name()]).count();
+    Failure::Busy
 }
 
 async fn read(mut response: Response) -> Result<Bytes, Failure> {

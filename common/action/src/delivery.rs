@@ -61,7 +61,7 @@ impl Default for Patience {
 /// # Errors
 /// When NATS does not answer.
 pub async fn prepare(log: &Log, shard: u16, replicas: usize) -> Result<(), store::log::Failure> {
-    let opened = Queue::open(log.context(), shard, replicas).await;
+    let opened = Queue::open(log.client(), shard, replicas).await;
     opened.map(drop).map_err(|failure| store::log::Failure::Nats(failure.to_string()))
 }
 
@@ -128,11 +128,8 @@ impl Deliveries {
     }
 
     async fn serve(self: &Arc<Self>) -> Result<Infallible, Failure> {
-        let queue = Queue::open(self.log.context(), self.shard, self.replicas).await?;
-        let (lanes, wake) = Lanes::new(self.clone(), queue.clone());
-        for subject in queue.subjects().await? {
-            let _ = wake.send(subject).await;
-        }
+        let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
+        let (lanes, wake) = Lanes::new(self.clone(), queue.clone(), queue.subjects().await?);
         let reaction = Reaction::begin(self, queue, wake).await?;
         tokio::select! {
             ended = reaction.run() => ended,

@@ -8,10 +8,12 @@ use std::{
 };
 
 /// Networks that are not of the public internet (IANA special-purpose registries), as address and length of the prefix.
-const SPECIAL_V4: [([u8; 4], u8); 16] = [
+const SPECIAL_V4: [([u8; 4], u8); 17] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
     ([100, 64, 0, 0], 10),
+    // A public address by which a cloud (Azure) serves the machine alone.
+    ([168, 63, 129, 16], 32),
     ([127, 0, 0, 0], 8),
     ([169, 254, 0, 0], 16),
     ([172, 16, 0, 0], 12),

@@ -14,7 +14,7 @@ use store::{
     directory::{Standing, Tenant},
     secret::sha256,
 };
-pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
+pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
 
 use crate::error::{Error, Reason};
 
@@ -87,7 +87,7 @@ pub struct Verified {
 /// Verifies access tokens and remembers those it verified.
 pub struct Verifier {
     external: External,
-    system: Vec<system::Known>,
+    system: SystemUsers,
     verified: Cache<[u8; 32], Arc<Verified>>,
 }
 
@@ -99,8 +99,7 @@ impl std::fmt::Debug for Verifier {
 
 impl Verifier {
     /// A verifier that remembers nothing yet.
-    pub fn new(external: External, system: Vec<SystemUser>) -> Self {
-        let system = system.into_iter().filter_map(system::Known::of).collect();
+    pub fn new(external: External, system: SystemUsers) -> Self {
         Self { external, system, verified: Cache::new(REMEMBERED) }
     }
 
@@ -128,7 +127,7 @@ impl Verifier {
 
     fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, Error> {
         let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
-        if let Some(user) = self.system.iter().find(|user| user.may_have_signed(token)) {
+        if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.standing.id.clone(), Some(user.standing.clone()));
             return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });

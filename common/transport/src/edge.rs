@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use action::Actions;
+use action::{Actions, chain::Cause};
 use domain::context::Owner;
 use http::{HeaderMap, Uri, header, request::Parts};
+use prost::Message;
 use proto::operation::Facts;
 use store::{
     directory::{Directory, Name, Standing, Tenant},
@@ -13,7 +14,7 @@ use store::{
 };
 
 use crate::{
-    caller::{External, SystemUser, Verified, Verifier},
+    caller::{External, SystemUsers, Verified, Verifier},
     consistency::{Consistency, Tokens},
     error::{Error, Reason},
     precondition::IfMatch,
@@ -67,12 +68,20 @@ pub struct Call {
     pub triggered: Option<Arc<Triggered>>,
 }
 
+impl Call {
+    /// What the client asked, encoded: the request, before targets have changed it.
+    pub fn asked(&self, request: &impl Message) -> Vec<u8> {
+        let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
+        asked.map_or_else(|| request.encode_to_vec(), <[u8]>::to_vec)
+    }
+}
+
 impl Edge {
     /// An edge with an empty cache of verified tokens.
     pub fn new(
         directory: Directory,
         tokens: Tokens,
-        (external, system): (External, Vec<SystemUser>),
+        (external, system): (External, SystemUsers),
         actions: Actions,
     ) -> Self {
         Self { directory, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
@@ -96,12 +105,10 @@ impl Edge {
         }
         let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
         let trace_context = trace::context(trace_context(&parts.headers));
-        let is_system = token.system.is_some();
-        let triggered = if is_system {
-            None
-        } else {
-            Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, &trace_context))?
-        };
+        let (depth, is_system) = (trigger::depth(&parts.headers)?, token.system.is_some());
+        let cause = || Cause { depth, trace_context: trace_context.clone() };
+        let triggered =
+            if is_system { None } else { Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, cause)) };
         Ok(Call {
             request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
             operation,
@@ -113,7 +120,7 @@ impl Edge {
             if_match: IfMatch::of(operation, &parts.headers),
             wait: prefer::wait(&parts.headers),
             trace_context,
-            depth: trigger::depth(&parts.headers),
+            depth,
             triggered,
         })
     }

@@ -39,7 +39,7 @@ pub use wire::refuse;
 pub(crate) use wire::{identified, identify};
 
 /// How long a request may take from its head to its answer: longer than all that it may wait for.
-const LONGEST: Duration = Duration::from_mins(1);
+pub const LONGEST: Duration = Duration::from_mins(1);
 
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {

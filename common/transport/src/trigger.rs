@@ -3,7 +3,7 @@
 
 mod message;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use action::{
     Actions, DEPTH, MOST_DEPTH,
@@ -19,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use store::directory::{Standing, Tenant};
 
-use self::message::{Merged, to_json};
+use self::message::Merged;
 use crate::{
     edge,
     error::{Error, Reason},
@@ -36,7 +36,6 @@ const TOLD: [header::HeaderName; 5] = [
 ];
 
 /// The executions of one call.
-#[derive(Clone)]
 pub struct Triggered {
     actions: Actions,
     operation: &'static Facts,
@@ -44,6 +43,8 @@ pub struct Triggered {
     cause: Cause,
     /// What targets are told beside the messages.
     about: Map<String, Value>,
+    /// The request as it came, encoded, where targets have changed it.
+    asked: OnceLock<Vec<u8>>,
 }
 
 impl std::fmt::Debug for Triggered {
@@ -54,17 +55,13 @@ impl std::fmt::Debug for Triggered {
 
 impl Triggered {
     /// The executions of a call that was admitted.
-    ///
-    /// # Errors
-    /// When calls of targets are nested too deep.
     pub(crate) fn of(
         actions: &Actions,
         operation: &'static Facts,
         (tenant, caller): (&Tenant, &Standing),
-        (parts, trace_context): (&Parts, &str),
-    ) -> Result<Option<Arc<Self>>, Error> {
-        let Some(matched) = actions.book.call(&tenant.id, (operation.service, operation.grpc)) else { return Ok(None) };
-        let cause = cause(&parts.headers, trace_context)?;
+        (parts, cause): (&Parts, impl FnOnce() -> Cause),
+    ) -> Option<Arc<Self>> {
+        let matched = actions.book.call(&tenant.id, (operation.service, operation.grpc))?;
         let organization = (caller.owner.kind == OwnerType::Organization).then_some(&caller.owner.id);
         let about = json!({
             "fullMethod": operation.grpc,
@@ -74,8 +71,9 @@ impl Triggered {
             "userID": caller.id,
             "headers": told(parts),
         });
-        let Value::Object(about) = about else { return Ok(None) };
-        Ok(Some(Arc::new(Self { actions: actions.clone(), operation, matched, cause, about })))
+        let Value::Object(about) = about else { return None };
+        let asked = OnceLock::new();
+        Some(Arc::new(Self { actions: actions.clone(), operation, matched, cause: cause(), about, asked }))
     }
 
     /// Calls the targets of the request, whose answers may change it. It is validated again, and what the targets of the
@@ -89,6 +87,7 @@ impl Triggered {
             let mut content = Merged::new(&request, self.operation.request, ("request", self.about.clone()))?;
             self.run(chain, &mut content).await?;
             if content.is_changed {
+                let _ = self.asked.set(request.encode_to_vec());
                 request = content.read()?;
                 let mut violations = Vec::new();
                 request.validate("", &mut violations);
@@ -97,8 +96,16 @@ impl Triggered {
                 }
             }
         }
-        let kept = if self.matched.response.is_some() { to_json(&request)? } else { Value::Null };
+        let kept = match self.matched.response {
+            Some(_) => message::told(&request, self.operation.request)?,
+            None => Value::Null,
+        };
         Ok((request, kept))
+    }
+
+    /// The request as it came, encoded, where targets have changed it.
+    pub fn asked(&self) -> Option<&[u8]> {
+        self.asked.get().map(Vec::as_slice)
     }
 
     /// Calls the targets of the response, whose answers may change it.
@@ -139,25 +146,18 @@ fn interrupted(interrupted: Interrupted) -> Error {
     }
 }
 
-/// How many calls of targets a request is nested in. What says nothing that can be understood says: too many.
-pub(crate) fn depth(headers: &HeaderMap) -> u32 {
-    match edge::one(headers, DEPTH) {
-        Ok(None) => 0,
-        Ok(Some(depth)) => depth.parse().unwrap_or(u32::MAX),
-        Err(_) => u32::MAX,
-    }
-}
-
-/// What executions run for, of a request.
+/// How many calls of targets a request is nested in.
 ///
 /// # Errors
-/// When calls of targets are nested too deep.
-pub fn cause(headers: &HeaderMap, trace_context: &str) -> Result<Cause, Error> {
-    let depth = depth(headers);
-    if depth > MOST_DEPTH {
-        return Err(Error::new(Reason::ExecutionLoop, "executions call the platform in a circle"));
-    }
-    Ok(Cause { depth, trace_context: trace_context.to_owned() })
+/// When that are too many, which is also what a header says that nobody understands.
+pub fn depth(headers: &HeaderMap) -> Result<u32, Error> {
+    let depth = match edge::one(headers, DEPTH) {
+        Ok(None) => Some(0),
+        Ok(Some(depth)) => depth.parse().ok(),
+        Err(_) => None,
+    };
+    let too_deep = || Error::new(Reason::ExecutionLoop, "executions call the platform in a circle");
+    depth.filter(|depth| *depth <= MOST_DEPTH).ok_or_else(too_deep)
 }
 
 /// The trace that a request belongs to, or a new one.

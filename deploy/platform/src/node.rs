@@ -37,7 +37,7 @@ use store::{
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::{
-    caller::{External, SystemUser},
+    caller::{External, SystemUsers},
     consistency::Tokens,
     edge::Edge,
 };
@@ -81,7 +81,7 @@ pub(crate) struct Face {
     /// How failed deliveries of events are met.
     pub(crate) patience: Patience,
     /// Who signs tokens itself.
-    pub(crate) system_users: Vec<SystemUser>,
+    pub(crate) system_users: SystemUsers,
 }
 
 /// What every node has: the log, the leases and the database.
@@ -107,7 +107,7 @@ pub(crate) struct Node {
     external: External,
     pub(crate) actions: Actions,
     patience: Patience,
-    system_users: Vec<SystemUser>,
+    system_users: SystemUsers,
     tail_limit: usize,
     targets: Arc<Allowed>,
 }

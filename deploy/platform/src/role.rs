@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::{
+    caller::SystemUsers,
     edge::Edge,
     server::{self, Listening},
 };
@@ -213,7 +214,7 @@ async fn connect(
         number: serving.node_number,
         tail_limit: serving.tail_limit,
         patience: serving.deliveries.patience(),
-        system_users: serving.system_users.as_deref().map_or(Ok(vec![]), system_user::read)?,
+        system_users: SystemUsers::new(serving.system_users.as_deref().map_or(Ok(vec![]), system_user::read)?)?,
         targets: serving.allow_targets,
     };
     let adapters = Adapters::connect(place).await?;

@@ -6,6 +6,7 @@ use store::{
     secret::{self, Key},
 };
 use tokio_util::sync::CancellationToken;
+use transport::caller::SystemUsers;
 
 use crate::{
     Failure, bootstrap, cli,
@@ -30,7 +31,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         number: 0,
         tail_limit: cli::TAIL_LIMIT,
         patience: action::delivery::Patience::default(),
-        system_users: system_user::own(data.path())?,
+        system_users: SystemUsers::new(system_user::own(data.path())?)?,
         targets: Allowed::default(),
     };
     let place = Place {

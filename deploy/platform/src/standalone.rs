@@ -5,7 +5,7 @@ use domain::address::Allowed;
 use store::secret;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use transport::{
-    caller::SystemUser,
+    caller::SystemUsers,
     server::{self, Listening},
 };
 use url::Url;
@@ -165,12 +165,12 @@ async fn serve(
 }
 
 /// Who signs tokens itself: the user of the data directory, and those of the file.
-fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<Vec<SystemUser>, Failure> {
+fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<SystemUsers, Failure> {
     let mut users = system_user::own(data.path())?;
     if let Some(file) = &serving.system_users {
         users.extend(system_user::read(file)?);
     }
-    Ok(users)
+    Ok(SystemUsers::new(users)?)
 }
 
 /// Where targets may be called beyond the public internet: who is alone on a machine may call it.

@@ -7,6 +7,7 @@ use std::{
 
 use domain::permission::{IAM_OWNER, SYSTEM_OWNER};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use reqwest::header::HOST;
 use store::{clock, explain::explain, signing};
 use transport::caller::{LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 
@@ -60,10 +61,13 @@ pub(crate) fn print_token(options: &cli::DataDirectory) -> Result<(), Failure> {
 /// Removes an execution, whatever executions there are: none runs on the calls of a system user.
 pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
     let (issuer, token) = token(&options.data.data_dir)?;
-    let base = options.url.map_or(issuer, |url| url.origin().ascii_serialization());
+    let base = options.url.map_or_else(|| issuer.clone(), |url| url.origin().ascii_serialization());
+    // Whichever node is asked, the instance is known by its host.
+    let host = issuer.split_once("://").map_or(issuer.as_str(), |(_, host)| host);
     let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
     let client = reqwest::Client::builder().no_proxy().build()?;
-    let request = client.delete(format!("{base}/resources/v3alpha/executions/{id}")).bearer_auth(token);
+    let request =
+        client.delete(format!("{base}/resources/v3alpha/executions/{id}")).header(HOST, host).bearer_auth(token);
     let answer = request.send().await.map_err(|error| format!("{base} does not answer: {}", explain(&error)))?;
     let (is_done, body) = (answer.status().is_success(), answer.text().await?);
     if !is_done {

@@ -5,15 +5,19 @@ use std::time::Duration;
 use action::signature::signature;
 use proto::{
     action::GetTargetRequest,
-    operation::{GET_TARGET, SEARCH_TARGETS},
+    operation::{CREATE_TARGET, GET_TARGET},
 };
 use reqwest::{Method, StatusCode};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, EXECUTIONS, TARGETS, send, target},
     endpoint::{Endpoint, Reply, execute},
+    eventually,
     grpc::{Grpc, reason},
     platform::Platform,
+    process::server,
+    servers::Servers,
 };
 use tokio::time::Instant;
 
@@ -154,6 +158,8 @@ async fn a_failure_stops_the_request_only_where_its_target_says_so() {
     let (last, _) = next.target(&client, WEBHOOK, &json!({})).await;
     let huge = Reply { body: vec![b' '; 1024 * 1024 + 1].into(), ..Reply::status(200) };
     let redirect = Reply { headers: vec![("location", next.url.clone())], ..Reply::status(307) };
+    let dripping = Reply { drips: true, ..Reply::json(&json!({ "id": "1", "details": "0123456789".repeat(10) })) };
+    let headers = vec![("x-large", "a".repeat(60_000)); 20];
     let no = Reply::json(&json!({ "forwardedStatusCode": 403, "forwardedErrorMessage": "not today" }));
     let odd = Reply::json(&json!({ "forwardedStatusCode": 503 }));
     let failed = ("execution failed", 400);
@@ -162,6 +168,8 @@ async fn a_failure_stops_the_request_only_where_its_target_says_so() {
         ("redirect", redirect, failed, true),
         ("slow", Reply::status(200).after(Duration::from_secs(20)), failed, true),
         ("huge", huge, failed, false),
+        ("dripping", dripping, failed, false),
+        ("large headers", Reply { headers, ..Reply::status(200) }, failed, true),
         ("malformed", Reply { body: "{".into(), ..Reply::status(200) }, failed, false),
         ("another message", Reply::json(&json!({ "nothing": 1 })), failed, false),
         ("forwarded", no, ("not today", 403), false),
@@ -215,13 +223,17 @@ async fn a_thousand_requests_go_through_a_slow_target_and_others_do_not_wait() {
     let slow = Endpoint::replying(Reply::status(200).after(Duration::from_millis(200))).await;
     let (id, _) = slow.target(&client, WEBHOOK, &json!({ "interruptOnError": true, "timeout": "30s" })).await;
     execute(&client, on_get("request"), &[&id]).await;
-    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
-    let calls = (0..1000).map(|_| {
-        let (grpc, id) = (grpc.clone(), id.clone());
+    // The server takes a hundred of each connection at the same time.
+    let mut connections = vec![];
+    for _ in 0..10 {
+        connections.push(Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await);
+    }
+    let calls = (0..1000).map(|number: usize| {
+        let (grpc, id) = (connections[number % 10].clone(), id.clone());
         tokio::spawn(async move { grpc.call(&GET_TARGET, GetTargetRequest { id }).await.is_ok() })
     });
     let calls: Vec<_> = calls.collect();
-    slow.called(20).await;
+    slow.called(200).await;
     let begun = Instant::now();
     let search = client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
     assert_eq!(send(search).await.status, StatusCode::OK);
@@ -230,7 +242,8 @@ async fn a_thousand_requests_go_through_a_slow_target_and_others_do_not_wait() {
         assert!(call.await.expect("it ends"), "every request is answered");
     }
     assert_eq!(slow.calls().len(), 1000);
-    assert!(slow.most_at_once() <= 128, "{}", slow.most_at_once());
+    println!("{} calls were under way at once", slow.most_at_once());
+    assert!((64..=128).contains(&slow.most_at_once()), "{}", slow.most_at_once());
 }
 
 #[tokio::test]
@@ -256,9 +269,35 @@ async fn calls_that_come_round_again_end() {
     let metadata = [("platform-execution-depth", "4")];
     let refused = grpc.call_with(&GET_TARGET, GetTargetRequest { id: id.clone() }, &metadata).await;
     assert_eq!(reason(&refused.expect_err("it is refused")), "EXECUTION_LOOP");
-    let untouched = client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
-    let untouched = send(untouched.header("platform-execution-depth", "4")).await;
-    assert_eq!(untouched.status, StatusCode::OK, "{} calls nobody", SEARCH_TARGETS.facts.method);
+    // Nobody can write something of which no execution hears, either.
+    let rename = client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": "unheard" }));
+    let rename = send(rename.header("platform-execution-depth", "4")).await;
+    rename.assert_refused("a write that triggers nothing", 400, "EXECUTION_LOOP");
+}
+
+#[tokio::test]
+async fn a_request_is_repeated_with_its_key_whatever_targets_make_of_it() {
+    let platform = Platform::start().await;
+    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, CALL, &json!({ "interruptOnError": true })).await;
+    execute(&client, json!({ "request": { "method": CREATE_TARGET.facts.grpc } }), &[&id]).await;
+    let create = async |named: &str, asked: &str| {
+        endpoint.reply(Reply::json(&json!({ "target": { "name": named } })));
+        let request = client.request(Method::POST, TARGETS).header("idempotency-key", "once");
+        send(request.json(&target(asked))).await
+    };
+    let first = create("one", "asked").await;
+    assert_eq!(first.status, StatusCode::CREATED, "{}", first.body);
+    let again = create("two", "asked").await;
+    assert_eq!((again.status, again.id()), (StatusCode::CREATED, first.id()), "{}", again.body);
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    assert_eq!(
+        client.get_target(&first.id(), Some(&first.consistency())).await.body["target"]["target"]["name"],
+        "one"
+    );
+    create("one", "another").await.assert_refused("another request", 400, "IDEMPOTENCY_KEY_REUSED");
+    let keys = |name: &str| endpoint.calls().iter().any(|call| String::from_utf8_lossy(&call.body).contains(name));
+    assert!(!keys(first.body["signingKey"].as_str().expect("it is shown")), "no target is told of a key");
 }
 
 #[tokio::test]
@@ -290,8 +329,10 @@ async fn a_key_that_is_rotated_signs_beside_its_successor() {
 }
 
 #[tokio::test]
-async fn an_execution_goes_on_when_postgres_is_away_and_after_a_restart() {
-    let mut platform = Platform::start().await;
+async fn an_execution_goes_on_after_a_restart_and_when_postgres_is_away() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
     let client = platform.client().await;
     let endpoint = Endpoint::replying(Reply::json(&json!({ "forwardedStatusCode": 418 }))).await;
     let (id, _) = endpoint.target(&client, CALL, &json!({ "interruptOnError": true })).await;
@@ -302,4 +343,13 @@ async fn an_execution_goes_on_when_postgres_is_away_and_after_a_restart() {
     get(&client, &id).await.assert_refused("after a restart", 418, "EXECUTION_FAILED");
     let found = send(client.request(Method::POST, &format!("{EXECUTIONS}/_search")).json(&json!([]))).await;
     assert_eq!(found.status, StatusCode::OK);
+    let postmaster = server(&servers.folder(), "postgres").expect("Postgres runs");
+    kill_process(postmaster, Signal::KILL).expect("it is there");
+    eventually("Postgres is away", || async { connect(&servers.places.postgres_url).await.is_err().then_some(()) })
+        .await;
+    get(&client, &id).await.assert_refused("without Postgres", 418, "EXECUTION_FAILED");
+}
+
+async fn connect(url: &str) -> Result<(), tokio_postgres::Error> {
+    tokio_postgres::connect(url, tokio_postgres::NoTls).await.map(drop)
 }

@@ -1,8 +1,17 @@
-//! docs/actions.md: the signature checks run as they stand, where their language is on this machine.
+//! docs/actions.md: the signature checks run as they stand, where their language is on this machine, and the payloads are
+//! of the form that targets see.
 
 use std::{fs, path::Path, process::Command};
 
 use action::signature::signature;
+use proto::operation::GET_TARGET;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{TARGETS, send},
+    endpoint::{Endpoint, execute},
+    platform::Platform,
+};
 
 const ACTIONS: &str = include_str!("../../../docs/actions.md");
 const KEY: &str = "Ncb5tR8wYd0KsUqJ2fHvXz7LmGa4PoEi1TkB";
@@ -40,6 +49,42 @@ fn check(program: &str, file: &Path, text: &str) {
 
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|it| it.status.success())
+}
+
+/// What a value is made of, whatever is in it.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
+        Value::Array(items) => items.iter().map(shape).collect(),
+        Value::String(_) => json!("text"),
+        Value::Number(_) => json!(0),
+        Value::Bool(_) => json!(true),
+        Value::Null => Value::Null,
+    }
+}
+
+#[tokio::test]
+async fn the_payloads_of_the_document_are_those_of_a_run() {
+    let platform = Platform::start().await;
+    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    let get = json!({ "request": { "method": GET_TARGET.facts.grpc } });
+    for condition in [get, json!({ "event": { "event": "target.added" } }), json!({ "function": "preaccesstoken" })] {
+        execute(&client, condition, &[&id]).await;
+    }
+    let told = async |with: &str| {
+        let call = endpoint.called(1).await.remove(0).json();
+        endpoint.take();
+        let example: Value = serde_json::from_str(block("json", with)).expect("it is JSON");
+        assert_eq!(shape(&call), shape(&example), "{call:#}");
+    };
+    let read = client.request(Method::GET, &format!("{TARGETS}/{id}")).header("x-forwarded-for", "192.0.2.7");
+    assert_eq!(send(read).await.status, 200);
+    told("fullMethod").await;
+    client.create_target("told").await.expect("it is created");
+    told("event_payload").await;
+    platform.client().await;
+    told("user_metadata").await;
 }
 
 #[test]

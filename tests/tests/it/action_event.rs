@@ -1,6 +1,9 @@
 //! Event executions: what happens is told, at least once, in order per aggregate, and what cannot be told is kept.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -225,6 +228,55 @@ async fn a_crash_between_queue_and_log_tells_nobody_twice_what_was_done() {
         assert!(calls.iter().all(|call| call.header("platform-delivery-id") == first), "{point}");
         assert_eq!(calls.len(), if point == "deliveries.put" { 1 } else { 2 }, "{point}");
     }
+}
+
+#[tokio::test]
+async fn thousands_of_deliveries_at_once_keep_nothing_from_going_on() {
+    const EVENTS: usize = 30;
+    const TARGETS: usize = 200;
+    let platform = Platform::start().await;
+    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, WEBHOOK, &json!({})).await;
+    let mut others = vec![];
+    for _ in 0..EVENTS {
+        others.push(client.create_target("x").await.expect("it is created"));
+    }
+    execute(&client, on("event", "target.changed"), &vec![id.as_str(); TARGETS]).await;
+    let renamed = others.iter().map(|other| rename(&client, other, "y"));
+    assert!(futures::future::join_all(renamed).await.into_iter().all(|is_done| is_done));
+    let begun = Instant::now();
+    for _ in 0..20 {
+        client.create_target("written meanwhile").await.expect("the log is written on");
+    }
+    println!("20 more writes took {:?}", begun.elapsed());
+    let calls = endpoint.called(EVENTS * TARGETS).await;
+    let ids: BTreeSet<_> = calls.iter().map(|call| call.header("platform-delivery-id").to_owned()).collect();
+    println!("{} deliveries took {:?}", ids.len(), begun.elapsed());
+    assert_eq!(ids.len(), EVENTS * TARGETS, "each is told under an id of its own");
+    is_empty(&platform).await;
+}
+
+#[tokio::test]
+async fn an_aggregate_that_fails_holds_up_no_other_of_its_target() {
+    let platform = Platform::start_with(&patient("3", "20000"), &[]).await;
+    platform.ready().await;
+    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, WEBHOOK, &json!({})).await;
+    let (failing, other) = (
+        client.create_target("x").await.expect("it is created"),
+        client.create_target("x").await.expect("it is created"),
+    );
+    execute(&client, on("event", "target.changed"), &[&id]).await;
+    endpoint.reply(Reply::status(500));
+    for number in 0..100 {
+        assert!(rename(&client, &failing, &format!("{number}")).await);
+    }
+    endpoint.called(1).await;
+    endpoint.take();
+    assert!(rename(&client, &other, "told at once").await);
+    let calls = endpoint.called(1).await;
+    let told = told(&calls);
+    assert_eq!(told.get(&other).map(Vec::len), Some(1), "{told:?}");
 }
 
 #[tokio::test]

@@ -165,6 +165,26 @@ async fn includes_lead_over_three_levels_and_in_no_circle() {
     assert_eq!(ids(&left), Vec::<&str>::new(), "what is gone is included nowhere");
 }
 
+#[tokio::test]
+async fn no_way_of_including_leads_to_more_than_a_thousand_targets() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let target = send(client.request(Method::POST, TARGETS).json(&tests::client::target("x"))).await.id();
+    let many = vec![target.as_str(); 600];
+    let first = put(&client, on(event("user.added"), &many, &[])).await.id();
+    let second = put(&client, on(event("user.changed"), &[], &[])).await.id();
+    let both = put(&client, on(event("user.removed"), &[], &[&first, &second])).await;
+    assert_eq!(both.status, StatusCode::CREATED, "{}", both.body);
+    let filled = put(&client, on(event("user.changed"), &many, &[])).await;
+    filled.assert_refused("from below", 400, "PRECONDITION_FAILED");
+    assert_eq!(put(&client, on(event("user.changed"), &many[..400], &[])).await.status, StatusCode::OK);
+    put(&client, on(event("user.removed"), &many[..1], &[&first, &second])).await.assert_refused(
+        "from above",
+        400,
+        "PRECONDITION_FAILED",
+    );
+}
+
 /// The id that the execution of an event would have.
 async fn client_id(client: &Client, name: &str) -> String {
     let made = put(client, on(event(name), &[], &[])).await;

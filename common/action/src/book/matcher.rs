@@ -111,7 +111,7 @@ mod tests {
             signing_keys: vec![],
         };
         let (id, seats) = (id.to_owned(), Arc::new(Semaphore::new(1)));
-        Arc::new(Called { instance_id: "1".to_owned(), id, target, seats })
+        Arc::new(Called { instance_id: "1".to_owned(), id, target, seats, share: Arc::default() })
     }
 
     fn matcher(executions: Vec<(&str, Condition, &[&str])>) -> Matcher {

@@ -23,7 +23,7 @@ use store::{
 };
 use tokio::sync::Semaphore;
 
-use super::{Called, Chain, SEATS, matcher::Matcher};
+use super::{Called, Chain, SEATS, Share, matcher::Matcher};
 
 /// Targets and executions that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,7 @@ pub(crate) enum Unloaded {
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     targets: HashMap<String, HashMap<String, Arc<Called>>>,
+    shares: HashMap<String, Arc<Share>>,
     executions: HashMap<String, HashMap<String, Execution>>,
     /// Up to which event each of them was loaded.
     loaded: [u64; 2],
@@ -175,7 +176,8 @@ impl Shelf {
     fn put_target(&mut self, instance_id: String, id: String, target: Target) {
         let of_instance = self.targets.entry(instance_id.clone()).or_default();
         let seats = of_instance.get(&id).map_or_else(|| Arc::new(Semaphore::new(SEATS)), |known| known.seats.clone());
-        of_instance.insert(id.clone(), Arc::new(Called { instance_id, id, target, seats }));
+        let share = self.shares.entry(instance_id.clone()).or_default().clone();
+        of_instance.insert(id.clone(), Arc::new(Called { instance_id, id, target, seats, share }));
     }
 
     /// All targets.

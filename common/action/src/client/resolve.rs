@@ -4,9 +4,22 @@ use std::{error::Error, net::SocketAddr, sync::Arc};
 
 use domain::address::Allowed;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
+
+/// How many names are looked up at the same time. Each holds a thread, for as long as the system's resolver takes.
+const LOOKUPS: usize = 64;
 
 /// Addresses that may be called.
-pub(super) struct Checked(pub(super) Arc<Allowed>);
+pub(super) struct Checked {
+    allowed: Arc<Allowed>,
+    lookups: Arc<Semaphore>,
+}
+
+impl Checked {
+    pub(super) fn new(allowed: Arc<Allowed>) -> Self {
+        Self { allowed, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    }
+}
 
 /// A name that has no address which may be called.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +28,17 @@ struct Forbidden;
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let allowed = self.0.clone();
+        let (allowed, lookups) = (self.allowed.clone(), self.lookups.clone());
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let place = lookups.acquire_owned().await?;
+            let host = name.as_str().to_owned();
+            // It keeps its place until it ends, whoever waits for it.
+            let looking = tokio::spawn(async move {
+                let found = tokio::net::lookup_host((host, 0)).await.map(Iterator::collect::<Vec<_>>);
+                drop(place);
+                found
+            });
+            let found = looking.await??.into_iter();
             let is_named = allowed.names(name.as_str());
             let may = |address: &SocketAddr| is_named || allowed.has_address(address.ip());
             let addresses: Vec<SocketAddr> = found.filter(may).collect();
@@ -46,7 +67,7 @@ mod tests {
     use super::*;
 
     async fn resolved(allowed: &str, name: &str) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
-        let checked = Checked(Arc::new(allowed.parse().expect("it is a list")));
+        let checked = Checked::new(Arc::new(allowed.parse().expect("it is a list")));
         Ok(checked.resolve(name.parse().expect("it is a name")).await?.collect())
     }
 

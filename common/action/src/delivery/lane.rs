@@ -18,12 +18,15 @@ use tokio::{
 
 use super::{
     Deliveries, Failure,
+    payload::Delivery,
     queue::{Failed, Queue, Waiting},
 };
 use crate::client::Call;
 
-/// How many deliveries of a lane are in memory.
+/// How many deliveries of a lane are under way.
 const WINDOW: usize = 64;
+/// How many more it knows of, which wait for one of the same aggregate.
+const KNOWN: usize = 64 * 1024;
 /// How long a lane without deliveries stays.
 const IDLE: Duration = Duration::from_secs(30);
 /// The longest pause between two tries.
@@ -39,13 +42,22 @@ pub(super) struct Lanes {
     queue: Queue,
     woken: mpsc::Receiver<String>,
     open: HashSet<String>,
-    running: JoinSet<(String, Result<(), Failure>)>,
+    running: JoinSet<String>,
 }
 
 impl Lanes {
-    pub(super) fn new(deliveries: Arc<Deliveries>, queue: Queue) -> (Self, mpsc::Sender<String>) {
+    /// Lanes of these subjects, and of those that are sent.
+    pub(super) fn new(
+        deliveries: Arc<Deliveries>,
+        queue: Queue,
+        subjects: Vec<String>,
+    ) -> (Self, mpsc::Sender<String>) {
         let (wake, woken) = mpsc::channel(WAKES);
-        (Self { deliveries, queue, woken, open: HashSet::new(), running: JoinSet::new() }, wake)
+        let mut lanes = Self { deliveries, queue, woken, open: HashSet::new(), running: JoinSet::new() };
+        for subject in subjects {
+            lanes.open(subject);
+        }
+        (lanes, wake)
     }
 
     /// Opens a lane where there is something to deliver. One that has ended is opened again when something came in the
@@ -55,11 +67,7 @@ impl Lanes {
             tokio::select! {
                 Some(subject) = self.woken.recv() => self.open(subject),
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => {
-                    let (subject, ended) = ended.map_err(Failure::nats)?;
-                    if let Err(failure) = ended {
-                        tracing::warn!(error = explain(&failure), "the deliveries of a target begin again");
-                        sleep(PAUSE).await;
-                    }
+                    let subject = ended.map_err(Failure::nats)?;
                     self.open.remove(&subject);
                     if self.queue.has(&subject).await? {
                         self.open(subject);
@@ -73,9 +81,11 @@ impl Lanes {
         if self.open.insert(subject.clone()) {
             let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
             self.running.spawn(async move {
-                let ended =
-                    Lane { deliveries, queue, queues: HashMap::new(), running: JoinSet::new() }.run(&subject).await;
-                (subject, ended)
+                if let Err(failure) = Lane::new(deliveries, queue).run(&subject).await {
+                    tracing::warn!(error = explain(&failure), "the deliveries of a target begin again");
+                    sleep(PAUSE).await;
+                }
+                subject
             });
         }
     }
@@ -85,62 +95,90 @@ impl Lanes {
 struct Lane {
     deliveries: Arc<Deliveries>,
     queue: Queue,
-    /// What waits behind the delivery of an aggregate that is under way.
-    queues: HashMap<String, VecDeque<Waiting>>,
-    running: JoinSet<Result<String, Failure>>,
+    /// Where what waits behind the delivery of an aggregate that is under way is in the queue.
+    behind: HashMap<String, VecDeque<u64>>,
+    /// How many those are.
+    known: usize,
+    running: JoinSet<Result<Done, Failure>>,
+    /// What is taken out of the queue, which nobody waits for.
+    ending: JoinSet<Result<(), Failure>>,
+}
+
+/// A delivery that was made or given up.
+struct Done {
+    aggregate: String,
+    /// Where it was, unless it was gone.
+    place: Option<u64>,
 }
 
 impl Lane {
+    fn new(deliveries: Arc<Deliveries>, queue: Queue) -> Self {
+        let (running, ending) = (JoinSet::new(), JoinSet::new());
+        Self { deliveries, queue, behind: HashMap::new(), known: 0, running, ending }
+    }
+
     async fn run(mut self, subject: &str) -> Result<(), Failure> {
         let mut waiting = self.queue.follow(subject).await?;
         loop {
-            let in_memory = self.running.len() + self.queues.values().map(VecDeque::len).sum::<usize>();
+            let is_idle = self.running.is_empty() && self.ending.is_empty();
+            let has_room = self.running.len() < WINDOW && self.ending.len() < WINDOW && self.known < KNOWN;
             tokio::select! {
-                next = timeout(IDLE, waiting.next()), if in_memory < WINDOW => match next {
+                next = timeout(IDLE, waiting.next()), if has_room => match next {
                     Ok(Some(next)) => self.take(next?),
                     Ok(None) => return Ok(()),
-                    Err(_) if in_memory == 0 => return Ok(()),
+                    Err(_) if is_idle => return Ok(()),
                     Err(_) => {}
                 },
                 Some(done) = self.running.join_next(), if !self.running.is_empty() => {
-                    let aggregate = done.map_err(Failure::nats)??;
-                    self.next(&aggregate);
+                    let Done { aggregate, place } = done.map_err(Failure::nats)??;
+                    if let Some(place) = place {
+                        let queue = self.queue.clone();
+                        self.ending.spawn(async move { queue.done(place).await });
+                    }
+                    self.next(aggregate);
                 }
+                Some(ended) = self.ending.join_next(), if !self.ending.is_empty() => ended.map_err(Failure::nats)??,
             }
         }
     }
 
     fn take(&mut self, waiting: Waiting) {
-        match self.queues.get_mut(&waiting.delivery.aggregate) {
-            Some(behind) => behind.push_back(waiting),
-            None => {
-                self.queues.insert(waiting.delivery.aggregate.clone(), VecDeque::new());
-                self.begin(waiting);
-            }
+        let Waiting { place, delivery } = waiting;
+        if let Some(behind) = self.behind.get_mut(&delivery.aggregate) {
+            behind.push_back(place);
+            self.known += 1;
+            return;
         }
-    }
-
-    fn next(&mut self, aggregate: &str) {
-        match self.queues.get_mut(aggregate).and_then(VecDeque::pop_front) {
-            Some(next) => self.begin(next),
-            None => drop(self.queues.remove(aggregate)),
-        }
-    }
-
-    fn begin(&mut self, waiting: Waiting) {
+        let aggregate = delivery.aggregate.clone();
+        self.behind.insert(aggregate.clone(), VecDeque::new());
         let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
         self.running.spawn(async move {
-            let aggregate = waiting.delivery.aggregate.clone();
-            deliveries.deliver(&queue, waiting).await?;
-            Ok(aggregate)
+            deliveries.deliver(&queue, delivery).await?;
+            Ok(Done { aggregate, place: Some(place) })
+        });
+    }
+
+    /// Goes on with what waits behind a delivery that is done.
+    fn next(&mut self, aggregate: String) {
+        let Some(place) = self.behind.get_mut(&aggregate).and_then(VecDeque::pop_front) else {
+            self.behind.remove(&aggregate);
+            return;
+        };
+        self.known -= 1;
+        let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
+        self.running.spawn(async move {
+            let Some(Waiting { delivery, .. }) = queue.at(place).await? else {
+                return Ok(Done { aggregate, place: None });
+            };
+            deliveries.deliver(&queue, delivery).await?;
+            Ok(Done { aggregate, place: Some(place) })
         });
     }
 }
 
 impl Deliveries {
-    /// Tries until the delivery succeeds or is given up.
-    async fn deliver(&self, queue: &Queue, waiting: Waiting) -> Result<(), Failure> {
-        let Waiting { place, delivery } = waiting;
+    /// Tries until the delivery succeeds or is given up. Then it can be taken out of the queue.
+    async fn deliver(&self, queue: &Queue, delivery: Delivery) -> Result<(), Failure> {
         let call = Call {
             delivery_id: delivery.id.clone(),
             depth: delivery.depth,
@@ -153,20 +191,20 @@ impl Deliveries {
         loop {
             let Some(called) = self.actions.book.target(&delivery.instance_id, &delivery.target_id) else {
                 DELIVERIES.with(&["dropped"]).count();
-                return queue.done(place).await;
+                return Ok(());
             };
             tries += 1;
-            let Err(failure) = self.actions.client.call(&called, &call).await else {
+            let Err(failure) = self.actions.client.tell(&called, &call).await else {
                 store::fault::point("deliveries.delivered");
                 DELIVERIES.with(&["ok"]).count();
-                return queue.done(place).await;
+                return Ok(());
             };
             let (instance, target, error) = (&delivery.instance_id, &delivery.target_id, explain(&failure));
             if tries >= self.patience.tries {
                 tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
                 DELIVERIES.with(&["failed"]).count();
                 let failed = Failed { delivery, tries, error, failed_at: clock::now() };
-                return queue.give_up(place, &failed).await;
+                return queue.keep(&failed).await;
             }
             tracing::debug!(instance, target, delivery = delivery.id, error, "an event will be delivered again");
             DELIVERIES.with(&["retried"]).count();

@@ -1,5 +1,7 @@
 //! What a target is told of an event.
 
+use std::{collections::HashMap, sync::Arc};
+
 use domain::catalog::SECRETS;
 use serde::{Deserialize, Serialize};
 use serde_json::{
@@ -34,28 +36,35 @@ pub struct Delivery {
     pub body: Box<RawValue>,
 }
 
-/// The deliveries of an event to the targets of an execution.
-pub(super) fn deliveries(recorded: &Recorded, chain: &[std::sync::Arc<Called>], depth: u32) -> Vec<Delivery> {
+/// The deliveries of an event to the targets of an execution, one after another.
+pub(super) fn deliveries<'a>(
+    recorded: &'a Recorded,
+    chain: &'a [Arc<Called>],
+    depth: u32,
+) -> impl Iterator<Item = Delivery> + Send + use<'a> {
     let event = &recorded.event;
     // JSON values are always written.
-    let Ok(body) = to_raw_value(&payload(recorded)) else { return vec![] };
-    let delivery = |(place, called): (usize, &std::sync::Arc<Called>)| {
-        // A target that is named twice is called twice.
-        let before = chain.iter().take(place).filter(|other| other.id == called.id).count();
-        let again = if before == 0 { String::new() } else { format!(".{before}") };
-        Delivery {
-            id: format!("{}.{}{again}", event.id, called.id),
-            instance_id: called.instance_id.clone(),
-            target_id: called.id.clone(),
-            aggregate: format!("{}/{}", event.aggregate_type, event.aggregate_id),
-            event_type: event.r#type.clone(),
-            sequence: recorded.sequence,
-            depth,
-            trace_context: event.trace_context.clone(),
-            body: body.clone(),
-        }
-    };
-    chain.iter().enumerate().map(delivery).collect()
+    let body = to_raw_value(&payload(recorded)).ok();
+    // A target that is named twice is called twice.
+    let mut named: HashMap<&str, usize> = HashMap::new();
+    body.into_iter().flat_map(move |body| chain.iter().map(move |called| (called, body.clone()))).map(
+        move |(called, body)| {
+            let before = named.entry(&called.id).or_default();
+            let again = if *before == 0 { String::new() } else { format!(".{before}") };
+            *before += 1;
+            Delivery {
+                id: format!("{}.{}{again}", event.id, called.id),
+                instance_id: called.instance_id.clone(),
+                target_id: called.id.clone(),
+                aggregate: format!("{}/{}", event.aggregate_type, event.aggregate_id),
+                event_type: event.r#type.clone(),
+                sequence: recorded.sequence,
+                depth,
+                trace_context: event.trace_context.clone(),
+                body,
+            }
+        },
+    )
 }
 
 fn payload(recorded: &Recorded) -> Value {

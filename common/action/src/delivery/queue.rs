@@ -1,19 +1,22 @@
 //! The queue of deliveries: a stream from which a delivery is taken when it is done, with those that were given up
 //! beside it, and the place of the reaction in the log.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use async_nats::jetstream::{
     self,
     consumer::{DeliverPolicy, pull::OrderedConfig},
     kv::{CreateErrorKind, Store, UpdateErrorKind},
     message::PublishMessage,
-    stream::{self, DiscardPolicy, RetentionPolicy, StorageType},
+    response::Response,
+    stream::{self, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType},
 };
 use futures::{Stream, StreamExt, TryStreamExt, future::try_join_all};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use store::{record::Position, streams};
+use serde_json::{Value, json};
+use store::{explain::explain, record::Position, streams};
+use tokio::time::timeout;
 
 use super::{Failure, payload::Delivery};
 
@@ -21,6 +24,10 @@ use super::{Failure, payload::Delivery};
 const DUPLICATES: Duration = Duration::from_mins(2);
 /// How many deliveries are on their way to a lane at most.
 const MOST_IN_FLIGHT: i64 = 64;
+/// How many deliveries are put in at a time.
+const MOST_AT_ONCE: usize = 256;
+/// How long a list waits for the next delivery.
+const SILENCE: Duration = Duration::from_secs(5);
 /// The bucket of the places of reactions.
 const PLACES: &str = "REACTIONS";
 const PLACE: &str = "actions";
@@ -74,7 +81,9 @@ fn subject(shard: u16, state: &str, delivery: &Delivery) -> String {
 }
 
 impl Queue {
-    pub(super) async fn open(context: &jetstream::Context, shard: u16, replicas: usize) -> Result<Self, Failure> {
+    pub(super) async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
+        // One of its own: what waits for answers here must not keep the log from writing.
+        let context = jetstream::new(client);
         let config = stream::Config {
             name: name(shard),
             subjects: vec![format!("actions.{shard}.>")],
@@ -86,9 +95,9 @@ impl Queue {
             duplicate_window: DUPLICATES,
             ..stream::Config::default()
         };
-        let stream = streams::open(context, config).await?;
-        let places = streams::bucket(context, PLACES, replicas, Duration::ZERO).await?;
-        Ok(Self { context: context.clone(), stream, places, shard })
+        let stream = streams::open(&context, config).await?;
+        let places = streams::bucket(&context, PLACES, replicas, Duration::ZERO).await?;
+        Ok(Self { context, stream, places, shard })
     }
 
     /// The subjects that have deliveries.
@@ -108,15 +117,25 @@ impl Queue {
         Ok(found.try_next().await.map_err(Failure::nats)?.is_some())
     }
 
-    /// Puts deliveries in, in their order, and tells where.
-    pub(super) async fn put(&self, deliveries: &[Delivery]) -> Result<Vec<String>, Failure> {
-        let (mut subjects, mut answers) = (vec![], vec![]);
-        for delivery in deliveries {
-            let subject = subject(self.shard, "todo", delivery);
-            answers.push(self.publish(subject.clone(), &delivery.id, delivery).await?);
-            subjects.push(subject);
+    /// Puts deliveries in, and tells where. Those of an aggregate to a target go one after another: of two that are on
+    /// their way the first may be lost and be put in again behind the second.
+    pub(super) async fn put(&self, deliveries: &[Delivery]) -> Result<HashSet<String>, Failure> {
+        let (mut subjects, mut rest) = (HashSet::new(), deliveries.iter().collect::<Vec<_>>());
+        while !rest.is_empty() {
+            let (mut under_way, mut answers, mut later) = (HashSet::new(), vec![], vec![]);
+            for delivery in rest {
+                let is_first = under_way.insert((&delivery.target_id, &delivery.aggregate));
+                if !is_first || answers.len() >= MOST_AT_ONCE {
+                    later.push(delivery);
+                    continue;
+                }
+                let subject = subject(self.shard, "todo", delivery);
+                answers.push(self.publish(subject.clone(), &delivery.id, delivery).await?);
+                subjects.insert(subject);
+            }
+            try_join_all(answers.into_iter().map(IntoFuture::into_future)).await.map_err(Failure::nats)?;
+            rest = later;
         }
-        try_join_all(answers.into_iter().map(IntoFuture::into_future)).await.map_err(Failure::nats)?;
         Ok(subjects)
     }
 
@@ -131,7 +150,7 @@ impl Queue {
         self.context.send_publish(subject, message).await.map_err(Failure::nats)
     }
 
-    /// The deliveries of a subject, the oldest first, and those that come.
+    /// The deliveries of a subject, the oldest first, and those that come. One that cannot be read stays where it is.
     pub(super) async fn follow(
         &self,
         subject: &str,
@@ -144,26 +163,40 @@ impl Queue {
         };
         let consumer = self.stream.create_consumer(config).await.map_err(Failure::nats)?;
         let messages = consumer.messages().await.map_err(Failure::nats)?;
-        Ok(Box::pin(messages.map(|message| {
-            let message = message.map_err(Failure::nats)?;
-            let place = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
-            let delivery = serde_json::from_slice(&message.payload).map_err(Failure::nats)?;
-            Ok(Waiting { place, delivery })
+        Ok(Box::pin(messages.filter_map(async |message| {
+            let read = message.map_err(Failure::nats).and_then(|message| {
+                let place = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
+                Ok(waiting(place, &message.payload))
+            });
+            read.transpose()
         })))
     }
 
-    /// Takes a delivery out.
+    /// The delivery at a place; `None` where it is gone.
+    pub(super) async fn at(&self, place: u64) -> Result<Option<Waiting>, Failure> {
+        match self.stream.get_raw_message(place).await {
+            Ok(message) => Ok(waiting(place, &message.payload)),
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(Failure::nats(error)),
+        }
+    }
+
+    /// Takes a delivery out. It is not overwritten on disk, which takes several times as long.
     pub(super) async fn done(&self, place: u64) -> Result<(), Failure> {
-        self.stream.delete_message(place).await.map_err(Failure::nats)?;
-        Ok(())
+        let asked = json!({ "seq": place, "no_erase": true });
+        let subject = format!("STREAM.MSG.DELETE.{}", name(self.shard));
+        match self.context.request(subject, &asked).await.map_err(Failure::nats)? {
+            Response::<Value>::Ok(_) => Ok(()),
+            Response::Err { error } => Err(Failure::nats(error)),
+        }
     }
 
     /// Keeps a delivery among those that were given up.
-    pub(super) async fn give_up(&self, place: u64, failed: &Failed) -> Result<(), Failure> {
+    pub(super) async fn keep(&self, failed: &Failed) -> Result<(), Failure> {
         let subject = subject(self.shard, "failed", &failed.delivery);
         let id = format!("{}.failed", failed.delivery.id);
         self.publish(subject, &id, failed).await?.await.map_err(Failure::nats)?;
-        self.done(place).await
+        Ok(())
     }
 
     /// Where the reaction stands, with the revision that a move must name.
@@ -186,6 +219,16 @@ impl Queue {
                 Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Err(Failure::Fenced),
                 created => created.map_err(Failure::nats),
             },
+        }
+    }
+}
+
+fn waiting(place: u64, payload: &[u8]) -> Option<Waiting> {
+    match serde_json::from_slice(payload) {
+        Ok(delivery) => Some(Waiting { place, delivery }),
+        Err(error) => {
+            tracing::error!(place, error = explain(&error), "a delivery cannot be read, and stays in the queue");
+            None
         }
     }
 }
@@ -215,7 +258,8 @@ pub async fn list(
     let consumer =
         stream.create_consumer(OrderedConfig::default()).await.map_err(|error| failure(Failure::nats(error)))?;
     let mut messages = consumer.messages().await.map_err(|error| failure(Failure::nats(error)))?;
-    while let Some(message) = messages.next().await {
+    // What was the last may be done meanwhile.
+    while let Ok(Some(message)) = timeout(SILENCE, messages.next()).await {
         let message = message.map_err(|error| failure(Failure::nats(error)))?;
         let info = message.info().map_err(|error| store::log::Failure::Nats(error.to_string()))?;
         let (place, is_last) = (info.stream_sequence, info.pending == 0);

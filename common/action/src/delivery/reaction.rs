@@ -1,6 +1,10 @@
 //! The reaction on the log: which events trigger executions, as those were when the event was committed.
 
-use std::{collections::HashMap, convert::Infallible, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    time::Duration,
+};
 
 use futures::StreamExt;
 use store::record::{Position, Record, Recorded};
@@ -11,13 +15,13 @@ use super::{
     payload::{Delivery, deliveries},
     queue::Queue,
 };
-use crate::{
-    MOST_DEPTH,
-    book::{Matcher, Shelf},
-};
+use crate::book::{Matcher, Shelf};
 
 /// How many records are taken at once.
 const CHUNK: usize = 64;
+/// How many deliveries are made before they are put in, and how many bytes they have.
+const MOST_MADE: usize = 1024;
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// How often the place is kept while nothing is triggered.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// The reaction while it runs.
@@ -27,6 +31,11 @@ pub(super) struct Reaction<'a> {
     wake: mpsc::Sender<String>,
     shelf: Shelf,
     matchers: HashMap<String, Matcher>,
+    /// What is not in the queue yet, and the bytes of its bodies.
+    made: Vec<Delivery>,
+    bytes: usize,
+    /// Where something was put in since the place was kept.
+    subjects: HashSet<String>,
     at: Position,
     revision: u64,
     kept: Instant,
@@ -59,7 +68,9 @@ impl<'a> Reaction<'a> {
         }
         let revision = queue.moved(at, place.map(|(_, revision)| revision)).await?;
         let kept = Instant::now();
-        let mut reaction = Self { deliveries, queue, wake, shelf, matchers: HashMap::new(), at, revision, kept };
+        let (matchers, made, subjects) = (HashMap::new(), vec![], HashSet::new());
+        let mut reaction =
+            Self { deliveries, queue, wake, shelf, matchers, made, bytes: 0, subjects, at, revision, kept };
         for instance_id in reaction.shelf.instances() {
             reaction.arrange(&instance_id);
         }
@@ -70,51 +81,58 @@ impl<'a> Reaction<'a> {
         let mut records = self.deliveries.log.follow(self.at).await?.ready_chunks(CHUNK);
         loop {
             let chunk = records.next().await.ok_or(Failure::LogEnded)?;
-            let mut made = vec![];
             for record in chunk {
-                self.take(&*record?, &mut made);
+                self.take(&*record?).await?;
             }
-            self.put(made).await?;
+            self.put().await?;
+            if !self.subjects.is_empty() || self.kept.elapsed() >= KEEP_EVERY {
+                self.keep().await?;
+            }
         }
     }
 
     /// Takes a record up: what each event triggers by the executions before it, and what it makes of them.
-    fn take(&mut self, record: &Record, made: &mut Vec<Delivery>) {
+    async fn take(&mut self, record: &Record) -> Result<(), Failure> {
         for recorded in &record.events {
-            self.trigger(recorded, made);
+            self.trigger(recorded).await?;
             if self.shelf.apply(recorded) {
                 self.arrange(&recorded.event.instance_id);
             }
         }
         self.at = record.position();
+        Ok(())
     }
 
-    fn trigger(&self, recorded: &Recorded, made: &mut Vec<Delivery>) {
+    async fn trigger(&mut self, recorded: &Recorded) -> Result<(), Failure> {
         let event = &recorded.event;
         let chain = self.matchers.get(&event.instance_id).and_then(|matcher| matcher.event(&event.r#type));
-        let Some(chain) = chain else { return };
-        let depth = depth(&event.causation_id);
-        if depth > MOST_DEPTH {
-            let (instance, sequence) = (&event.instance_id, recorded.sequence);
-            tracing::warn!(instance, sequence, "an event is not delivered: executions cause each other in a circle");
-            return;
+        let Some(chain) = chain else { return Ok(()) };
+        for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
+            self.bytes += delivery.body.get().len();
+            self.made.push(delivery);
+            if self.made.len() >= MOST_MADE || self.bytes >= MOST_BYTES {
+                self.put().await?;
+            }
         }
-        made.extend(deliveries(recorded, &chain, depth));
+        Ok(())
     }
 
-    async fn put(&mut self, made: Vec<Delivery>) -> Result<(), Failure> {
-        if made.is_empty() && self.kept.elapsed() < KEEP_EVERY {
-            return Ok(());
-        }
-        let mut subjects = self.queue.put(&made).await?;
-        if !made.is_empty() {
+    /// Puts into the queue what was made.
+    async fn put(&mut self) -> Result<(), Failure> {
+        self.bytes = 0;
+        let made = std::mem::take(&mut self.made);
+        self.subjects.extend(self.queue.put(&made).await?);
+        Ok(())
+    }
+
+    /// Keeps the place behind all that was put in, and has that delivered.
+    async fn keep(&mut self) -> Result<(), Failure> {
+        if !self.subjects.is_empty() {
             store::fault::point("deliveries.put");
         }
         self.revision = self.queue.moved(self.at, Some(self.revision)).await?;
         self.kept = Instant::now();
-        subjects.sort_unstable();
-        subjects.dedup();
-        for subject in subjects {
+        for subject in self.subjects.drain() {
             // The lanes live as long as this.
             let _ = self.wake.send(subject).await;
         }

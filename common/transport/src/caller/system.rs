@@ -6,9 +6,13 @@ use std::sync::Arc;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     context::Owner,
+    permission::role,
     resource::{membership::Membership, user::User},
 };
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Validation, decode,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{clock, directory::Standing};
@@ -47,6 +51,10 @@ pub struct SystemToken {
     pub exp: i64,
 }
 
+/// The system users that a node knows.
+#[derive(Clone, Default)]
+pub struct SystemUsers(Arc<[Known]>);
+
 /// A system user who may sign.
 pub(super) struct Known {
     name: String,
@@ -54,29 +62,65 @@ pub(super) struct Known {
     pub(super) standing: Arc<Standing>,
 }
 
-impl Known {
-    /// A user whose key is none of ES256 is nobody, and is told in the log.
-    pub(super) fn of(user: SystemUser) -> Option<Self> {
-        let SystemUser { name, public, roles } = user;
-        let key = serde_json::from_value::<Jwk>(public).ok().and_then(|jwk| DecodingKey::from_jwk(&jwk).ok());
-        let Some(key) = key else {
-            tracing::error!(name, "the public key of a system user cannot be read");
-            return None;
-        };
-        let memberships = vec![Membership { user_id: name.clone(), context: Owner::system(), roles }];
-        let user = User { username: name.clone(), secret: None, is_active: true };
-        let standing = Standing { processed: 0, id: name.clone(), user, owner: Owner::system(), memberships };
-        Some(Self { name, key, standing: Arc::new(standing) })
+impl SystemUsers {
+    /// Those that the configuration names.
+    ///
+    /// # Errors
+    /// The first that cannot be one, and why, in words for whoever wrote the configuration.
+    pub fn new(users: Vec<SystemUser>) -> Result<Self, String> {
+        let mut known: Vec<Known> = vec![];
+        for user in users {
+            let user = Known::of(user)?;
+            if known.iter().any(|other| other.name == user.name) {
+                return Err(format!(
+                    "there are two system users of the name {}: give each a name of its own",
+                    user.name
+                ));
+            }
+            known.push(user);
+        }
+        Ok(Self(known.into()))
     }
 
-    /// Whether a token says that it is of this user, which is to be checked.
-    pub(super) fn may_have_signed(&self, token: &str) -> bool {
+    /// The one that a token says it is of, which is to be checked.
+    pub(super) fn signer(&self, token: &str) -> Option<&Known> {
         #[derive(Deserialize)]
         struct Issuer {
             iss: String,
         }
-        let payload = token.split('.').nth(1).and_then(|payload| URL_SAFE_NO_PAD.decode(payload).ok());
-        payload.and_then(|it| serde_json::from_slice::<Issuer>(&it).ok()).is_some_and(|it| it.iss == self.name)
+        if self.0.is_empty() {
+            return None;
+        }
+        let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+        let Issuer { iss } = serde_json::from_slice(&payload).ok()?;
+        self.0.iter().find(|user| user.name == iss)
+    }
+}
+
+impl Known {
+    fn of(user: SystemUser) -> Result<Self, String> {
+        let SystemUser { name, public, roles } = user;
+        // Ids of users are numbers, and issuers are URLs: a system user is taken for none of them.
+        let is_name = |char: char| char.is_ascii_alphanumeric() || "-_.@".contains(char);
+        if !name.starts_with(|char: char| char.is_ascii_alphabetic()) || !name.chars().all(is_name) {
+            return Err(format!(
+                "{name:?} cannot be a system user: a name begins with a letter and has letters, digits, -, _, . and @"
+            ));
+        }
+        if let Some(unknown) = roles.iter().find(|name| role(name).is_none()) {
+            return Err(format!("the system user {name} has the role {unknown}, which there is not"));
+        }
+        let key = serde_json::from_value::<Jwk>(public).ok().filter(|key| match &key.algorithm {
+            AlgorithmParameters::EllipticCurve(key) => key.curve == EllipticCurve::P256,
+            _ => false,
+        });
+        let key = key.and_then(|key| DecodingKey::from_jwk(&key).ok());
+        let key =
+            key.ok_or_else(|| format!("the public key of the system user {name} is no JSON Web Key for ES256"))?;
+        let memberships = vec![Membership { user_id: name.clone(), context: Owner::system(), roles }];
+        let user = User { username: name.clone(), secret: None, is_active: true };
+        let standing = Standing { processed: 0, id: name.clone(), user, owner: Owner::system(), memberships };
+        Ok(Self { name, key, standing: Arc::new(standing) })
     }
 
     /// When the token expires, if it is of this user and for this issuer.
@@ -91,5 +135,34 @@ impl Known {
         let now = clock::now().as_second();
         let is_short = exp.checked_sub(iat).is_some_and(|age| age <= LONGEST) && iat <= now + AHEAD;
         if sub != self.name || !is_short { Err(invalid()) } else { Ok(exp) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use store::signing;
+
+    use super::*;
+
+    fn user(name: &str, role: &str) -> SystemUser {
+        SystemUser { name: name.to_owned(), public: signing::es256(name).public, roles: vec![role.to_owned()] }
+    }
+
+    #[test]
+    fn what_cannot_be_a_system_user_is_told() {
+        let refused = |users: Vec<SystemUser>| SystemUsers::new(users).err().unwrap_or_default();
+        assert_eq!(refused(vec![user("operator", "IAM_OWNER"), user("a.b@c", "SYSTEM_OWNER")]), "");
+        for name in ["", "117486514211913731", "https://id.example.com", "a b"] {
+            assert!(refused(vec![user(name, "IAM_OWNER")]).contains("cannot be a system user"), "{name}");
+        }
+        assert!(refused(vec![user("a", "IAM_OWNER"), user("a", "IAM_OWNER")]).contains("two system users"));
+        assert!(refused(vec![user("a", "NOBODY")]).contains("which there is not"));
+        for public in
+            [json!({}), json!({ "kty": "oct", "k": "c2VjcmV0" }), json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" })]
+        {
+            let wrong = SystemUser { public, ..user("a", "IAM_OWNER") };
+            assert!(refused(vec![wrong]).contains("is no JSON Web Key for ES256"));
+        }
     }
 }

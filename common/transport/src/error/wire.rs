@@ -4,7 +4,7 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use tonic::{Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
@@ -44,7 +44,8 @@ impl IntoResponse for Error {
         let body = json!({ "code": i32::from(code), "message": self.0.message, "details": self.details() });
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
-        if let Some(challenge) = challenge(reason) {
+        let of_any = (status == StatusCode::UNAUTHORIZED).then_some("Bearer");
+        if let Some(challenge) = challenge(reason).or(of_any) {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         if let Some(delay) = self.0.retry_after {

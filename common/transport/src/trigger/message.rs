@@ -25,9 +25,42 @@ pub(super) struct Merged<M> {
     types: PhantomData<fn() -> M>,
 }
 
-/// A message as JSON.
-pub(super) fn to_json(message: &impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(message).map_err(|failure| Error::internal(&failure))
+/// A message as targets are told of it.
+pub(super) fn told(message: &impl Serialize, name: &str) -> Result<Value, Error> {
+    let (descriptor, mut message) = described(message, name)?;
+    hide(&descriptor, &mut message);
+    Ok(Value::Object(message))
+}
+
+fn described(message: &impl Serialize, name: &str) -> Result<(MessageDescriptor, Map<String, Value>), Error> {
+    let descriptor = POOL.get_message_by_name(name).ok_or_else(|| Error::internal(&Undescribed))?;
+    match serde_json::to_value(message).map_err(|failure| Error::internal(&failure))? {
+        Value::Object(message) => Ok((descriptor, message)),
+        _ => Err(Error::internal(&Undescribed)),
+    }
+}
+
+/// Takes out what only its caller may see.
+fn hide(descriptor: &MessageDescriptor, message: &mut Map<String, Value>) {
+    for field in descriptor.fields() {
+        if is_secret(&field) {
+            message.remove(field.json_name());
+        } else if let (Some(nested), Some(value)) = (message_of(&field), message.get_mut(field.json_name())) {
+            let of_list = value.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+            of_list.for_each(|item| hide(&nested, item));
+            if let Value::Object(members) = value
+                && !field.is_map()
+            {
+                hide(&nested, members);
+            }
+        }
+    }
+}
+
+/// Whether a field holds a secret, as its standard option `debug_redact` says.
+fn is_secret(field: &FieldDescriptor) -> bool {
+    let options = field.options();
+    options.get_field_by_name("debug_redact").is_some_and(|value| value.as_bool() == Some(true))
 }
 
 impl<M: Serialize + DeserializeOwned> Merged<M> {
@@ -36,8 +69,7 @@ impl<M: Serialize + DeserializeOwned> Merged<M> {
         name: &str,
         (member, about): (&'static str, Map<String, Value>),
     ) -> Result<Self, Error> {
-        let descriptor = POOL.get_message_by_name(name).ok_or_else(|| Error::internal(&Undescribed))?;
-        let Value::Object(message) = to_json(message)? else { return Err(Error::internal(&Undescribed)) };
+        let (descriptor, message) = described(message, name)?;
         Ok(Self { message, descriptor, member, about, is_changed: false, types: PhantomData })
     }
 
@@ -53,8 +85,9 @@ struct Undescribed;
 
 impl<M: Serialize + DeserializeOwned> Content for Merged<M> {
     fn payload(&self) -> Bytes {
-        let mut payload = self.about.clone();
-        payload.insert(self.member.to_owned(), Value::Object(self.message.clone()));
+        let (mut payload, mut message) = (self.about.clone(), self.message.clone());
+        hide(&self.descriptor, &mut message);
+        payload.insert(self.member.to_owned(), Value::Object(message));
         // Maps of JSON values are always written.
         serde_json::to_vec(&payload).unwrap_or_default().into()
     }
@@ -80,7 +113,8 @@ fn merge(
 ) -> Result<(), Failure> {
     for (name, value) in answer {
         let by_name = || descriptor.get_field_by_name(&name);
-        let Some(field) = descriptor.get_field_by_json_name(&name).or_else(by_name) else {
+        let field = descriptor.get_field_by_json_name(&name).or_else(by_name);
+        let Some(field) = field.filter(|field| !is_secret(field)) else {
             return Err(Failure::Malformed(format!("{} has no member {name}", descriptor.name())));
         };
         let known = field.json_name();
@@ -101,19 +135,22 @@ fn merge(
     Ok(())
 }
 
-/// The message that a field holds, if it is one with members.
+/// The message that a field holds alone, if it is one with members.
 fn nested(field: &FieldDescriptor) -> Option<MessageDescriptor> {
+    message_of(field).filter(|_| !field.is_list() && !field.is_map())
+}
+
+/// The message that a field holds, if it is one with members.
+fn message_of(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.kind() {
-        Kind::Message(message) if !field.is_list() && !field.is_map() => {
-            (!message.full_name().starts_with("google.protobuf.")).then_some(message)
-        }
+        Kind::Message(message) => (!message.full_name().starts_with("google.protobuf.")).then_some(message),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proto::action::CreateTargetRequest;
+    use proto::action::{CreateTargetRequest, CreateTargetResponse};
     use serde_json::json;
 
     use super::*;
@@ -127,7 +164,7 @@ mod tests {
         let mut merged = Merged::new(&request, name, ("request", Map::new())).unwrap();
         let Value::Object(answer) = answer else { panic!("it is an object") };
         merged.merge(answer).map_err(|failure| failure.to_string())?;
-        Ok(to_json(&merged.read().unwrap()).unwrap()["target"].clone())
+        Ok(serde_json::to_value(merged.read().unwrap()).unwrap()["target"].clone())
     }
 
     #[test]
@@ -144,6 +181,20 @@ mod tests {
         assert_eq!(other.unwrap(), expected);
         let without = target(json!({ "timeout": null, "isAsync": false, "name": "" })).unwrap();
         assert_eq!(without, json!({ "restWebhook": { "url": "https://a.example" }, "isAsync": false }));
+    }
+
+    #[test]
+    fn a_secret_is_neither_told_nor_changed() {
+        let answer = CreateTargetResponse { details: None, signing_key: "of the caller".into() };
+        let name = "platform.resources.action.v3alpha.CreateTargetResponse";
+        assert_eq!(told(&answer, name).unwrap(), json!({}));
+        let mut merged = Merged::new(&answer, name, ("response", Map::new())).unwrap();
+        assert_eq!(merged.payload(), r#"{"response":{}}"#);
+        for member in ["signingKey", "signing_key"] {
+            let Value::Object(changed) = json!({ member: "of the target" }) else { panic!("it is an object") };
+            assert!(merged.merge(changed).is_err());
+        }
+        assert_eq!(merged.read().unwrap(), answer);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use store::{directory::Tenant, secret::Key};
 use transport::{
-    caller::{External, TOKEN_TYPE, Verifier},
+    caller::{External, SystemUsers, TOKEN_TYPE, Verifier},
     consistency::Form,
 };
 
@@ -73,7 +73,7 @@ impl Access {
         seeds.push(confused.expect("any secret will do"));
         Self {
             foreign: tenant("2", point),
-            verifier: Verifier::new(external.clone(), vec![]),
+            verifier: Verifier::new(external.clone(), SystemUsers::default()),
             genuine: good.iter().map(|token| signed_part(token).to_owned()).collect(),
             words: WORDS.map(str::to_owned).to_vec(),
             own,

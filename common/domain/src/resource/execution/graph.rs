@@ -1,6 +1,6 @@
 //! Executions that include others: what may include what, and the targets in the order in which they are called.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Execution;
 use crate::rejection::Rejection;
@@ -56,19 +56,40 @@ fn reach<'a>(graph: &Graph<'a>, known: &mut HashMap<&'a str, Option<Reach>>, id:
     Ok(all)
 }
 
-/// The ids of the targets that an execution calls: its own, then those of its includes in their place.
+/// The ids of the targets that an execution calls: its own, then those of its includes in their place. What was written
+/// by another version may lead further or to more; that is not followed.
 pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> {
     let mut found = vec![];
-    collect(graph, execution, 0, &mut found);
+    let mut barren = HashSet::new();
+    collect(graph, execution, (0, &mut barren), &mut found);
+    found.truncate(MOST_TARGETS);
     found
 }
 
-fn collect<'a>(graph: &Graph<'a>, execution: &'a Execution, level: usize, found: &mut Vec<&'a str>) {
+/// Whoever calls nobody on a level is looked at once, so that each step finds something.
+fn collect<'a>(
+    graph: &Graph<'a>,
+    execution: &'a Execution,
+    (level, barren): (usize, &mut HashSet<(usize, &'a str)>),
+    found: &mut Vec<&'a str>,
+) {
     found.extend(execution.targets.iter().map(String::as_str));
-    // What was written by another version may lead further; it is not followed.
-    if level < MOST_LEVELS {
-        let included = execution.includes.iter().filter_map(|include| graph.get(include.as_str()));
-        included.for_each(|included| collect(graph, included, level + 1, found));
+    if level == MOST_LEVELS {
+        return;
+    }
+    for id in execution.includes.iter().map(String::as_str) {
+        let before = found.len();
+        if before >= MOST_TARGETS {
+            return;
+        }
+        if let Some(included) = graph.get(id)
+            && !barren.contains(&(level, id))
+        {
+            collect(graph, included, (level + 1, barren), found);
+            if found.len() == before {
+                barren.insert((level, id));
+            }
+        }
     }
 }
 
@@ -96,6 +117,25 @@ mod tests {
         let all = executions(&[("a", &["b", "d"]), ("b", &["c"]), ("c", &[]), ("d", &["c", "gone"])]);
         assert_eq!(check(&graph(&all)), Ok(()));
         assert_eq!(targets(&graph(&all), &all[0].1), ["ta", "tb", "tc", "td", "tc"]);
+    }
+
+    #[test]
+    fn no_execution_calls_too_many_or_takes_long_to_find_none() {
+        let many = |id: &str, includes: Vec<String>, targets: usize| {
+            let condition = Condition::Request(Calls::Method(id.to_owned()));
+            (id.to_owned(), Execution { condition, targets: vec!["t".to_owned(); targets], includes })
+        };
+        for leaves in [0, MOST_TARGETS] {
+            let ids = |level: usize| (0..200).map(|number| format!("{level}.{number}")).collect::<Vec<_>>();
+            let mut all = vec![many("a", ids(0), 0)];
+            for level in 0..3 {
+                let includes = if level < 2 { ids(level + 1) } else { vec![] };
+                let targets = if level < 2 { 0 } else { leaves };
+                all.extend(ids(level).iter().map(|id| many(id, includes.clone(), targets)));
+            }
+            assert_eq!(targets(&graph(&all), &all[0].1).len(), leaves);
+            assert_eq!(check(&graph(&all)).is_ok(), leaves == 0);
+        }
     }
 
     #[test]
