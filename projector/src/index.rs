@@ -22,7 +22,7 @@ use store::{
     progress::{Announcer, Reached},
     projection::Projection,
     record::Undecodable,
-    table::Table,
+    table::{Change, Table},
 };
 use tokio::{
     sync::watch,
@@ -32,8 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::{
-    Projector,
-    batch::{self, Batch},
+    Projector, batch,
     tell::{Cause, Teller},
     unit::{WAY, span},
 };
@@ -213,11 +212,11 @@ impl Unit {
     }
 
     async fn commit(&self, opened: Opened, committed: Committed) -> Result<Infallible, Stall> {
-        let Opened { mut writer, snapshot, complete_from } = opened;
+        let Opened { mut writer, mut snapshot, complete_from } = opened;
         let log = &self.follower.log;
         let mut records = log.follow(snapshot.position).await?;
-        self.tell(snapshot, complete_from, &committed);
-        let mut next = None;
+        self.tell(&snapshot, complete_from, &committed);
+        let (mut next, mut is_changed) = (None, false);
         let mut due = Instant::now();
         loop {
             let batch = match next.take() {
@@ -226,7 +225,11 @@ impl Unit {
             };
             let (end, committed_at) = (batch.end, batch.committed_at());
             let (begun, span) = (Instant::now(), span(self.projection, &batch));
-            writer = self.apply(writer, batch).instrument(span).await?;
+            let changes = self.table.fold(&batch.events)?;
+            if !changes.is_empty() {
+                writer = self.apply(writer, changes).instrument(span).await?;
+                is_changed = true;
+            }
             self.teller.applied(begun.elapsed());
             if Instant::now() < due
                 && let Ok(more) = timeout_at(due, batch::next(&mut records)).await
@@ -234,32 +237,34 @@ impl Unit {
                 next = Some(more.ok_or(Stall::LogEnded)??);
                 continue;
             }
-            let work = move || {
-                fault::point("index.committing");
-                let snapshot = writer.commit(end, committed_at)?;
-                Ok((writer, Arc::new(snapshot)))
-            };
-            let (kept, snapshot) = self.follower.folder.work(work).await?;
-            fault::point("index.committed");
-            INDEX_COMMITS.with(&[self.projection.name]).count();
-            writer = kept;
+            if std::mem::take(&mut is_changed) {
+                let work = move || {
+                    fault::point("index.committing");
+                    let snapshot = writer.commit(end, committed_at)?;
+                    Ok((writer, Arc::new(snapshot)))
+                };
+                (writer, snapshot) = self.follower.folder.work(work).await?;
+                fault::point("index.committed");
+                INDEX_COMMITS.with(&[self.projection.name]).count();
+            } else {
+                snapshot = Arc::new(snapshot.at(end, committed_at)?);
+            }
             let is_behind = log.end().await? > end.stream_sequence + BEHIND;
             due = Instant::now() + if is_behind { CATCH_UP_EVERY } else { COMMIT_EVERY };
-            self.tell(snapshot, complete_from, &committed);
+            self.tell(&snapshot, complete_from, &committed);
         }
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.
-    fn tell(&self, snapshot: Arc<Snapshot>, complete_from: u64, committed: &Committed) {
+    fn tell(&self, snapshot: &Arc<Snapshot>, complete_from: u64, committed: &Committed) {
         if snapshot.position.stream_sequence >= complete_from {
             show(&self.shown, snapshot.clone());
-            committed.send_replace(Some(snapshot));
+            committed.send_replace(Some(snapshot.clone()));
         }
     }
 
-    async fn apply(&self, mut writer: Writer, batch: Batch) -> Result<Writer, Stall> {
+    async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<Writer, Stall> {
         fault::point("index.fetched");
-        let changes = self.table.fold(&batch.events)?;
         let work = move || {
             writer.apply(&changes)?;
             fault::point("index.applied");

@@ -23,11 +23,11 @@ const RECOVERY: Duration = Duration::from_secs(6);
 const SLACK: u32 = 5;
 
 const STEPS: &[(&str, &[u32])] = &[
-    ("index.fetched", &[1, 5]),
-    ("index.applied", &[1, 5]),
+    ("index.fetched", &[1]),
+    ("index.applied", &[5]),
     ("index.committing", &[1, 5]),
-    ("index.committed", &[1, 5]),
-    ("index.packed", &[1, 5]),
+    ("index.committed", &[1]),
+    ("index.packed", &[5]),
     ("index.published", &[1, 5]),
 ];
 

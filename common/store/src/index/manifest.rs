@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::Failure;
 use crate::record::Position;
 
 /// The form of manifests. A reader that knows another one leaves the index alone.
@@ -101,6 +102,10 @@ impl Payload {
             digest: hex::encode(position.digest),
             committed_at: committed_at.as_microsecond(),
         }
+    }
+
+    pub(super) fn write(&self) -> Result<String, Failure> {
+        serde_json::to_string(self).map_err(|_| Failure::Inconsistent)
     }
 
     /// What a commit without a readable payload says: nothing of the log is in it.

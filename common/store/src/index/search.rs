@@ -84,6 +84,13 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// The same documents, of which nothing behind them up to a later position changes any.
+    pub fn at(&self, position: Position, committed_at: Timestamp) -> Result<Self, Failure> {
+        let payload = Payload::new(position, committed_at).write()?;
+        let metas = Arc::new(IndexMeta { payload: Some(payload), ..(*self.metas).clone() });
+        Ok(Self { metas, position, committed_at, ..self.clone() })
+    }
+
     /// How many documents it has, of all instances.
     pub fn documents(&self) -> u64 {
         self.searcher.num_docs()

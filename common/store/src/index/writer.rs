@@ -105,7 +105,7 @@ impl Writer {
     pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, Failure> {
         let payload = Payload::new(position, committed_at);
         let mut commit = self.writer.prepare_commit()?;
-        commit.set_payload(&serde_json::to_string(&payload).map_err(|_| Failure::Inconsistent)?);
+        commit.set_payload(&payload.write()?);
         commit.commit()?;
         self.snapshot()
     }
