@@ -15,6 +15,8 @@ use super::{
 
 /// How many documents tantivy gives at a time.
 const BLOCK: usize = 64;
+/// Whoever has found so many makes room for all: growing step by step, a long list is copied more often than it is read.
+const MANY: usize = 32 * 1024;
 
 /// By what a page is sorted; the id breaks ties, ascending in either direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub(super) type Collected = (Vec<DocAddress>, usize);
 pub(super) struct Segment {
     matches: Matches,
     key: KeyColumn,
+    /// How many documents there are.
+    documents: usize,
 }
 
 enum KeyColumn {
@@ -85,7 +89,8 @@ impl Collector for PageCollector {
             Key::Column(name, Kind::Integer) => KeyColumn::Signed(fast.i64(name)?),
             Key::Column(name, Kind::Bool) => KeyColumn::Bool(fast.bool(name)?),
         };
-        Ok(Segment { matches: Matches { segment, dictionary, ids, found: vec![] }, key })
+        let documents = reader.max_doc() as usize;
+        Ok(Segment { matches: Matches { segment, dictionary, ids, found: vec![] }, key, documents })
     }
 
     fn requires_scoring(&self) -> bool {
@@ -129,6 +134,9 @@ impl SegmentCollector for Segment {
 
     fn collect_block(&mut self, docs: &[DocId]) {
         let found = &mut self.matches.found;
+        if found.len() >= MANY {
+            found.reserve_exact(self.documents.saturating_sub(found.len()));
+        }
         for docs in docs.chunks(BLOCK) {
             match &self.key {
                 KeyColumn::Unsigned(column) => collect(column, docs, found, |key| key),

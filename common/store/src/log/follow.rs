@@ -17,7 +17,7 @@ use super::{Failure, IDLE, Log, MOST_IN_FLIGHT, nats};
 use crate::record::{Lineage, Position, Record};
 
 /// How many records a reader may be behind of what it shares before it reads by itself again.
-const MOST_BEHIND: usize = 64;
+const MOST_BEHIND: usize = 256;
 
 /// What comes to the end of the log, for all readers of a process.
 #[derive(Debug, Default)]
