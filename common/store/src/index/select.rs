@@ -6,7 +6,7 @@
 use std::{cmp::Ordering, ops::Bound};
 
 use tantivy::{
-    DocAddress, DocId, SegmentOrdinal,
+    DocAddress, DocId, SegmentOrdinal, TantivyError,
     columnar::{Column, StrColumn},
 };
 
@@ -81,14 +81,14 @@ pub(super) fn window(
     let mut page: Vec<(Pivot, u64, DocAddress)> = vec![];
     for ((matches, begin), end) in segments.iter().zip(&from.below).zip(&to.through) {
         let (low, high) = (matches.cut(&from.pivot)?, matches.cut(&to.pivot)?);
-        for found in &matches.found[*begin..*end] {
-            let id = matches.id(found);
-            let is_behind = !low.is_at(found.key) || id >= from.id;
-            let is_before = !high.is_at(found.key) || id <= to.id;
-            if is_behind && is_before {
-                page.push((matches.resolve(found.key)?, id, DocAddress::new(matches.segment, found.doc)));
-            }
-        }
+        let within = matches.found[*begin..*end].iter().map(|found| (found, matches.id(found)));
+        let mut within: Vec<_> = within
+            .filter(|(found, id)| (!low.is_at(found.key) || *id >= from.id) && (!high.is_at(found.key) || *id <= to.id))
+            .collect();
+        within.sort_unstable_by_key(|(found, _)| found.key);
+        let pivots = matches.resolve_all(within.iter().map(|(found, _)| found.key))?;
+        let resolved = pivots.into_iter().zip(within);
+        page.extend(resolved.map(|(pivot, (found, id))| (pivot, id, DocAddress::new(matches.segment, found.doc))));
     }
     page.sort_by(|(a, a_id, _), (b, b_id, _)| order.directed(a.compare(b)).then(a_id.cmp(b_id)));
     Ok(page.into_iter().map(|(_, _, address)| address).collect())
@@ -206,6 +206,17 @@ impl Matches {
         let mut term = vec![];
         dictionary.dictionary().ord_to_term(key, &mut term)?;
         Ok(Pivot::Text(term))
+    }
+
+    /// The same for many keys, which ascend: terms beside each other are read together.
+    fn resolve_all(&self, keys: impl Iterator<Item = u64>) -> tantivy::Result<Vec<Pivot>> {
+        let Some(dictionary) = &self.dictionary else { return Ok(keys.map(Pivot::Number).collect()) };
+        let (keys, mut terms) = (keys.collect::<Vec<_>>(), vec![]);
+        let push = |term: &[u8]| terms.push(Pivot::Text(term.to_vec()));
+        match dictionary.dictionary().sorted_ords_to_term_cb(&keys, push)? {
+            true => Ok(terms),
+            false => Err(TantivyError::InternalError("a key is in no dictionary".to_owned())),
+        }
     }
 
     fn cut(&self, pivot: &Pivot) -> tantivy::Result<Cut> {
