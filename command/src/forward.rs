@@ -40,8 +40,8 @@ use crate::writer::{Phase, outcome_unknown, writer_unavailable};
 
 /// How long a request waits for a node that writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much longer an answer is waited for when another node may write.
-const GRACE: Duration = Duration::from_secs(1);
+/// How much longer an answer is waited for when another node may write: longer than one that ends in order gives answers.
+const GRACE: Duration = Duration::from_secs(3);
 /// How long a request waits before it is offered again to a node that does not listen.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How many requests a node passes on at a time, and how many it takes from others: several times what wait for the targets
