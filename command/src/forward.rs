@@ -42,6 +42,8 @@ use crate::writer::{Phase, outcome_unknown, writer_unavailable};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How much longer an answer is waited for when another node may write: longer than one that ends in order gives answers.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long nobody asks a node that has ended before it listens no more.
+const QUIET: Duration = Duration::from_millis(500);
 /// How long a request waits before it is offered again to a node that does not listen.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How many requests a node passes on at a time, and how many it takes from others: several times what wait for the targets
@@ -112,18 +114,26 @@ fn subject(shard: u16, name: &str) -> String {
 }
 
 impl Taker {
-    /// Does what other nodes pass on, until it is told to stop or the connection ends. What is on its way then is done.
+    /// Does what other nodes pass on. When it is told to stop and writes no more, it tells who has not heard of that, until
+    /// there is nobody: of a subscription that is drained the client drops what is on its way.
     async fn take(self: Arc<Self>, mut requests: Subscriber, stopping: CancellationToken) {
         let seats = Arc::new(Semaphore::new(MOST));
-        let mut is_stopping = false;
+        let mut phases = self.phases.clone();
+        let ended = async {
+            stopping.cancelled().await;
+            // Its sender is gone with the writer.
+            let _ = phases.wait_for(|phase| *phase != Phase::Active).await.map(drop);
+        };
+        let mut ended = std::pin::pin!(ended);
+        let mut has_ended = false;
         loop {
             let message = tokio::select! {
                 message = requests.next() => message,
-                () = stopping.cancelled(), if !is_stopping => {
-                    is_stopping = true;
-                    // Where that cannot be said the connection is gone, and with it all requests.
-                    if requests.drain().await.is_err() { None } else { continue }
+                () = &mut ended, if !has_ended => {
+                    has_ended = true;
+                    continue;
                 }
+                () = sleep(QUIET), if has_ended => None,
             };
             let Some(message) = message else { return };
             let Some(reply) = message.reply else { continue };

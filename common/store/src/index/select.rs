@@ -213,10 +213,10 @@ impl Matches {
         let Some(dictionary) = &self.dictionary else { return Ok(keys.map(Pivot::Number).collect()) };
         let (keys, mut terms) = (keys.collect::<Vec<_>>(), vec![]);
         let push = |term: &[u8]| terms.push(Pivot::Text(term.to_vec()));
-        match dictionary.dictionary().sorted_ords_to_term_cb(&keys, push)? {
-            true => Ok(terms),
-            false => Err(TantivyError::InternalError("a key is in no dictionary".to_owned())),
+        if dictionary.dictionary().sorted_ords_to_term_cb(&keys, push)? {
+            return Ok(terms);
         }
+        Err(TantivyError::InternalError("a key is in no dictionary".to_owned()))
     }
 
     fn cut(&self, pivot: &Pivot) -> tantivy::Result<Cut> {
