@@ -32,6 +32,8 @@ create table if not exists history_1.events (
   payload bytea not null,
   primary key (instance_id, aggregate_type, aggregate_id, version)
 );
+create index if not exists events_by_sequence on history_1.events (instance_id, sequence);
+create index if not exists events_in_order on history_1.events (sequence);
 
 create table if not exists history_1.claims (
   claim bytea primary key,
@@ -50,9 +52,9 @@ create table if not exists history_1.answers (
 );
 create index if not exists answers_by_time on history_1.answers (committed_at);
 
-create schema if not exists access_1;
+create schema if not exists access_3;
 
-create table if not exists access_1.instances (
+create table if not exists access_3.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -62,10 +64,11 @@ create table if not exists access_1.instances (
   changed_at timestamptz not null,
   state json not null,
   name text collate "C" not null,
+  is_active boolean not null,
   primary key (instance_id, id)
 );
 
-create table if not exists access_1.domains (
+create table if not exists access_3.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -76,11 +79,26 @@ create table if not exists access_1.domains (
   state json not null,
   name text collate "C" not null,
   is_primary boolean not null,
+  is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_1.domains (name);
+create index if not exists domains_by_name on access_3.domains (name);
 
-create table if not exists access_1.organizations (
+create table if not exists access_3.organizations (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_3.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -93,20 +111,7 @@ create table if not exists access_1.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_1.projects (
-  instance_id text collate "C" not null,
-  id text collate "C" not null,
-  owner_type smallint not null,
-  owner_id text collate "C" not null,
-  sequence bigint not null,
-  created_at timestamptz not null,
-  changed_at timestamptz not null,
-  state json not null,
-  name text collate "C" not null,
-  primary key (instance_id, id)
-);
-
-create table if not exists access_1.users (
+create table if not exists access_3.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -116,12 +121,13 @@ create table if not exists access_1.users (
   changed_at timestamptz not null,
   state json not null,
   username text collate "C" not null,
+  name text collate "C" not null,
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_1.users (instance_id, username);
+create index if not exists users_by_username on access_3.users (instance_id, username);
 
-create table if not exists access_1.memberships (
+create table if not exists access_3.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -131,11 +137,12 @@ create table if not exists access_1.memberships (
   changed_at timestamptz not null,
   state json not null,
   user_id text collate "C" not null,
+  roles text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_1.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_3.memberships (instance_id, user_id);
 
-create table if not exists access_1.signing_keys (
+create table if not exists access_3.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -148,7 +155,7 @@ create table if not exists access_1.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_1.data_keys (
+create table if not exists access_3.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -161,7 +168,45 @@ create table if not exists access_1.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_1.feature_settings (
+create table if not exists access_3.feature_settings (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create schema if not exists ended_1;
+
+create table if not exists ended_1.ended_instances (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_1.ended_organizations (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_1.ended_users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

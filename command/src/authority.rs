@@ -3,77 +3,99 @@
 //! The checks at the edge are early refusals from a read model that may lag. A right that was revoked at some sequence
 //! is refused here for every command behind it.
 
+use std::sync::Arc;
+
 use domain::{
-    context::Owner,
-    permission::permits,
-    resource::{instance::Instance, membership::Membership, user::User},
+    context::{Owner, OwnerType},
+    permission::{permits, reading},
+    rejection::Rejection,
+    resource::{instance::Instance, membership::Membership, organization::Organization, user::User},
     setting::features::Features,
     settings::Settings,
-    standard::Standard,
+    standard::{Resource, Standard},
 };
 use proto::operation::Facts;
 use store::{
-    history::ClaimHash,
+    directory::Standing,
     keyring::{SYSTEM, claim_hash},
     record::Key,
+    secret,
 };
 use transport::{
     edge::{Call, feature_disabled, permission_denied},
     error::{Error, Reason},
 };
 
-use crate::turn::{ClaimKeys, Stop, Turn};
+use crate::turn::{Stop, Turn};
 
 /// On what a caller's right to an operation rests.
 pub(crate) struct Authority {
     operation: &'static Facts,
-    instance: Key,
+    /// The instance that the command is about.
+    instance_id: String,
+    caller_id: String,
+    /// The instance that the caller is of.
+    home: Key,
     user: Key,
-    /// The flags, the nearest context first.
+    /// Its organization; system users have none.
+    organization: Option<Key>,
+    /// The flags of the caller's instance, the nearest context first.
     features: [Key; 2],
-    /// Whether a system user, whose rights are not in the log, may do it; `None` for all others.
-    system_may: Option<bool>,
-    /// The memberships of the caller in the contexts of the operation.
-    memberships: Vec<ClaimHash>,
+    /// A system user, whose rights are not in the log; `None` for all others.
+    system: Option<Arc<Standing>>,
+    /// What hashes the memberships of the caller.
+    claims: Arc<secret::Key>,
+}
+
+/// What a command changes, for whoever may not.
+pub(crate) struct Object {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// Whether it is there already.
+    pub(crate) exists: bool,
 }
 
 impl Authority {
-    /// The authority of a call to an operation on its instance.
-    pub(crate) fn of(call: &Call, keys: &ClaimKeys) -> Self {
-        let (instance, user) = (&call.tenant.id, &call.caller.id);
-        let contexts = [Owner::instance(instance), Owner::system()];
-        let membership = |context: &Owner| claim_hash(&keys.instance, &Membership::claim(context, user));
-        let permitted = |permission: &str| call.caller.may(permission, &contexts);
+    /// The authority of a call to an operation. `claims` is the key of the caller's own instance.
+    pub(crate) fn of(call: &Call, claims: Arc<secret::Key>) -> Self {
+        let (home, user) = (&call.home.id, &call.caller.id);
+        let organization = (call.caller.owner.kind == OwnerType::Organization).then_some(&call.caller.owner.id);
         Self {
-            system_may: call.is_system.then(|| call.operation.permission.is_none_or(permitted)),
+            system: call.is_system.then(|| call.caller.clone()),
             operation: call.operation,
-            instance: Key::of::<Standard<Instance>>(instance, instance),
-            user: Key::of::<Standard<User>>(instance, user),
-            features: [
-                Key::of::<Settings<Features>>(instance, instance),
-                Key::of::<Settings<Features>>(SYSTEM, SYSTEM),
-            ],
-            memberships: contexts.iter().map(membership).collect(),
+            instance_id: call.tenant.id.clone(),
+            caller_id: user.clone(),
+            home: Key::of::<Standard<Instance>>(home, home),
+            user: Key::of::<Standard<User>>(home, user),
+            organization: organization.map(|id| Key::of::<Standard<Organization>>(home, id)),
+            features: [Key::of::<Settings<Features>>(home, home), Key::of::<Settings<Features>>(SYSTEM, SYSTEM)],
+            claims,
         }
     }
 
-    /// Refuses what the caller may not do now.
+    /// Refuses whoever may do nothing now, and what is switched off.
     pub(crate) fn check(&self, turn: &mut Turn<'_>) -> Result<(), Stop> {
-        let instance = turn.get::<Standard<Instance>>(&self.instance)?;
+        let instance = turn.get::<Standard<Instance>>(&self.home)?;
         let user = turn.get::<Standard<User>>(&self.user)?;
+        let organization = self.organization.as_ref().map(|key| turn.get::<Standard<Organization>>(key)).transpose()?;
         let features = [turn.get::<Settings<Features>>(&self.features[0])?, turn.get(&self.features[1])?];
-        let holders: Vec<_> = self.memberships.iter().map(|claim| turn.holder(claim)).collect();
-        let mut memberships = vec![];
-        for key in holders.into_iter().flatten().flatten() {
-            memberships.push(turn.get::<Standard<Membership>>(&key)?);
-        }
         turn.complete()?;
 
-        let is_live = instance.is_some_and(|instance| instance.state.is_some())
-            && (self.system_may.is_some()
-                || user.is_some_and(|user| user.state.as_ref().as_ref().is_some_and(|user| user.is_active)));
-        if !is_live {
-            return refuse(Error::new(Reason::TokenInvalid, "the user of the access token is not active"));
+        if self.system.is_none() {
+            let instance = instance.as_ref().and_then(|known| known.state.as_ref().as_ref());
+            let user = user.as_ref().and_then(|known| known.state.as_ref().as_ref());
+            let organization = organization.flatten();
+            let organization = organization.as_ref().and_then(|known| known.state.as_ref().as_ref());
+            if !user.is_some_and(|user| user.is_active) || !organization.is_some_and(|found| found.is_active) {
+                return refuse(Error::new(Reason::TokenInvalid, "the user of the access token is not active"));
+            }
+            match instance {
+                Some(instance) if instance.limits.block => {
+                    return refuse(Error::new(Reason::InstanceBlocked, "the instance is blocked"));
+                }
+                Some(instance) if instance.is_active => {}
+                _ => return refuse(Error::new(Reason::InstanceInactive, "the instance is switched off")),
+            }
         }
         if let Some(flag) = self.operation.feature {
             let mut set = features.iter().flatten().filter_map(|features| features.state.flag(flag));
@@ -81,15 +103,62 @@ impl Authority {
                 return refuse(feature_disabled(flag));
             }
         }
-        if let Some(permission) = self.operation.permission {
-            let held: Vec<_> =
-                memberships.iter().flatten().filter_map(|membership| membership.state.as_ref().as_ref()).collect();
-            let roles = held.iter().flat_map(|membership| membership.roles.iter().map(String::as_str));
-            if !self.system_may.unwrap_or_else(|| permits(roles, permission)) {
-                return refuse(permission_denied(permission));
+        Ok(())
+    }
+
+    /// Refuses what the caller may not do in a context now. Whoever may not even read there is told that there is nothing.
+    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Stop> {
+        if context.kind != OwnerType::System {
+            let key = Key::of::<Standard<Instance>>(&self.instance_id, &self.instance_id);
+            let instance = turn.get::<Standard<Instance>>(&key)?;
+            turn.complete()?;
+            if instance.is_some_and(|known| known.state.is_none()) {
+                return refuse(Rejection::NotFound(Instance::NAME).into());
             }
         }
-        Ok(())
+        if let OwnerType::Organization = context.kind {
+            let key = Key::of::<Standard<Organization>>(&self.instance_id, &context.id);
+            let organization = turn.get::<Standard<Organization>>(&key)?;
+            turn.complete()?;
+            if !organization.is_some_and(|known| known.state.is_some()) {
+                return refuse(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into());
+            }
+        }
+        let Some(permission) = self.operation.permission else { return Ok(()) };
+        if self.may(turn, permission, context)? {
+            return Ok(());
+        }
+        if context.kind != OwnerType::Organization && !object.exists || self.may(turn, &reading(permission), context)? {
+            return refuse(permission_denied(permission));
+        }
+        refuse(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into())
+    }
+
+    /// Whether the caller has a permission in a context.
+    pub(crate) fn may(&self, turn: &mut Turn<'_>, permission: &str, context: &Owner) -> Result<bool, Stop> {
+        if let Some(user) = &self.system {
+            return Ok(user.may(permission, &[Owner::system()]));
+        }
+        let mut held = vec![];
+        for key in self.memberships(turn, &self.caller_id, &context.chain(&self.instance_id))? {
+            held.extend(turn.get::<Standard<Membership>>(&key)?);
+        }
+        turn.complete()?;
+        let held = held.iter().filter_map(|known| known.state.as_ref().as_ref());
+        Ok(permits(held.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission))
+    }
+
+    /// Whether this is about the caller itself.
+    pub(crate) fn is_caller(&self, user_id: &str) -> bool {
+        self.caller_id == user_id
+    }
+
+    /// The memberships of a user of the caller's own instance in contexts.
+    pub(crate) fn memberships(&self, turn: &mut Turn<'_>, user: &str, contexts: &[Owner]) -> Result<Vec<Key>, Stop> {
+        let claims = contexts.iter().map(|context| claim_hash(&self.claims, &Membership::claim(context, user)));
+        let holders: Vec<_> = claims.map(|claim| turn.holder(&claim)).collect();
+        turn.complete()?;
+        Ok(holders.into_iter().flatten().flatten().collect())
     }
 }
 

@@ -1,26 +1,37 @@
 //! The shell of a command: authorise, load, decide, commit, answer.
 
-use std::sync::Arc;
+use std::{
+    cell::Cell,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use action::{Actions, delivery};
 use bytes::Bytes;
-use domain::{address::Allowed, aggregate::Aggregate, context::Owner};
+use domain::{
+    address::Allowed,
+    aggregate::Aggregate,
+    context::Owner,
+    rejection::Rejection,
+    standard::{Resource, Standard},
+};
 use prost::Message;
 use proto::operation::{Facts, PUT_EXECUTION, Verb};
 use store::{
+    directory::Directory,
     id::Ids,
     keyring::{Keyring, Purpose, SYSTEM},
     metric::catalog::COMMANDS_REPLAYED,
     progress::Progress,
     projection::PROJECTIONS,
-    record::Key,
+    record::{Key, owner_type},
     secret,
 };
 use tokio::time::timeout;
 use transport::{
+    caller::External,
     consistency::{self, Tokens, unavailable},
     details::{ETAG, entity_tag},
-    edge::Call,
+    edge::{Call, permission_denied},
     error::{Error, Reason},
     mount::Answer,
     precondition::IfMatch,
@@ -28,7 +39,8 @@ use transport::{
 };
 
 use crate::{
-    authority::Authority,
+    authority::{Authority, Object},
+    challenge::Challenges,
     kept,
     turn::{Cause, ClaimKeys, Decided, Known, Stop, Turn},
     writer::{Handle, Once, Verdict},
@@ -51,8 +63,14 @@ pub struct Commands {
     pub progress: Progress,
     /// Where targets may be called beyond the public internet.
     pub targets: Arc<Allowed>,
+    /// Looks for what shows whose a domain is.
+    pub challenges: Challenges,
     /// What executions need.
     pub actions: Actions,
+    /// Who is who.
+    pub directory: Directory,
+    /// How instances are reached from outside.
+    pub external: External,
     /// The operations that are built.
     pub operations: Vec<&'static Facts>,
 }
@@ -72,8 +90,11 @@ pub(crate) struct Command<A: Aggregate> {
 /// With what a command is decided.
 pub(crate) struct Deciding {
     if_match: Option<IfMatch>,
+    pub(crate) authority: Arc<Authority>,
     keys: ClaimKeys,
-    cause: Cause,
+    pub(crate) cause: Cause,
+    /// Where the caller may do what is decided; nothing is written before that is known.
+    permitted: Cell<Option<Owner>>,
 }
 
 impl Deciding {
@@ -85,7 +106,15 @@ impl Deciding {
         known: Known<A>,
         asked: A::Command,
     ) -> Result<Decided, Stop> {
-        let events = events_of::<A>(&known, asked)?;
+        let events = A::decide(&known.state, asked);
+        if !matches!(events, Err(Rejection::NotFound(_))) {
+            let owner = known.place.owner.as_ref().unwrap_or(owner);
+            let object = Object { name: A::NAME, exists: known.place.version > 0 };
+            // What is created is no context yet.
+            let context = if object.exists { A::context(&key.id, owner) } else { owner.clone() };
+            self.permit(turn, &context, &object)?;
+        }
+        let events = events.map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
         let sequence = known.place.sequence;
         if self.if_match.as_ref().is_some_and(|expected| !expected.has(sequence)) {
             let message = format!("the object has sequence {sequence}, which If-Match does not name");
@@ -93,6 +122,23 @@ impl Deciding {
             return Err(Stop::Refused(Box::new(mismatch)));
         }
         turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
+    }
+
+    /// Refuses what the caller may not do in a context.
+    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Stop> {
+        self.authority.permit(turn, context, object)?;
+        self.permitted.set(Some(context.clone()));
+        Ok(())
+    }
+
+    /// Leaves an aggregate as it is.
+    pub(crate) fn nothing<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        (key, owner): (&Key, &Owner),
+        known: Known<A>,
+    ) -> Result<Decided, Stop> {
+        turn.append::<A>(key, known, owner, &[], (&self.keys, &self.cause))
     }
 
     /// Decides what follows from that for another aggregate.
@@ -103,13 +149,9 @@ impl Deciding {
         known: Known<A>,
         asked: A::Command,
     ) -> Result<Decided, Stop> {
-        let events = events_of::<A>(&known, asked)?;
+        let events = A::decide(&known.state, asked).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
         turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
     }
-}
-
-fn events_of<A: Aggregate>(known: &Known<A>, asked: A::Command) -> Result<Vec<A::Event>, Stop> {
-    A::decide(&known.state, asked).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))
 }
 
 impl Commands {
@@ -133,38 +175,83 @@ impl Commands {
         decide: impl Fn(&mut Turn<'_>, &Deciding) -> Result<Decided, Stop> + Send + 'static,
         answer: impl Fn(&Decided) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        let instance_id = &call.tenant.id;
-        let keys = ClaimKeys {
-            instance: self.keyring.key(instance_id, Purpose::Claim).await.map_err(unavailable)?,
-            system: self.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?,
-        };
         let answer = Arc::new(answer);
         let once = self.once(call, request, answer.clone()).await?;
-        let command_id =
-            once.as_ref().map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone());
-        let causation_id = delivery::causation(call.depth);
-        let (actor, trace_context) = (call.caller.id.clone(), call.trace_context.clone());
-        let cause = Cause { actor, command_id, trace_context, causation_id };
-        let authority = Authority::of(call, &keys);
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
-        let permit = move |turn: &mut Turn<'_>| authority.check(turn);
-        let deciding = Deciding { if_match: call.if_match.clone(), keys, cause };
-        let decide = move |turn: &mut Turn<'_>| decide(turn, &deciding);
-        match self.writer.submit(Box::new(permit), Box::new(decide), once).await? {
+        match self.submit(call, decide, once).await? {
             Verdict::Decided(decided) => {
                 let status = status(call.operation, &decided);
                 self.answer(call, answer(&decided), (decided.sequence, status), false).await
             }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
-                let key = self.keyring.key(instance_id, Purpose::Answer).await.map_err(unavailable)?;
+                let key = self.keyring.key(&call.tenant.id, Purpose::Answer).await.map_err(unavailable)?;
                 let opened =
                     key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
+                // What is shown once is not shown again to whoever has lost the right to it.
+                if let Some(needed) = call.operation.permission
+                    && kept::context(&opened).is_some_and(|context| !call.may(&context))
+                {
+                    return Err(permission_denied(needed));
+                }
                 let message = O::decode(opened.as_slice()).map_err(|error| Error::internal(&error))?;
                 self.answer(call, message, (answered.answer.sequence, kept::status(&opened)), true).await
             }
         }
+    }
+
+    /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
+    /// Nothing is written.
+    pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &Key) -> Result<(R, u64), Error> {
+        let (key, seen) = (key.clone(), Arc::new(Mutex::new(None)));
+        let shown = seen.clone();
+        let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+            let known = turn.get::<Standard<R>>(&key)?;
+            turn.complete()?;
+            let Some(known) = known else { return Err(Stop::Missing) };
+            let (state, owner) = (known.state.clone(), known.place.owner.clone());
+            let (Some(found), Some(owner)) = (state.as_ref(), owner) else {
+                return Err(Stop::Refused(Box::new(Rejection::NotFound(R::NAME).into())));
+            };
+            deciding.permit(turn, &R::context(&key.id, &owner), &Object { name: R::NAME, exists: true })?;
+            *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.known.clone(), turn.end()));
+            deciding.nothing(turn, (&key, &owner), known)
+        };
+        self.submit(call, decide, None).await?;
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        seen.ok_or_else(|| Error::internal(&Unpermitted))
+    }
+
+    /// Lets a command have its turn, with the rights of its caller.
+    async fn submit(
+        &self,
+        call: &Call,
+        decide: impl Fn(&mut Turn<'_>, &Deciding) -> Result<Decided, Stop> + Send + 'static,
+        once: Option<Once>,
+    ) -> Result<Verdict, Error> {
+        let keys = ClaimKeys {
+            instance: self.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?,
+            system: self.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?,
+        };
+        let command_id =
+            once.as_ref().map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone());
+        let causation_id = delivery::causation(call.depth);
+        let (actor, trace_context) = (call.caller.id.clone(), call.trace_context.clone());
+        let cause = Cause { actor, command_id, trace_context, causation_id };
+        let own = self.keyring.key(&call.home.id, Purpose::Claim).await.map_err(unavailable)?;
+        let authority = Arc::new(Authority::of(call, own));
+        let checking = authority.clone();
+        let permit = move |turn: &mut Turn<'_>| checking.check(turn);
+        let deciding = Deciding { if_match: call.if_match.clone(), authority, keys, cause, permitted: Cell::new(None) };
+        let decide = move |turn: &mut Turn<'_>| {
+            // It may have been decided before, and what was permitted then is asked for again.
+            deciding.permitted.take();
+            let decided = decide(turn, &deciding)?;
+            let context = deciding.permitted.take().ok_or_else(unpermitted)?;
+            Ok(Decided { context, ..decided })
+        };
+        self.writer.submit(Box::new(permit), Box::new(decide), once).await
     }
 
     async fn answer<O>(
@@ -179,7 +266,7 @@ impl Commands {
             // What was written is in force on this node at once.
             self.actions.book.has(sequence).await;
         }
-        let token = self.tokens.mint_for(&call.tenant.id, &call.caller.id, sequence).await.map_err(unavailable)?;
+        let token = self.tokens.mint_for(&call.home.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if call.operation.verb != Verb::Delete {
             metadata.push((ETAG, entity_tag(sequence)));
@@ -215,16 +302,26 @@ impl Commands {
         let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
         let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
         // Keyed, so that nobody can guess from the log what was asked.
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &call.asked(request)]);
+        let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &call.asked(request), &context]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,
             instance_id,
             answer: Box::new(move |decided| {
-                key.seal_bytes(ANSWER, &kept::encode(&answer(decided), status(operation, decided))).into()
+                key.seal_bytes(ANSWER, &kept::encode(&answer(decided), status(operation, decided), &decided.context))
+                    .into()
             }),
         }))
     }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a command was decided that nobody has permitted")]
+struct Unpermitted;
+
+fn unpermitted() -> Stop {
+    Stop::Refused(Box::new(Error::internal(&Unpermitted)))
 }
 
 /// The status where it is not the operation's own: that of a put which found what it replaces.

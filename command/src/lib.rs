@@ -7,9 +7,11 @@
 pub mod api;
 mod authority;
 mod cache;
+mod challenge;
 mod execute;
 mod executions;
 pub mod forward;
+mod founding;
 mod kept;
 pub mod settle;
 pub mod setup;
@@ -18,4 +20,5 @@ mod tail;
 mod turn;
 pub mod writer;
 
+pub use challenge::Challenges;
 pub use execute::Commands;

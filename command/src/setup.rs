@@ -3,42 +3,32 @@
 use std::{collections::HashSet, sync::Arc};
 
 use domain::{
-    aggregate::Aggregate,
     context::{Owner, OwnerType},
     permission,
     resource::{
         data_key::DataKey,
-        domain::Domain,
-        instance::Instance,
-        membership::Membership,
-        organization::Organization,
-        project::Project,
-        signing_key::SigningKey,
         system::{self, System},
-        user::User,
     },
-    setting::features::{Features, FeaturesChange},
-    settings::Settings,
-    standard::{Command, Resource, Standard},
+    setting::features::FeaturesChange,
+    standard::Standard,
 };
 use serde::{Deserialize, Serialize};
 use store::{
-    clock,
     id::Ids,
-    keyring::{Keyring, OF_INSTANCE, OF_SYSTEM, Purpose, SYSTEM, client_secret_hash},
+    keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM},
     record::Key,
     secret::random_secret,
-    signing,
 };
 use transport::error::{Error, Reason};
 
 use crate::{
-    turn::{Cause, ClaimKeys, Decided, Stop, Turn},
+    founding::Founding,
+    turn::{Cause, Decided, Stop, Turn},
     writer::{Handle, Verdict},
 };
 
 /// The name of the service user with all rights.
-const ADMIN: &str = "platform-admin";
+pub(crate) const ADMIN: &str = "platform-admin";
 
 /// Everything that the setup creates, made up before and kept until it is done, so that nothing is lost in between.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -46,10 +36,16 @@ const ADMIN: &str = "platform-admin";
 pub struct Plan {
     /// The instance.
     pub instance_id: String,
+    /// Its display name.
+    #[serde(default = "default_name")]
+    pub name: String,
     /// Its hosts, the primary one first.
     pub hosts: Vec<String>,
     /// The organization.
     pub organization_id: String,
+    /// Its name.
+    #[serde(default = "default_name")]
+    pub organization_name: String,
     /// The project of the platform's own API.
     pub project_id: String,
     /// The signing key.
@@ -108,6 +104,10 @@ pub enum Failure {
     Refused(Error),
 }
 
+fn default_name() -> String {
+    "Default".to_owned()
+}
+
 impl Failure {
     /// Whether the plan is certain not to be in the log, now and later.
     pub fn is_final(&self) -> bool {
@@ -150,8 +150,10 @@ impl Plan {
         };
         Ok(Self {
             instance_id: ids.next(),
+            name: default_name(),
             hosts,
             organization_id: ids.next(),
+            organization_name: default_name(),
             project_id: ids.next(),
             signing_key_id: ids.next(),
             service_users: std::iter::once(&admin).chain(wanted).map(user).collect(),
@@ -179,8 +181,8 @@ pub enum Outcome {
 
 /// Carries the plan out, unless the log is set up already.
 pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, Failure> {
-    let founding = Arc::new(Founding::new(keyring, &ids, plan.clone()));
-    let decide = move |turn: &mut Turn<'_>| founding.decide(turn);
+    let beginning = Beginning::new(keyring, &ids, plan.clone());
+    let decide = move |turn: &mut Turn<'_>| beginning.decide(turn);
     let verdict = writer.submit(Box::new(|_: &mut Turn<'_>| Ok(())), Box::new(decide), None).await;
     match verdict.map_err(Failure::Refused)? {
         Verdict::Decided(decided) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
@@ -190,51 +192,23 @@ pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Pla
 }
 
 /// Everything random of a setup, so that it can be decided more than once.
-struct Founding {
-    plan: Plan,
-    keys: ClaimKeys,
-    data_keys: Vec<(String, String, DataKey)>,
-    signing_key: SigningKey,
-    users: Vec<(String, User)>,
-    /// For the memberships and domains.
-    ids: Vec<String>,
+struct Beginning {
+    keys: Vec<(String, DataKey)>,
+    founding: Founding,
 }
 
-impl Founding {
+impl Beginning {
     fn new(keyring: &Keyring, ids: &Ids, plan: Plan) -> Self {
-        let mut data_keys = vec![];
-        let mut create = |instance_id: &str, purpose| {
-            let (key, data_key) = keyring.create(instance_id, purpose);
-            data_keys.push((instance_id.to_owned(), ids.next(), data_key));
-            (purpose, Arc::new(key))
-        };
-        let of_system = OF_SYSTEM.map(|purpose| create(SYSTEM, purpose));
-        let of_instance = OF_INSTANCE.map(|purpose| create(&plan.instance_id, purpose));
-        let key = |keys: &[(Purpose, Arc<_>)], wanted| {
-            let found = keys.iter().find(|(purpose, _)| *purpose == wanted);
-            found.map(|(_, key)| Arc::clone(key)).expect("every purpose of a context has got a key")
-        };
-        let generated = signing::es256(&plan.signing_key_id);
-        let signing_key = SigningKey {
-            algorithm: generated.algorithm.to_owned(),
-            public: generated.public,
-            sealed: key(&of_instance, Purpose::SigningKey).seal(signing::SEALED, &generated.private),
-            signs_from: clock::now().as_millisecond(),
-            signs_until: None,
-        };
-        let secrets = key(&of_instance, Purpose::ClientSecret);
-        let user = |user: &ServiceUser| {
-            let secret = client_secret_hash(&secrets, &user.user_id, &user.client_secret);
-            (user.user_id.clone(), User { username: user.client_id.clone(), secret: Some(secret), is_active: true })
-        };
-        Self {
-            keys: ClaimKeys { instance: key(&of_instance, Purpose::Claim), system: key(&of_system, Purpose::Claim) },
-            signing_key,
-            users: plan.service_users.iter().map(user).collect(),
-            ids: (0..plan.service_users.len() + plan.hosts.len()).map(|_| ids.next()).collect(),
-            data_keys,
-            plan,
-        }
+        let created = OF_SYSTEM.map(|purpose| (purpose, keyring.create(SYSTEM, purpose)));
+        let mut claims = None;
+        let keys = created.map(|(purpose, (key, data_key))| {
+            if purpose == Purpose::Claim {
+                claims = Some(Arc::new(key));
+            }
+            (ids.next(), data_key)
+        });
+        let claims = claims.expect("the system has a key for claims");
+        Self { keys: keys.into(), founding: Founding::new(keyring, ids, (plan, FeaturesChange::all_on()), claims) }
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<Decided, Stop> {
@@ -245,74 +219,16 @@ impl Founding {
             let place = system.as_ref().map(|system| system.place.clone());
             let owner = Owner::instance(&found.first_instance_id);
             let (sequence, changed_at) = place.map(|place| (place.sequence, place.changed_at)).unwrap_or_default();
-            return Ok(Decided { sequence, changed_at, owner, is_new: false });
+            return Ok(Decided { sequence, changed_at, owner, context: Owner::system(), is_new: false });
         }
-        let last = self.append_all(turn)?;
-        Ok(Decided { owner: Owner::instance(&self.plan.instance_id), ..last })
-    }
-
-    fn append_all(&self, turn: &mut Turn<'_>) -> Result<Decided, Stop> {
-        let plan = &self.plan;
-        let id = plan.instance_id.as_str();
-        let (system, instance, organization) =
-            (Owner::system(), Owner::instance(id), Owner::organization(&plan.organization_id));
-        self.create(
-            turn,
-            id,
-            id,
-            &system,
-            Instance { name: "Default".into(), platform_project_id: plan.project_id.clone() },
-        )?;
-        for (instance_id, key_id, data_key) in &self.data_keys {
-            let owner = if instance_id == SYSTEM { &system } else { &instance };
-            self.create(turn, instance_id, key_id, owner, data_key.clone())?;
+        let (cause, system) = (Cause { actor: "setup".into(), ..Cause::default() }, Owner::system());
+        let instance_id = self.founding.instance_id();
+        self.founding.found(turn, &cause)?;
+        for (id, data_key) in &self.keys {
+            self.founding.create(turn, (SYSTEM, id), &system, data_key.clone(), &cause)?;
         }
-        let (domain_ids, membership_ids) = self.ids.split_at(plan.hosts.len());
-        for (index, (host, domain_id)) in plan.hosts.iter().zip(domain_ids).enumerate() {
-            self.create(turn, id, domain_id, &instance, Domain { name: host.clone(), is_primary: index == 0 })?;
-        }
-        self.create(turn, id, &plan.signing_key_id, &instance, self.signing_key.clone())?;
-        self.append::<Settings<Features>>(
-            turn,
-            &Key::of::<Settings<Features>>(id, id),
-            &instance,
-            FeaturesChange::all_on(),
-        )?;
-        self.create(turn, id, &plan.organization_id, &instance, Organization { name: "Default".into() })?;
-        self.create(turn, id, &plan.project_id, &organization, Project { name: "Platform".into() })?;
-        for ((user_id, user), (planned, membership_id)) in
-            self.users.iter().zip(plan.service_users.iter().zip(membership_ids))
-        {
-            self.create(turn, id, user_id, &organization, user.clone())?;
-            if !planned.roles.is_empty() {
-                let (user_id, context, roles) = (user_id.clone(), instance.clone(), planned.roles.clone());
-                self.create(turn, id, membership_id, &instance, Membership { user_id, context, roles })?;
-            }
-        }
-        self.create(turn, SYSTEM, system::ID, &system, System { first_instance_id: id.to_owned() })
-    }
-
-    fn create<R: Resource>(
-        &self,
-        turn: &mut Turn<'_>,
-        instance_id: &str,
-        id: &str,
-        owner: &Owner,
-        resource: R,
-    ) -> Result<Decided, Stop> {
-        self.append::<Standard<R>>(turn, &Key::of::<Standard<R>>(instance_id, id), owner, Command::Create(resource))
-    }
-
-    fn append<A: Aggregate>(
-        &self,
-        turn: &mut Turn<'_>,
-        key: &Key,
-        owner: &Owner,
-        command: A::Command,
-    ) -> Result<Decided, Stop> {
-        let known = turn.unborn::<A>(key)?;
-        let events = A::decide(&known.state, command).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
-        let cause = Cause { actor: "setup".into(), ..Cause::default() };
-        turn.append::<A>(key, known, owner, &events, (&self.keys, &cause))
+        let found = System { first_instance_id: instance_id.to_owned() };
+        let last = self.founding.create(turn, (SYSTEM, system::ID), &system, found, &cause)?;
+        Ok(Decided { owner: Owner::instance(instance_id), ..last })
     }
 }

@@ -39,10 +39,31 @@ impl Commands {
         (id, patch): (&str, R::Patch),
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
+        self.change::<R, _, _>(call, request, (id, StandardCommand::Patch(patch)), answer).await
+    }
+
+    /// Switches a resource on or off.
+    pub(crate) async fn switch<R: Resource, I: Message, O: Message + Default>(
+        &self,
+        call: &Call,
+        request: &I,
+        (id, on): (&str, bool),
+        answer: impl Fn(Details) -> O + Send + Sync + 'static,
+    ) -> Result<Answer<O>, Error> {
+        self.change::<R, _, _>(call, request, (id, StandardCommand::Switch(on)), answer).await
+    }
+
+    async fn change<R: Resource, I: Message, O: Message + Default>(
+        &self,
+        call: &Call,
+        request: &I,
+        (id, asked): (&str, StandardCommand<R>),
+        answer: impl Fn(Details) -> O + Send + Sync + 'static,
+    ) -> Result<Answer<O>, Error> {
         let (key, id) = (key::<R>(call, id)?, id.to_owned());
         // An existing resource keeps its owner; one that does not exist is refused.
         let owner = Owner::instance(&call.tenant.id);
-        let command = Command { key, is_new: false, owner, asked: StandardCommand::Patch(patch) };
+        let command = Command { key, is_new: false, owner, asked };
         self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
     }
 
@@ -74,10 +95,11 @@ impl Commands {
 }
 
 /// The key of a resource that may exist.
-fn key<R: Resource>(call: &Call, id: &str) -> Result<Key, Error> {
+pub(crate) fn key<R: Resource>(call: &Call, id: &str) -> Result<Key, Error> {
     // Postgres has no U+0000, so no id has one.
     let may_exist = !id.contains('\0');
-    may_exist.then(|| Key::of::<Standard<R>>(&call.tenant.id, id)).ok_or(Rejection::NotFound(R::NAME).into())
+    let instance_id = call.instance_of::<R>(id);
+    may_exist.then(|| Key::of::<Standard<R>>(instance_id, id)).ok_or(Rejection::NotFound(R::NAME).into())
 }
 
 /// What a write answers of the object.

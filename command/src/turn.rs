@@ -4,45 +4,30 @@
 //! outside the turn until it is loaded; the turn itself waits for nothing. Writing comes last, with [`Turn::append`],
 //! so a command that must wait has changed nothing.
 
-use std::{any::Any, sync::Arc};
+mod memory;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::{aggregate::Aggregate, claim::Claim, context::Owner, rejection::Rejection};
+use domain::{
+    aggregate::Aggregate,
+    claim::Claim,
+    context::{Owner, OwnerType},
+    rejection::Rejection,
+    resource::{instance::Instance, organization::Organization},
+    standard::Standard,
+};
 use jiff::Timestamp;
 use store::{
-    history::{Answered, ClaimHash, Needs, Snapshot},
+    history::{ClaimHash, Needs},
     keyring::claim_hash,
     record::{Answer, Event, Key, Recorded, Undecodable, decode, encode, owner_type},
     secret,
 };
 use transport::error::{Error, Reason};
 
-use crate::{cache::Cache, tail::Tail};
-
-/// How many aggregates, claims and answers are kept in memory, each.
-const HOT: usize = 100_000;
-
-/// What the writer knows without asking anybody.
-pub(crate) struct Memory {
-    aggregates: Cache<Key, Entry>,
-    claims: Cache<ClaimHash, Option<Key>>,
-    answers: Cache<Bytes, Option<Answered>>,
-    /// The records that history may not have.
-    pub(crate) tail: Tail,
-}
-
-enum Entry {
-    /// The events, of a type that only the command knows that asked for them.
-    Loaded(Vec<Arc<Recorded>>),
-    Held(Held),
-}
-
-/// An aggregate at the end of the log.
-#[derive(Clone)]
-struct Held {
-    state: Arc<dyn Any + Send + Sync>,
-    place: Place,
-}
+pub(crate) use self::memory::Memory;
+use self::memory::{Entry, Held};
 
 /// Where an aggregate stands.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +72,8 @@ pub struct Decided {
     pub changed_at: Timestamp,
     /// The context that the object belongs to.
     pub owner: Owner,
+    /// Where the caller had the right to it.
+    pub context: Owner,
     /// Whether the object did not exist before.
     pub is_new: bool,
 }
@@ -141,57 +128,6 @@ struct Appended {
     claims: Vec<(ClaimHash, Option<Key>)>,
 }
 
-impl Memory {
-    /// A memory that knows the tail only.
-    pub(crate) fn new(tail: Tail) -> Self {
-        Self { aggregates: Cache::new(HOT), claims: Cache::new(HOT), answers: Cache::new(HOT), tail }
-    }
-
-    /// Takes up what was loaded, brought up to the end of the log. The snapshot must reach the tail.
-    pub(crate) fn learn(&mut self, snapshot: Snapshot) {
-        let from = snapshot.checkpoint.position;
-        for (key, mut events) in snapshot.aggregates {
-            if self.aggregates.get(&key).is_none() {
-                events.extend(self.tail.events_behind(&key, from).cloned());
-                self.aggregates.insert(key, Entry::Loaded(events));
-            }
-        }
-        for (claim, holder) in snapshot.claims {
-            if self.claims.get(&claim).is_none() {
-                let holder = self.tail.claim_behind(&claim, from).unwrap_or(holder);
-                self.claims.insert(claim, holder);
-            }
-        }
-        for (command, answer) in snapshot.commands {
-            let answer = self.tail.answer(&command).cloned().or(answer);
-            self.answers.insert(command, answer);
-        }
-    }
-
-    /// The answer to an idempotent command: `None` when it must be loaded first.
-    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Option<Answered>> {
-        match self.tail.answer(command_id) {
-            Some(answered) => Some(Some(answered.clone())),
-            None => self.answers.get(command_id).map(|answered| answered.clone()),
-        }
-    }
-
-    /// Takes up the answers of a record that was committed.
-    pub(crate) fn remember_answers(&mut self, answers: &[Answer], committed_at: Timestamp) {
-        for answer in answers {
-            let answered = Answered { answer: answer.clone(), committed_at };
-            self.answers.insert(answer.command_id.clone(), Some(answered));
-        }
-    }
-
-    /// Forgets everything that may rest on a record that was not committed.
-    pub(crate) fn forget(&mut self) {
-        self.aggregates.clear();
-        self.claims.clear();
-        self.answers.clear();
-    }
-}
-
 impl<'a> Turn<'a> {
     /// A turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
@@ -230,11 +166,22 @@ impl<'a> Turn<'a> {
 
     /// Who holds a claim; the outer `None` when that must be loaded first.
     pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<Option<Key>> {
+        // What this command has released or taken already.
+        let own =
+            self.appended.iter().rev().flat_map(|appended| &appended.claims).find(|(changed, _)| changed == claim);
+        if let Some((_, holder)) = own {
+            return Some(holder.clone());
+        }
         let known = self.memory.claims.get(claim).map(|holder| holder.clone());
         if known.is_none() {
             self.missing.claims.push(*claim);
         }
         known
+    }
+
+    /// The sequence of the last event that is committed.
+    pub(crate) fn end(&self) -> u64 {
+        self.memory.tail.end().sequence
     }
 
     /// Goes on only when nothing is missing.
@@ -262,7 +209,7 @@ impl<'a> Turn<'a> {
         let after = hash_all(&A::claims(&state), keys);
         let mut place = known.place;
         if events.is_empty() {
-            return Ok(Decided { sequence: place.sequence, changed_at: place.changed_at, owner, is_new: false });
+            return Ok(Decided::at(&place, owner, false));
         }
         let claims = self.change_claims::<A>(key, &before, &after)?;
 
@@ -299,7 +246,7 @@ impl<'a> Turn<'a> {
         place.sequence =
             self.memory.tail.end().sequence + 1 + (self.draft.events.len() + pending + written.len()) as u64 - 1;
         (place.changed_at, place.owner) = (self.now, Some(owner.clone()));
-        let decided = Decided { sequence: place.sequence, changed_at: place.changed_at, owner, is_new };
+        let decided = Decided::at(&place, owner, is_new);
         self.appended.push(Appended {
             key: key.clone(),
             held: Held { state: Arc::new(state), place },
@@ -309,7 +256,8 @@ impl<'a> Turn<'a> {
         Ok(decided)
     }
 
-    /// What is taken must be free; what is released is free from now on.
+    /// What is taken must be free, or be held by something of the same kind within what was removed; what is released is
+    /// free from now on.
     fn change_claims<A: Aggregate>(
         &mut self,
         key: &Key,
@@ -319,13 +267,31 @@ impl<'a> Turn<'a> {
         let mut changes = vec![];
         for taken in after.iter().filter(|claim| !before.contains(claim)) {
             // One that must be loaded first does not end the command, so that all of them are loaded at once.
-            if self.holder(taken).flatten().is_some_and(|holder| holder != *key) {
+            if let Some(holder) = self.holder(taken).flatten().filter(|holder| holder != key)
+                && !self.is_gone::<A>(&holder)?
+            {
                 return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
             }
             changes.push((*taken, Some(key.clone())));
         }
         changes.extend(before.iter().filter(|claim| !after.contains(claim)).map(|claim| (*claim, None)));
         Ok(changes)
+    }
+
+    /// Whether what an aggregate belongs to was removed. Until that is known it counts as gone, see [`Turn::complete`].
+    fn is_gone<A: Aggregate>(&mut self, key: &Key) -> Result<bool, Stop> {
+        if key.aggregate_type != A::NAME {
+            return Ok(false);
+        }
+        let instance = Key::of::<Standard<Instance>>(&key.instance_id, &key.instance_id);
+        let (instance, known) = (self.get::<Standard<Instance>>(&instance)?, self.get::<A>(key)?);
+        let (Some(instance), Some(known)) = (instance, known) else { return Ok(true) };
+        let Some(owner) = known.place.owner.filter(|owner| owner.kind == OwnerType::Organization) else {
+            return Ok(instance.state.is_none());
+        };
+        let organization = Key::of::<Standard<Organization>>(&key.instance_id, &owner.id);
+        let organization = self.get::<Standard<Organization>>(&organization)?;
+        Ok(instance.state.is_none() || organization.is_none_or(|organization| organization.state.is_none()))
     }
 
     /// Puts what the command wrote into the record, unless it is larger than a record may be.
@@ -345,6 +311,13 @@ impl<'a> Turn<'a> {
             self.draft.events.extend(appended.events);
         }
         Ok(())
+    }
+}
+
+impl Decided {
+    fn at(place: &Place, owner: Owner, is_new: bool) -> Self {
+        let (sequence, changed_at, context) = (place.sequence, place.changed_at, owner.clone());
+        Self { sequence, changed_at, owner, context, is_new }
     }
 }
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use domain::resource::user::User;
 use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 use store::{
+    clock,
     directory::{Name, Standing, Tenant},
     explain::explain,
     keyring::{Purpose, client_secret_hash},
@@ -31,6 +33,9 @@ pub(crate) async fn authenticate(
     form: &Form,
 ) -> Result<Arc<Standing>, Error> {
     let credentials = credentials(headers, form)?;
+    if !oidc.edge.ended.is_known() {
+        return Err(Error::Unavailable);
+    }
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let name = Name::Username(credentials.client_id);
     let user = oidc.edge.directory.standing(&tenant.id, name, 0).await.map_err(|failure| {
@@ -39,9 +44,18 @@ pub(crate) async fn authenticate(
     })?;
     let id = user.as_ref().map_or("", |user| &user.id);
     let given = client_secret_hash(&key, id, &credentials.client_secret);
-    let kept = user.as_ref().and_then(|user| user.user.secret.as_deref()).unwrap_or_default();
-    let is_right = secret::same(given.as_bytes(), kept.as_bytes());
-    user.filter(|user| is_right && user.user.is_active).ok_or(Error::InvalidClient)
+    let (newest, previous) = user.as_ref().map(|user| secrets(&user.user)).unwrap_or_default();
+    // Both are compared, whichever it is.
+    let is_newest = secret::same(given.as_bytes(), newest.as_bytes());
+    let is_previous = secret::same(given.as_bytes(), previous.as_bytes());
+    let is_dead = |user: &Standing| oidc.edge.ended.is_dead(&tenant.id, &user.owner, &user.id, user.processed);
+    user.filter(|user| (is_newest || is_previous) && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
+}
+
+/// The hashes of the secrets that are valid now; no secret has the empty one.
+fn secrets(user: &User) -> (&str, &str) {
+    let previous = user.previous.as_ref().filter(|previous| previous.valid_until > clock::now().as_millisecond());
+    (user.secret.as_deref().unwrap_or_default(), previous.map(|previous| previous.secret.as_str()).unwrap_or_default())
 }
 
 fn credentials(headers: &HeaderMap, form: &Form) -> Result<Credentials, Error> {

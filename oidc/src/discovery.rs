@@ -17,7 +17,7 @@ pub(crate) const PATH: &str = "/.well-known/openid-configuration";
 
 /// The document of the instance of the host.
 pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<impl IntoResponse, Error> {
-    let tenant = oidc.edge.tenant(&parts, 0).await?;
+    let tenant = oidc.edge.open_tenant(&parts).await?;
     let issuer = oidc.edge.external.issuer(&tenant);
     let at = |path: &str| format!("{issuer}{path}");
     let document = Json(json!({

@@ -79,7 +79,9 @@ impl From<store::keyring::Failure> for Error {
         tracing::warn!(error = %explain(&failure), "a data key cannot be had");
         match failure {
             store::keyring::Failure::WrongMasterKey => Self::Server,
-            store::keyring::Failure::Absent { .. } | store::keyring::Failure::Database(_) => Self::Unavailable,
+            store::keyring::Failure::Absent { .. }
+            | store::keyring::Failure::Behind
+            | store::keyring::Failure::Database(_) => Self::Unavailable,
         }
     }
 }

@@ -53,7 +53,8 @@ impl Issuer {
             jti: secret::random_text(22),
             client_id: user.user.username.clone(),
             scope,
-            seq: user.processed,
+            // Both have been looked at.
+            seq: user.processed.min(tenant.processed),
             added,
         };
         let header = Header { typ: Some(TOKEN_TYPE.into()), kid: Some(kid.to_owned()), ..Header::new(ALGORITHM) };

@@ -85,7 +85,7 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
     let (parts, body) = request.into_parts();
     // Before anything is refused: most clients read the answer only once they have sent all.
     let body = read_body(body, LARGEST).await;
-    let tenant = oidc.edge.tenant(&parts, 0).await.map_err(Refused::Platform)?;
+    let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
     let body = body.map_err(|_| Error::InvalidRequest("the request is too large or was cut off"))?;
     let form = Form::read(&parts.headers, &body)?;
     let tokens = match form.get("grant_type") {

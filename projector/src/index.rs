@@ -224,10 +224,10 @@ impl Unit {
                 None => batch::next(&mut records).await.ok_or(Stall::LogEnded)??,
             };
             let (end, committed_at) = (batch.end, batch.committed_at());
-            let (begun, span) = (Instant::now(), span(self.projection, &batch));
+            let begun = Instant::now();
             let changes = self.table.fold(&batch.events)?;
             if !changes.is_empty() {
-                writer = self.apply(writer, changes).instrument(span).await?;
+                writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;
             }
             self.teller.applied(begun.elapsed());

@@ -9,15 +9,21 @@ use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBu
 
 use prost_reflect::{DescriptorPool, prost_types::FileDescriptorProto};
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 14] = [
     "platform/action.proto",
     "platform/bus.proto",
+    "platform/domain.proto",
+    "platform/event.proto",
     "platform/idp.proto",
+    "platform/instance.proto",
     "platform/language_settings.proto",
     "platform/log.proto",
+    "platform/membership.proto",
     "platform/object.proto",
+    "platform/organization.proto",
     "platform/settings_object.proto",
     "platform/system.proto",
+    "platform/user.proto",
 ];
 
 /// Handwritten, because their JSON form is not that of a message.

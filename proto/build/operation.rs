@@ -54,7 +54,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
         "Facts {{ grpc: \"/{service}/{method}\", service: {service:?}, method: {method:?}, verb: Verb::{verb}, \
          path: {path:?}, body: {body}, parameters: &[{parameters}], success: {success}, \
          also: {also}, permission: {permission}, feature: {feature}, \
-         request: {request:?}, response: {response:?} }}",
+         of_organization: {of_organization}, request: {request:?}, response: {response:?} }}",
         service = service.full_name(),
         method = method.name(),
         verb = heck::AsUpperCamelCase(verb),
@@ -64,6 +64,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
         also = if operation.also == 0 { "None".to_owned() } else { format!("Some({})", operation.also) },
         permission = optional(&operation.permission),
         feature = optional(&option::feature(method)),
+        of_organization = operation.of_organization,
         request = method.input().full_name(),
         response = method.output().full_name(),
     ))

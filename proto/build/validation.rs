@@ -1,4 +1,4 @@
-//! Prints `impl Validate` for every message that a request can hold.
+//! Prints `impl Validate` for every message that a request can hold, and `impl Contextual` for the requests.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -20,6 +20,9 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
         .services()
         .flat_map(|service| service.methods().map(|method| method.input()).collect::<Vec<_>>())
         .collect();
+    for request in &waiting {
+        packages.entry(request.package_name().to_owned()).or_default().push_str(&contextual(request));
+    }
     while let Some(message) = waiting.pop() {
         if is_well_known(&message) || !seen.insert(message.full_name().to_owned()) {
             continue;
@@ -36,6 +39,14 @@ pub(crate) fn rust_path(full_name: &str) -> String {
     let (name, modules) = parts.split_last().expect("a full name has a last part");
     let modules: Vec<String> = modules.iter().map(|module| module.to_snake_case()).collect();
     format!("crate::generated::{}::{}", modules.join("::"), name.to_upper_camel_case())
+}
+
+/// A request says which context it is about in its field `ctx`, if it has one.
+fn contextual(request: &MessageDescriptor) -> String {
+    let body = request
+        .get_field_by_name("ctx")
+        .map_or("", |_| "fn context(&self) -> Option<&crate::object::RequestContext> { self.ctx.as_ref() }");
+    format!("impl crate::Contextual for {} {{ {body} }}\n", rust_path(request.full_name()))
 }
 
 fn implementation(message: &MessageDescriptor) -> String {

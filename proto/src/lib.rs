@@ -8,7 +8,7 @@ pub mod option;
 pub mod validate;
 pub mod wellknown;
 
-pub use validate::{Validate, Violation};
+pub use validate::{Contextual, Validate, Violation};
 
 #[expect(clippy::all, clippy::pedantic, clippy::allow_attributes, missing_docs, unreachable_pub, reason = "generated")]
 mod generated {
@@ -19,7 +19,11 @@ pub use generated::platform::{
     bus::v1 as bus,
     log::v1 as log,
     object::v3alpha as object,
-    resources::{action::v3alpha as action, idp::v3alpha as idp},
+    resources::{
+        action::v3alpha as action, domain::v3alpha as domain, event::v3alpha as event, idp::v3alpha as idp,
+        instance::v3alpha as instance, membership::v3alpha as membership, organization::v3alpha as organization,
+        user::v3alpha as user,
+    },
     settings::{language::v3alpha as language_settings, object::v3alpha as settings_object},
     system::v1 as system,
 };

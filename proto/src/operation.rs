@@ -27,6 +27,8 @@ pub struct Facts {
     pub permission: Option<&'static str>,
     /// The feature flag that the operation is behind.
     pub feature: Option<&'static str>,
+    /// Whether it is about an organization: the caller's own, where the request names none.
+    pub of_organization: bool,
     /// The full name of the request message.
     pub request: &'static str,
     /// The full name of the response message.
@@ -34,6 +36,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whether the request may say which context it is about.
+    pub fn has_context(&self) -> bool {
+        self.parameters.iter().any(|parameter| parameter.path.starts_with("ctx."))
+    }
+
     /// Whether the operation only reads.
     pub fn only_reads(&self) -> bool {
         self.verb == Verb::Get || self.path.ends_with("/_search")

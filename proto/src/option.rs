@@ -58,6 +58,8 @@ pub struct Operation {
     pub success: u32,
     /// A further HTTP status of success; 0 for none.
     pub also: u32,
+    /// It is about an organization: the caller's own, where the request names none.
+    pub of_organization: bool,
 }
 
 /// The names of the fields without presence that JSON has at their default too.
@@ -117,6 +119,7 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
         authenticated: flag(&operation, "authenticated"),
         success: number(&operation, "success"),
         also: number(&operation, "also"),
+        of_organization: flag(&operation, "of_organization"),
     })
 }
 

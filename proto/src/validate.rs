@@ -13,6 +13,14 @@ pub trait Validate {
     fn validate(&self, path: &str, violations: &mut Vec<Violation>);
 }
 
+/// A request that may say which context it is about.
+pub trait Contextual {
+    /// What it says of it.
+    fn context(&self) -> Option<&crate::object::RequestContext> {
+        None
+    }
+}
+
 /// A field that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {

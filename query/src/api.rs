@@ -1,7 +1,13 @@
 //! The operations that a query node answers, one line each.
 
+mod domain;
+mod event;
 mod execution;
+mod instance;
+mod membership;
+mod organization;
 mod target;
+mod user;
 
 use std::sync::Arc;
 
@@ -19,5 +25,20 @@ pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Arc<Queries>) -> Route
     let functions = &operation::LIST_AVAILABLE_EXECUTION_FUNCTIONS;
     let router = mount(router, edge, functions, with(queries, execution::functions));
     let router = mount(router, edge, &operation::LIST_AVAILABLE_EXECUTION_METHODS, with(queries, execution::methods));
-    mount(router, edge, &operation::LIST_AVAILABLE_EXECUTION_SERVICES, with(queries, execution::services))
+    let services = &operation::LIST_AVAILABLE_EXECUTION_SERVICES;
+    let router = mount(router, edge, services, with(queries, execution::services));
+    let router = mount(router, edge, &operation::GET_ORGANIZATION, with(queries, organization::get));
+    let router = mount(router, edge, &operation::SEARCH_ORGANIZATIONS, with(queries, organization::search));
+    let router = mount(router, edge, &operation::GET_INSTANCE_DEFAULT, with(queries, organization::instance_default));
+    let router = mount(router, edge, &operation::SEARCH_EVENTS, with(queries, event::search));
+    let router = mount(router, edge, &operation::SEARCH_SYSTEM_EVENTS, with(queries, event::search_system));
+    let router = mount(router, edge, &operation::GET_INSTANCE, with(queries, instance::get));
+    let router = mount(router, edge, &operation::SEARCH_INSTANCES, with(queries, instance::search));
+    let router = mount(router, edge, &operation::GET_USER, with(queries, user::get));
+    let router = mount(router, edge, &operation::SEARCH_USERS, with(queries, user::search));
+    let router = mount(router, edge, &operation::GET_DOMAIN, with(queries, domain::get));
+    let router = mount(router, edge, &operation::SEARCH_DOMAINS, with(queries, domain::search));
+    let router = mount(router, edge, &operation::GET_MEMBERSHIP, with(queries, membership::get));
+    let router = mount(router, edge, &operation::SEARCH_MEMBERSHIPS, with(queries, membership::search));
+    mount(router, edge, &operation::LIST_AVAILABLE_ROLES, with(queries, membership::roles))
 }

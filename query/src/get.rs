@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{rejection::Rejection, standard::Resource};
 use store::{
+    database::Failure,
     projection::Projection,
     rows::{self, Found, Fresh},
 };
@@ -35,7 +36,11 @@ impl Queries {
         waited(call.consistency, begun, fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
-        let Some(found) = found else {
+        let is_there = |found: &Found<R>| {
+            let context = R::context(&found.id, &found.owner);
+            call.may(&context) && !self.ended.is_removed(&call.tenant.id, &context)
+        };
+        let Some(found) = found.filter(is_there) else {
             // That there is none was read too, and may be held against a later read.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
         };
@@ -49,21 +54,32 @@ impl Queries {
         Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
     }
 
-    /// Reads, and where the read model is not there yet waits for it and reads again.
-    async fn fresh<R: Resource>(
+    /// A row, not older than the caller asks for.
+    pub(crate) async fn fresh<R: Resource>(
         &self,
         call: &Call,
         projection: &'static Projection,
         id: &str,
     ) -> Result<Fresh<Option<Found<R>>>, Error> {
+        let (shard, instance_id) = (call.tenant.shard, call.instance_of::<R>(id));
+        let read = || rows::get::<R>(&self.database, projection, shard, instance_id, id);
+        self.as_fresh(call, projection, read).await
+    }
+
+    /// Reads, and where the read model is not there yet waits for it and reads again.
+    pub(crate) async fn as_fresh<T, F: Future<Output = Result<Fresh<T>, Failure>>>(
+        &self,
+        call: &Call,
+        projection: &'static Projection,
+        read: impl Fn() -> F,
+    ) -> Result<Fresh<T>, Error> {
         let Consistency { required, own, wait } = call.consistency;
         let start = Instant::now();
         let mut progress = self.progress.of(projection);
         let mut is_last = false;
         loop {
             progress.mark_unchanged();
-            let fresh = rows::get::<R>(&self.database, projection, call.tenant.shard, &call.tenant.id, id).await;
-            let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
+            let fresh = read().await.map_err(|failure| read_model(Arc::new(failure)))?;
             let (is_enough, deadline) = match fresh.processed {
                 processed if processed < required => (false, start + wait),
                 processed if processed < own => (true, start + OWN_WAIT),

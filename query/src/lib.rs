@@ -9,7 +9,7 @@ mod wait;
 use std::sync::Arc;
 
 use proto::operation::Facts;
-use store::{database::Database, index::Indexes, progress::Progress};
+use store::{database::Database, ended::Ended, index::Indexes, progress::Progress};
 use tokio::sync::Semaphore;
 use transport::consistency::Tokens;
 
@@ -19,6 +19,8 @@ pub struct Queries {
     pub database: Database,
     /// How far they are.
     pub progress: Progress,
+    /// What was removed with all that belongs to it.
+    pub ended: Ended,
     /// The newest snapshots of the search indexes.
     pub indexes: Indexes,
     /// Consistency tokens.

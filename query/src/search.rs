@@ -2,8 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use domain::standard::Resource;
-use proto::object::{ListDetails, ListQuery, TextFilterMethod};
+use domain::{
+    context::{Owner, OwnerType},
+    resource::instance::Instance,
+    standard::Resource,
+};
+use proto::object::{ListDetails, ListQuery, NameFilter, State, TextFilterMethod};
 use store::{
     index::{Filter, Hits, Key, Method, Newest, Page, Search, Snapshot},
     projection::Projection,
@@ -42,12 +46,7 @@ impl Queries {
         list: List,
         answer: impl FnOnce(ListDetails, Hits<R>) -> O,
     ) -> Result<Answer<O>, Error> {
-        let ListQuery { offset, limit, asc } = list.query.unwrap_or_default();
-        let limit = match limit {
-            0 => DEFAULT_LIMIT,
-            1..=LARGEST_LIMIT => limit,
-            _ => return Err(limit_exceeded(limit)),
-        };
+        let (ListQuery { offset, asc, .. }, limit) = bounded(list.query)?;
         let page = Page {
             key: list.key,
             ascending: asc,
@@ -60,7 +59,17 @@ impl Queries {
         waited(call.consistency, begun, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
-        let search = Search { instance_id: call.tenant.id.clone(), filters: list.filters, page };
+        let mut filters = list.filters;
+        // Instances are found by operators of the platform, who see all of them.
+        let instance_id = (R::NAME != Instance::NAME).then(|| call.tenant.id.clone());
+        if instance_id.is_some() {
+            filters.extend(visible(call));
+            let removed = self.ended.removed(&call.tenant.id);
+            filters.extend((!removed.is_empty()).then_some(Filter::NotIn(removed)));
+        } else if !call.may(&Owner::system()) {
+            filters.push(Filter::In(vec![]));
+        }
+        let search = Search { instance_id, filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.clone().acquire_owned()).await.ok().and_then(Result::ok);
         let seat = seat.ok_or_else(busy)?;
         let hits = tokio::task::spawn_blocking(move || {
@@ -78,6 +87,29 @@ impl Queries {
         };
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
         Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
+    }
+}
+
+/// Which part of a list is asked for, and how many there may be.
+pub(crate) fn bounded(query: Option<ListQuery>) -> Result<(ListQuery, u32), Error> {
+    let query = query.unwrap_or_default();
+    match query.limit {
+        0 => Ok((query, DEFAULT_LIMIT)),
+        1..=LARGEST_LIMIT => Ok((query, query.limit)),
+        limit => Err(limit_exceeded(limit)),
+    }
+}
+
+/// What of the instance the caller asks about and may read. It is a filter, so that totals are right.
+fn visible(call: &Call) -> Option<Filter> {
+    match (call.context.kind, call.places()) {
+        // Whoever may read it was asked for at the edge.
+        (OwnerType::Organization, _) => Some(Filter::In(vec![call.context.clone()])),
+        (OwnerType::System, _) if call.may(&Owner::system()) => Some(Filter::In(vec![Owner::system()])),
+        (OwnerType::System, _) => Some(Filter::In(vec![])),
+        (OwnerType::Instance, Some(places)) => Some(Filter::In(places)),
+        (OwnerType::Instance, None) if call.may(&Owner::system()) => None,
+        (OwnerType::Instance, None) => Some(Filter::NotIn(vec![Owner::system()])),
     }
 }
 
@@ -120,6 +152,22 @@ fn limit_exceeded(limit: u32) -> Error {
         .violation("query.limit", format!("must be at most {LARGEST_LIMIT}"))
         .with("given", limit.to_string())
         .with("allowed", LARGEST_LIMIT.to_string())
+}
+
+/// Finds what has a name, in a column.
+pub(crate) fn named(column: &'static str, wanted: NameFilter) -> Filter {
+    let (method, ignores_case) = method(wanted.method());
+    Filter::Text { column, method, ignores_case, text: wanted.name }
+}
+
+/// Finds what is switched on, or off.
+pub(crate) fn in_state(state: State) -> Filter {
+    Filter::Is { column: "is_active", value: state == State::EffectiveStateActive }
+}
+
+/// Whether something is switched on, in the words of the API.
+pub(crate) fn state(is_active: bool) -> State {
+    if is_active { State::EffectiveStateActive } else { State::EffectiveStateInactive }
 }
 
 /// How a text is compared, and whether case does not count.

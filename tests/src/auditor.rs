@@ -71,6 +71,7 @@ impl Audit {
 
     fn check_events(&self) {
         let (mut ids, mut versions, mut claims) = (HashSet::new(), HashMap::new(), HashMap::new());
+        let (mut owners, mut removed) = (HashMap::new(), HashSet::new());
         for (recorded, sequence) in self.events.iter().zip(1..) {
             let key = recorded.key();
             assert_eq!(recorded.sequence, sequence, "sequences are dense");
@@ -82,8 +83,13 @@ impl Audit {
                 assert_eq!(claims.remove(&released).as_ref(), Some(&key), "event {sequence} releases what it holds");
             }
             for taken in hashes(&recorded.event.claims_taken) {
-                assert_eq!(claims.insert(taken, key.clone()), None, "event {sequence} takes what is free");
+                let is_gone = |holder: Key| removed.contains(&holder.instance_id) || removed.contains(&owners[&holder]);
+                assert!(claims.insert(taken, key.clone()).is_none_or(is_gone), "event {sequence} takes what is free");
             }
+            if ["instance.removed", "organization.removed"].contains(&recorded.event.r#type.as_str()) {
+                removed.insert(key.id.clone());
+            }
+            owners.insert(key, recorded.event.owner_id.clone());
         }
     }
 

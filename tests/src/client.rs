@@ -49,6 +49,11 @@ impl Client {
         Self { base: base.to_owned(), ..self.clone() }
     }
 
+    /// The same client with another token.
+    pub fn with(&self, token: String) -> Self {
+        Self { token, ..self.clone() }
+    }
+
     /// A request with the token, to be sent with [`send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token)

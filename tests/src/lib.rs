@@ -5,6 +5,7 @@ pub mod brokers;
 pub mod client;
 pub mod cluster;
 pub mod contend;
+pub mod dns;
 pub mod endpoint;
 pub mod forge;
 pub mod grpc;

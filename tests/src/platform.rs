@@ -176,6 +176,15 @@ impl Platform {
         self.client_of(users.find(|user| user.client_id == name).expect("the setup file names it")).await
     }
 
+    /// A client of the system user, who operates the platform.
+    pub async fn operator(&self) -> Client {
+        let data = self.data();
+        let mut command = tokio::process::Command::new(crate::process::binary());
+        let printed = command.arg("system-token").arg("--data-dir").arg(data).output().await.expect("it runs");
+        let token = String::from_utf8(printed.stdout).expect("a token is text").trim().to_owned();
+        self.client().await.with(token)
+    }
+
     async fn client_of(&self, user: &ServiceUser) -> Client {
         Client::log_in(&self.bootstrap.issuer, user).await
     }

@@ -7,7 +7,6 @@ use serde_json::Value;
 use store::{
     database::Database,
     keyring::{Keyring, Purpose, SYSTEM},
-    secret::Key,
     signing,
 };
 
@@ -28,16 +27,13 @@ impl Secrets {
     /// Reads them from the data folder and the database of a running platform.
     pub async fn of(platform: &Platform) -> Self {
         let key = std::fs::read_to_string(platform.data().join("master.key")).expect("the folder has the key");
-        let mut master = [0; 32];
-        for (index, byte) in master.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&key[2 * index..2 * index + 2], 16).expect("it is hexadecimal");
-        }
+        let master = key.parse().expect("it is a master key");
         let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
         let connection = database.connection().await.expect("Postgres is there");
-        let row = connection.query_one("select state ->> 'sealed' from access_1.signing_keys", &[]).await;
+        let row = connection.query_one("select state ->> 'sealed' from access_3.signing_keys", &[]).await;
         let sealed: String = row.expect("there is one signing key").get(0);
         drop(connection);
-        let keyring = Keyring::new(Key::new(master), database);
+        let keyring = Keyring::new(master, database);
         let instance = &platform.bootstrap.instance_id;
         let wrapping = keyring.key(instance, Purpose::SigningKey).await.expect("the master key is right");
         let private = wrapping.open(signing::SEALED, &sealed).expect("the data key is right");

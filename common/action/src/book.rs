@@ -23,8 +23,9 @@ use tokio::{
 
 /// How many calls of one target may be under way on a node.
 const SEATS: usize = 128;
-/// How many calls of the targets of one instance may be under way or waiting on a node.
+/// How many calls of the targets of one instance may be under way or waiting on a node, and how many that tell of events.
 const PLACES: usize = 1024;
+const TELLING: usize = 512;
 /// How much of calls that nobody waits for an instance may have on a node, in KiB.
 const DETACHED: usize = 16 * 1024;
 /// How long a change is waited for that this node has written itself.
@@ -48,15 +49,18 @@ pub struct Called {
 /// What the calls of one instance may take of a node.
 #[derive(Debug)]
 pub struct Share {
-    /// Calls that are under way or wait for a seat.
+    /// Calls that somebody waits for, under way or waiting for a seat.
     pub(crate) places: Semaphore,
+    /// Calls that tell of events. Those of requests have their places whatever the events of their instance take.
+    pub(crate) telling: Semaphore,
     /// KiB of calls that nobody waits for.
     pub(crate) detached: Arc<Semaphore>,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        Self { places: Semaphore::new(PLACES), detached: Arc::new(Semaphore::new(DETACHED)) }
+        let (places, telling) = (Semaphore::new(PLACES), Semaphore::new(TELLING));
+        Self { places, telling, detached: Arc::new(Semaphore::new(DETACHED)) }
     }
 }
 

@@ -160,9 +160,9 @@ impl Client {
         self.in_time(called, call, called.target.kind == TargetKind::RestRequestResponse).await
     }
 
-    /// Calls a target whose answer does not matter, when there is a place.
+    /// Tells a target of an event, when there is a place. What it answers beside the status does not matter.
     pub async fn tell(&self, called: &Called, call: &Call) -> Result<(), Failure> {
-        let _place = called.share.places.acquire().await.map_err(|_| Failure::Busy)?;
+        let _place = called.share.telling.acquire().await.map_err(|_| Failure::Busy)?;
         self.in_time(called, call, false).await.map(drop)
     }
 

@@ -40,9 +40,13 @@ const SIX_TO_FOUR: Network = Network::v6([0x2002, 0], 16);
 /// What the operator allows beyond the public internet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
-    networks: Vec<Network>,
+    networks: Networks,
     hosts: Vec<String>,
 }
+
+/// Networks and addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Networks(Vec<Network>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Network {
@@ -55,20 +59,19 @@ impl Allowed {
     pub fn loopback() -> Self {
         let networks = [(Ipv4Addr::LOCALHOST.into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
         let networks = networks.map(|(address, prefix)| Network { address, prefix }).to_vec();
-        Self { networks, hosts: vec!["localhost".to_owned()] }
+        Self { networks: Networks(networks), hosts: vec!["localhost".to_owned()] }
     }
 
     /// What either allows.
     pub fn and(mut self, other: Self) -> Self {
-        self.networks.extend(other.networks);
+        self.networks.0.extend(other.networks.0);
         self.hosts.extend(other.hosts);
         self
     }
 
     /// Whether an address may be called.
     pub fn has_address(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.networks.iter().any(|network| network.has(address)) || is_public(address)
+        self.networks.has(address) || is_public(address.to_canonical())
     }
 
     /// Whether a host of this name may be called, as far as the name tells.
@@ -91,16 +94,10 @@ impl FromStr for Allowed {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut allowed = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (address, prefix) =
-                part.split_once('/').map_or((part, None), |(address, prefix)| (address, Some(prefix)));
-            match (address.trim_matches(['[', ']']).parse::<IpAddr>(), prefix) {
-                (Ok(address), None) => allowed.networks.push(Network { address, prefix: bits(address) }),
-                (Ok(address), Some(prefix)) => match prefix.parse() {
-                    Ok(prefix) if prefix <= bits(address) => allowed.networks.push(Network { address, prefix }),
-                    _ => return Err(format!("{part} has no length of a prefix, as in 10.0.0.0/8")),
-                },
-                (Err(_), None) if is_name(part) => allowed.hosts.push(plain(part)),
-                (Err(_), _) => {
+            match Network::read(part)? {
+                Some(network) => allowed.networks.0.push(network),
+                None if !part.contains('/') && is_name(part) => allowed.hosts.push(plain(part)),
+                None => {
                     return Err(format!("{part} is no network, address or host, as in 10.0.0.0/8 or hooks.internal"));
                 }
             }
@@ -109,9 +106,37 @@ impl FromStr for Allowed {
     }
 }
 
+/// Networks (`10.0.0.0/8`) and addresses, with commas between them.
+impl FromStr for Networks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let unknown = |part| format!("{part} is no network or address, as in 10.0.0.0/8");
+        parts.map(|part| Network::read(part)?.ok_or_else(|| unknown(part))).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Networks {
+    /// Whether an address is in one of them.
+    pub fn has(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.has(address))
+    }
+}
+
 impl Network {
     const fn v6([first, second]: [u16; 2], prefix: u8) -> Self {
         Self { address: IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), prefix }
+    }
+
+    /// A network or an address; `None` where it begins with neither.
+    fn read(text: &str) -> Result<Option<Self>, String> {
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let Ok(address) = address.trim_matches(['[', ']']).parse::<IpAddr>() else { return Ok(None) };
+        let prefix = prefix.map_or(Ok(bits(address)), str::parse).ok().filter(|prefix| *prefix <= bits(address));
+        let prefix = prefix.ok_or_else(|| format!("{text} has no length of a prefix, as in 10.0.0.0/8"))?;
+        Ok(Some(Self { address, prefix }))
     }
 
     fn has(self, address: IpAddr) -> bool {

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{claim::Claim, rejection::Rejection};
+use crate::{claim::Claim, context::Owner, rejection::Rejection};
 
 /// A consistency boundary: commands are decided against its state, events change its state.
 pub trait Aggregate: 'static {
@@ -38,6 +38,11 @@ pub trait Aggregate: 'static {
     /// Whether there is something in this state; an aggregate that begins to exist again is created anew.
     fn exists(_state: &Self::State) -> bool {
         true
+    }
+
+    /// Where roles must be held for it: the context that it belongs to, unless it is a context itself.
+    fn context(_id: &str, owner: &Owner) -> Owner {
+        owner.clone()
     }
 
     /// The unique values that an aggregate in this state holds. What a command takes and releases is the

@@ -1,5 +1,7 @@
 //! What happens in the platform: every aggregate with its events, and what of their payloads stays inside.
 
+use serde_json::Value;
+
 use crate::{
     aggregate::Aggregate,
     resource::{
@@ -29,7 +31,19 @@ pub const AGGREGATES: &[(&str, &[&str])] = &[
 ];
 
 /// Members of payloads that hold ciphertexts or hashes of secrets. They leave the platform for nobody.
-pub const SECRETS: [&str; 3] = ["sealed", "secret", "wrapped"];
+const SECRETS: [&str; 3] = ["sealed", "secret", "wrapped"];
+
+/// Takes secrets out of a payload, however deep they are.
+pub fn without_secrets(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !SECRETS.contains(&name.as_str()));
+            members.values_mut().for_each(without_secrets);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_secrets),
+        _ => {}
+    }
+}
 
 const fn of<A: Aggregate>() -> (&'static str, &'static [&'static str]) {
     (A::NAME, A::EVENTS)

@@ -38,4 +38,14 @@ impl Owner {
     pub fn organization(id: impl Into<String>) -> Self {
         Self { kind: OwnerType::Organization, id: id.into() }
     }
+
+    /// From the context up to the system: where roles are held that hold in it. `instance_id` is where it is in.
+    pub fn chain(&self, instance_id: &str) -> Vec<Self> {
+        let above = match self.kind {
+            OwnerType::System => vec![],
+            OwnerType::Instance => vec![Self::system()],
+            OwnerType::Organization => vec![Self::instance(instance_id), Self::system()],
+        };
+        std::iter::once(self.clone()).chain(above).collect()
+    }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     claim::Claim,
+    context::Owner,
     field::Field,
     rejection::Rejection,
     resource::execution::Without,
@@ -29,6 +30,16 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
 
     /// Applies a partial update.
     fn patched(self, patch: Self::Patch) -> Self;
+
+    /// Where roles must be held for it: the context that it belongs to, unless it is a context itself.
+    fn context(_id: &str, owner: &Owner) -> Owner {
+        owner.clone()
+    }
+
+    /// Whether it is switched on, where it can be switched off.
+    fn activity(&mut self) -> Option<&mut bool> {
+        None
+    }
 
     /// What is taken out of every execution when the resource of this id is removed.
     fn taken_out(_id: &str) -> Option<Without> {
@@ -57,6 +68,8 @@ pub enum Command<R: Resource> {
     Patch(R::Patch),
     /// Create it, or replace what is there.
     Put(R),
+    /// Switch it on or off.
+    Switch(bool),
     /// Remove it.
     Delete,
 }
@@ -92,9 +105,10 @@ impl<R: Resource> Aggregate for Standard<R> {
                 Ok(vec![Event::Added(as_created(new))])
             }
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
-            (None, Command::Patch(_) | Command::Delete) => Err(Rejection::NotFound(R::NAME)),
+            (None, Command::Patch(_) | Command::Switch(_) | Command::Delete) => Err(Rejection::NotFound(R::NAME)),
             (Some(old), Command::Patch(patch)) => change(old, |old| old.patched(patch)),
             (Some(old), Command::Put(new)) => change(old, |_| new),
+            (Some(old), Command::Switch(on)) => switch(old, on),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
         }
     }
@@ -114,6 +128,10 @@ impl<R: Resource> Aggregate for Standard<R> {
         state.is_some()
     }
 
+    fn context(id: &str, owner: &Owner) -> Owner {
+        R::context(id, owner)
+    }
+
     fn claims(state: &Self::State) -> Vec<Claim> {
         state.as_ref().map(|resource| resource.claims()).unwrap_or_default()
     }
@@ -124,6 +142,20 @@ fn change<R: Resource>(old: &Whole<R>, change: impl FnOnce(R) -> R) -> Result<Ve
     to.validate()?;
     let fields = changed_fields(&old.known, &to.known);
     Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
+}
+
+/// Unlike a patch without change, switching off what is off is a mistake of the caller.
+fn switch<R: Resource>(old: &Whole<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    match to.known.activity() {
+        Some(is_active) if *is_active != on => *is_active = on,
+        Some(_) => {
+            return Err(Rejection::Precondition(if on { "it is active already" } else { "it is inactive already" }));
+        }
+        None => return Err(Rejection::Precondition("it cannot be switched off")),
+    }
+    let fields = changed_fields(&old.known, &to.known);
+    Ok(vec![Event::Changed { to, fields }])
 }
 
 #[cfg(not(feature = "next"))]

@@ -5,7 +5,7 @@ use std::{str::FromStr, time::Duration};
 use deadpool_postgres::{
     GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
 };
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Config, IsolationLevel, NoTls};
 
 use crate::{
     checkpoint::Checkpoint,
@@ -183,6 +183,14 @@ create table if not exists platform.checkpoints (
 pub fn schema() -> String {
     let projections = PROJECTIONS.iter().filter_map(Projection::schema);
     std::iter::once(CHECKPOINTS.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
+}
+
+/// Reads of one moment, which see nothing of what is committed meanwhile.
+pub async fn snapshot(
+    connection: &mut deadpool_postgres::Client,
+) -> Result<deadpool_postgres::Transaction<'_>, Failure> {
+    let transaction = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    Ok(transaction.start().await?)
 }
 
 #[cfg(test)]

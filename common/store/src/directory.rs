@@ -1,24 +1,27 @@
-//! Who is who: the instances by their hosts, and what a user may do, through a cache of a second.
+//! Who is who: the instances and organizations, and what a user may do, through a cache of a second.
 //!
 //! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+mod known;
+
+use std::sync::Arc;
 
 use domain::{
     context::Owner,
     permission::permits,
-    resource::{instance::Instance, membership::Membership, signing_key::SigningKey, user::User},
+    resource::{
+        instance::Instance, membership::Membership, organization::Organization, signing_key::SigningKey, user::User,
+    },
     setting::features::Features,
 };
-use moka::future::Cache;
 use serde::de::DeserializeOwned;
 use tokio_postgres::types::ToSql;
 
+use self::known::{Known, Said};
 use crate::{
     checkpoint::unsigned,
     database::{Database, Failure},
-    explain::explain,
     keyring::SYSTEM,
     progress::Progress,
     projection::{ACCESS, Sql},
@@ -28,11 +31,6 @@ use crate::{
 const LONGEST_NAME: usize = 800;
 /// The longest host name, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
-/// How old an answer may be.
-const TIME_TO_LIVE: Duration = Duration::from_secs(1);
-/// For how long an answer goes on while Postgres does not answer.
-const KNOWN_FOR: Duration = Duration::from_mins(5);
-
 /// An instance as requests see it.
 #[derive(Debug)]
 pub struct Tenant {
@@ -63,8 +61,28 @@ pub struct Standing {
     pub user: User,
     /// The organization it belongs to.
     pub owner: Owner,
+    /// Whether it and its organization are switched on.
+    pub is_live: bool,
     /// Its roles.
     pub memberships: Vec<Membership>,
+}
+
+/// An organization as requests see it.
+#[derive(Debug)]
+pub struct Tenancy {
+    /// The id.
+    pub id: String,
+    /// The organization.
+    pub organization: Organization,
+}
+
+/// How an instance or an organization is named.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// By id.
+    Id(String),
+    /// By one of its verified domains.
+    Domain(String),
 }
 
 /// How a user is named.
@@ -74,6 +92,14 @@ pub enum Name {
     Id(String),
     /// By user name, which is the `client_id` of a service user.
     Username(String),
+}
+
+impl Host {
+    fn text(&self) -> &str {
+        match self {
+            Self::Id(text) | Self::Domain(text) => text,
+        }
+    }
 }
 
 impl Name {
@@ -90,7 +116,8 @@ pub struct Directory {
     database: Database,
     progress: Progress,
     shard: u16,
-    tenants: Arc<Known<String, Tenant>>,
+    tenants: Arc<Known<Host, Tenant>>,
+    organizations: Arc<Known<(String, Host), Tenancy>>,
     standings: Arc<Known<(String, Name), Standing>>,
 }
 
@@ -100,38 +127,35 @@ impl std::fmt::Debug for Directory {
     }
 }
 
-/// Answers of Postgres: the fresh ones, and those that stand in for it.
-struct Known<K, V> {
-    fresh: Cache<K, Said<V>>,
-    last: Cache<K, Said<V>>,
-}
-
-/// What the read model said when it had processed some sequence, at least.
-struct Said<V> {
-    processed: u64,
-    found: Option<Arc<V>>,
-}
-
-impl<V> Clone for Said<V> {
-    fn clone(&self) -> Self {
-        Self { processed: self.processed, found: self.found.clone() }
-    }
-}
-
 impl Directory {
     /// A directory of a shard that reads from this database.
     pub fn new(database: Database, progress: Progress, shard: u16) -> Self {
-        let (tenants, standings) = (Arc::new(Known::new(10_000)), Arc::new(Known::new(100_000)));
-        Self { database, progress, shard, tenants, standings }
+        let (tenants, organizations) = (Arc::new(Known::new(10_000)), Arc::new(Known::new(100_000)));
+        Self { database, progress, shard, tenants, organizations, standings: Arc::new(Known::new(100_000)) }
     }
 
-    /// The instance that answers under a host name, as of `sequence` or later if the read model has it.
-    pub async fn tenant(&self, host: &str, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
-        if host.len() > LONGEST_HOST {
+    /// An instance, as of `sequence` or later if the read model has it.
+    pub async fn tenant(&self, host: Host, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
+        if host.text().len() > LONGEST_HOST || host.text().contains('\0') {
             return Ok(None);
         }
-        let load = || self.database.within(self.load_tenant(host));
-        self.tenants.get(&host.to_owned(), (sequence, &self.progress), load).await
+        let load = || self.database.within(self.load_tenant(&host));
+        self.tenants.get(&host, (sequence, &self.progress), load).await
+    }
+
+    /// An organization of an instance, as of `sequence` or later if the read model has it.
+    pub async fn organization(
+        &self,
+        instance_id: &str,
+        name: Host,
+        sequence: u64,
+    ) -> Result<Option<Arc<Tenancy>>, Arc<Failure>> {
+        if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
+            return Ok(None);
+        }
+        let key = (instance_id.to_owned(), name);
+        let load = || self.database.within(self.load_organization(instance_id, &key.1));
+        self.organizations.get(&key, (sequence, &self.progress), load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -149,10 +173,14 @@ impl Directory {
         self.standings.get(&key, (sequence, &self.progress), load).await
     }
 
-    async fn load_tenant(&self, host: &str) -> Result<Said<Tenant>, Failure> {
+    async fn load_tenant(&self, host: &Host) -> Result<Said<Tenant>, Failure> {
         let connection = self.database.connection().await?;
-        let statement = connection.prepare_cached(&TENANT).await?;
-        let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &host];
+        let (text, value) = match host {
+            Host::Id(id) => (&TENANT_BY_ID, id),
+            Host::Domain(name) => (&TENANT_BY_DOMAIN, name),
+        };
+        let statement = connection.prepare_cached(text).await?;
+        let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &value];
         let row = connection.query_one(&statement, &parameters).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
@@ -173,6 +201,22 @@ impl Directory {
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 
+    async fn load_organization(&self, instance_id: &str, name: &Host) -> Result<Said<Tenancy>, Failure> {
+        let (text, value) = match name {
+            Host::Id(id) => (&ORGANIZATION_BY_ID, id),
+            Host::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
+        };
+        let connection = self.database.connection().await?;
+        let statement = connection.prepare_cached(text).await?;
+        let shard = i32::from(self.shard);
+        let parameters: [&(dyn ToSql + Sync); 5] = [&ACCESS.name, &ACCESS.version, &shard, &instance_id, value];
+        let row = connection.query_one(&statement, &parameters).await?;
+        let processed = unsigned(row.get("processed"));
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
+        let found = Tenancy { organization: state("organization", instance_id, &row)?, id };
+        Ok(Said { processed, found: Some(Arc::new(found)) })
+    }
+
     async fn load_standing(&self, instance_id: &str, name: &Name) -> Result<Said<Standing>, Failure> {
         let (text, value) = match name {
             Name::Id(id) => (&USER_BY_ID, id),
@@ -190,9 +234,11 @@ impl Directory {
             instance_id: instance_id.to_owned(),
             id: id.clone(),
         })?;
+        let user: User = state("user", instance_id, &row)?;
         let found = Standing {
             processed,
-            user: state("user", instance_id, &row)?,
+            is_live: user.is_active && row.get::<_, bool>("is_open"),
+            user,
             owner: Owner::organization(row.get::<_, String>("owner_id")),
             memberships,
             id,
@@ -201,73 +247,30 @@ impl Directory {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Known<K, V> {
-    fn new(capacity: u64) -> Self {
-        Self {
-            fresh: Cache::builder().max_capacity(capacity).time_to_live(TIME_TO_LIVE).build(),
-            last: Cache::builder().max_capacity(capacity).time_to_live(KNOWN_FOR).build(),
-        }
-    }
+static TENANT_BY_ID: Sql = Sql::new(|| with_processed(&format!("{TENANT} where i.id = $4")));
 
-    /// What is known under a key, as of a sequence or later if the read model has it.
-    async fn get<L: Future<Output = Result<Said<V>, Failure>>>(
-        &self,
-        key: &K,
-        (sequence, progress): (u64, &Progress),
-        load: impl Fn() -> L,
-    ) -> Result<Option<Arc<V>>, Arc<Failure>> {
-        let said = match self.fresh.get(key).await {
-            Some(said) => said,
-            None => self.learn(key, load()).await?,
-        };
-        if said.processed >= sequence || progress.of(&ACCESS).borrow().sequence < sequence {
-            return Ok(said.found);
-        }
-        // Somebody else may have noticed it first; and who notices it later waits for this load.
-        if self.fresh.get(key).await.is_some_and(|said| said.processed < sequence) {
-            self.fresh.invalidate(key).await;
-        }
-        Ok(self.learn(key, load()).await?.found)
-    }
-
-    /// Asks the read model, once for all that want to know. Boxed, because most know already.
-    async fn learn(
-        &self,
-        key: &K,
-        load: impl Future<Output = Result<Said<V>, Failure>>,
-    ) -> Result<Said<V>, Arc<Failure>> {
-        Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
-    }
-
-    async fn load(&self, key: &K, load: impl Future<Output = Result<Said<V>, Failure>>) -> Result<Said<V>, Failure> {
-        let (said, known) = (load.await, self.last.get(key).await);
-        match (said, known) {
-            (Err(failure @ Failure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),
-            (Err(failure), Some(known)) => {
-                tracing::debug!(error = explain(&failure), "the read model cannot be read; what it said last goes on");
-                Ok(known)
-            }
-            // Postgres has lost what it said; it comes back from the log.
-            (Ok(said), Some(known)) if said.processed < known.processed => Ok(known),
-            (Ok(said), _) => {
-                if said.found.is_some() {
-                    self.last.insert(key.clone(), said.clone()).await;
-                } else {
-                    self.last.remove(key).await;
-                }
-                Ok(said)
-            }
-        }
-    }
-}
-
-static TENANT: Sql = Sql::new(|| {
-    with_processed(
-        "select i.id, i.state::text, p.name as primary_domain from {schema}.domains d \
-         join {schema}.instances i on i.instance_id = d.instance_id and i.id = d.instance_id \
-         join {schema}.domains p on p.instance_id = d.instance_id and p.is_primary where d.name = $4",
-    )
+static TENANT_BY_DOMAIN: Sql = Sql::new(|| {
+    with_processed(&format!(
+        "{TENANT} join {{schema}}.domains d on d.instance_id = i.instance_id and d.owner_id = i.id \
+         where d.name = $4 and d.is_verified"
+    ))
 });
+
+/// An instance with its issuer's host.
+const TENANT: &str = "select i.id, i.state::text, p.name as primary_domain from {schema}.instances i \
+                      join {schema}.domains p on p.instance_id = i.instance_id and p.owner_id = i.id and p.is_primary";
+
+static ORGANIZATION_BY_ID: Sql =
+    Sql::new(|| with_processed(&format!("{ORGANIZATION} where o.instance_id = $4 and o.id = $5")));
+
+static ORGANIZATION_BY_DOMAIN: Sql = Sql::new(|| {
+    with_processed(&format!(
+        "{ORGANIZATION} join {{schema}}.domains d on d.instance_id = o.instance_id and d.owner_id = o.id \
+         where d.instance_id = $4 and d.name = $5 and d.is_verified"
+    ))
+});
+
+const ORGANIZATION: &str = "select o.id, o.state::text from {schema}.organizations o";
 
 static KEYS: Sql =
     Sql::new(|| ACCESS.sql("select id, state::text from {schema}.signing_keys where instance_id = $1 order by id"));
@@ -284,9 +287,10 @@ static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = 
 static USER_BY_NAME: Sql = Sql::new(|| with_processed(&format!("{USER} and u.username = $5")));
 
 /// A user with its roles. In one statement, so that a name that exists takes no longer than one that does not.
-const USER: &str = "select u.id, u.owner_id, u.state::text, (select coalesce(json_agg(m.state), '[]')::text \
-                    from {schema}.memberships m where m.instance_id = u.instance_id and m.user_id = u.id) \
-                    as memberships from {schema}.users u where u.instance_id = $4";
+const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_open, (select \
+                    coalesce(json_agg(m.state), '[]')::text from {schema}.memberships m where \
+                    m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {schema}.users u join \
+                    {schema}.organizations o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
 
 /// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
 /// read with or before the data, so that it promises no more than the data holds.
@@ -316,7 +320,12 @@ impl Tenant {
 impl Standing {
     /// Whether the user's roles permit something in any of the contexts.
     pub fn may(&self, permission: &str, contexts: &[Owner]) -> bool {
-        let held = self.memberships.iter().filter(|membership| contexts.contains(&membership.context));
-        permits(held.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
+        self.places(permission).any(|context| contexts.contains(context))
+    }
+
+    /// The contexts in which the user's roles permit something, and below which they do.
+    pub fn places(&self, permission: &str) -> impl Iterator<Item = &Owner> {
+        let gives = move |held: &&Membership| permits(held.roles.iter().map(String::as_str), permission);
+        self.memberships.iter().filter(gives).map(|held| &held.context)
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Envelopes of all events by aggregate, who holds which claim, and the answers to idempotent commands.
 
+pub mod audit;
+
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use tokio_postgres::{Row, types::Type};
 
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
-    database::{Database, Failure},
+    database::{Database, Failure, snapshot},
     projection::{HISTORY, Sql},
     record::{Answer, Event, Key, Record, Recorded},
 };
@@ -30,7 +32,9 @@ pub fn create(schema: &str) -> String {
          version bigint not null,\n  sequence bigint not null,\n  event_id text not null,\n  type text not null,\n  \
          revision integer not null,\n  restores boolean not null,\n  owner_type smallint not null,\n  \
          owner_id text not null,\n  actor text not null,\n  committed_at timestamptz not null,\n  \
-         created_at timestamptz not null,\n  payload bytea not null,\n  primary key (instance_id, aggregate_type, aggregate_id, version)\n);\n\n\
+         created_at timestamptz not null,\n  payload bytea not null,\n  primary key (instance_id, aggregate_type, aggregate_id, version)\n);\n\
+         create index if not exists events_by_sequence on {schema}.events (instance_id, sequence);\n\
+         create index if not exists events_in_order on {schema}.events (sequence);\n\n\
          create table if not exists {schema}.claims (\n  claim bytea primary key,\n  \
          instance_id text not null,\n  aggregate_type text not null,\n  aggregate_id text not null\n);\n\n\
          create table if not exists {schema}.answers (\n  command_id bytea primary key,\n  \
@@ -243,12 +247,7 @@ impl Needs {
     /// Reads what is needed in one snapshot; `None` before history has a checkpoint.
     pub async fn load(self, database: &Database, shard: u16) -> Result<Option<Snapshot>, Failure> {
         let mut connection = database.connection().await?;
-        let transaction = connection
-            .build_transaction()
-            .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
-            .read_only(true)
-            .start()
-            .await?;
+        let transaction = snapshot(&mut connection).await?;
         let (checkpoint, aggregates, claims, commands) = futures::try_join!(
             Checkpoint::read(&transaction, &HISTORY, shard),
             load_aggregates(&transaction, self.aggregates),

@@ -1,13 +1,18 @@
 //! Data keys: unwrapped with the master key when first needed, then kept in memory.
 
-use std::sync::Arc;
+mod master;
+
+use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{claim::Claim, resource::data_key::DataKey};
 use quick_cache::sync::Cache;
+use zeroize::Zeroizing;
 
+pub use self::master::{Malformed, MasterKeys};
 use crate::{
-    database::{self, Database},
+    checkpoint::Checkpoint,
+    database::{self, Database, snapshot},
     fold::fold,
     history::ClaimHash,
     projection::{ACCESS, Sql},
@@ -56,15 +61,31 @@ pub enum Failure {
     /// The master key is not the one that wrapped it.
     #[error("the master key is not the one that this log was set up with; start with the one that was")]
     WrongMasterKey,
+    /// The read model does not have all data keys yet.
+    #[error("the read model does not have all data keys yet")]
+    Behind,
     /// The read model cannot be read.
     #[error(transparent)]
     Database(Arc<database::Failure>),
 }
 
+/// A data key that an older master key wraps.
+#[derive(Debug, Clone)]
+pub struct Outdated {
+    /// The instance.
+    pub instance_id: String,
+    /// The id of the data key.
+    pub id: String,
+    /// As it is wrapped now.
+    pub wrapped: String,
+    /// Wrapped by the newest master key.
+    pub anew: String,
+}
+
 /// The data keys of all instances.
 #[derive(Clone)]
 pub struct Keyring {
-    master: Arc<Key>,
+    master: Arc<RwLock<Arc<MasterKeys>>>,
     database: Database,
     keys: Arc<Cache<(String, Purpose), Arc<Key>>>,
 }
@@ -76,9 +97,29 @@ impl std::fmt::Debug for Keyring {
 }
 
 impl Keyring {
-    /// Keys that this master key wraps.
-    pub fn new(master: Key, database: Database) -> Self {
-        Self { master: Arc::new(master), database, keys: Arc::new(Cache::new(MOST_KEYS)) }
+    /// Keys that these master keys wrap.
+    pub fn new(master: MasterKeys, database: Database) -> Self {
+        let master = Arc::new(RwLock::new(Arc::new(master)));
+        Self { master, database, keys: Arc::new(Cache::new(MOST_KEYS)) }
+    }
+
+    fn master(&self) -> Arc<MasterKeys> {
+        self.master.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Names the master key that wraps.
+    pub fn master_key_id(&self) -> String {
+        self.master().id()
+    }
+
+    /// Takes other master keys from now on.
+    ///
+    /// # Errors
+    /// Where they do not open what there is; those from before go on.
+    pub async fn change_master(&self, master: MasterKeys) -> Result<(), Failure> {
+        self.open(&master, SYSTEM, Purpose::Consistency).await?;
+        *self.master.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(master);
+        Ok(())
     }
 
     /// The data key of an instance for a purpose.
@@ -93,14 +134,18 @@ impl Keyring {
     }
 
     async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+        self.open(&self.master(), instance_id, purpose).await
+    }
+
+    async fn open(&self, master: &MasterKeys, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
         let wrapped = self
             .database
             .within(self.wrapped(instance_id, purpose))
             .await
             .map_err(|error| Failure::Database(Arc::new(error)))?;
         let wrapped = wrapped.ok_or_else(|| Failure::Absent { instance_id: instance_id.to_owned(), purpose })?;
-        let opened =
-            self.master.open(&associated(instance_id, purpose), &wrapped).map_err(|_| Failure::WrongMasterKey)?;
+        let associated = associated(instance_id, purpose.name());
+        let (opened, _) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
         let bytes = opened.try_into().map_err(|_| Failure::WrongMasterKey)?;
         Ok(Arc::new(Key::new(bytes)))
     }
@@ -118,10 +163,46 @@ impl Keyring {
         Ok(row.map(|row| row.get(0)))
     }
 
+    /// The data keys of all instances that an older master key wraps, at most `limit` of them, and how many more there are.
+    /// `at_least` is the sequence up to which the read model must have them.
+    ///
+    /// # Errors
+    /// [`Failure::Behind`] where it has not.
+    pub async fn outdated(&self, shard: u16, at_least: u64, limit: usize) -> Result<(Vec<Outdated>, usize), Failure> {
+        static SELECT: Sql = Sql::new(|| {
+            ACCESS.sql("select instance_id, id, purpose, state ->> 'wrapped' from {schema}.data_keys order by id")
+        });
+        let read = async {
+            let mut connection = self.database.connection().await?;
+            let transaction = snapshot(&mut connection).await?;
+            let checkpoint = Checkpoint::read(&transaction, &ACCESS, shard).await?;
+            let rows = transaction.query(SELECT.as_str(), &[]).await?;
+            transaction.commit().await?;
+            Ok((checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence), rows))
+        };
+        let (has, rows) = self.database.within(read).await.map_err(|error| Failure::Database(Arc::new(error)))?;
+        if has < at_least {
+            return Err(Failure::Behind);
+        }
+        let (master, mut outdated) = (self.master(), vec![]);
+        for row in rows {
+            let (instance_id, id, purpose): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+            let (associated, wrapped): (_, String) = (associated(&instance_id, &purpose), row.get(3));
+            let (opened, is_newest) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
+            if !is_newest {
+                let anew = master.seal(&associated, &Zeroizing::new(opened));
+                outdated.push(Outdated { instance_id, id, wrapped, anew });
+            }
+        }
+        let more = outdated.len().saturating_sub(limit);
+        outdated.truncate(limit);
+        Ok((outdated, more))
+    }
+
     /// A new data key, and the resource that lets every node unwrap it.
     pub fn create(&self, instance_id: &str, purpose: Purpose) -> (Key, DataKey) {
         let key = Key::random();
-        let wrapped = self.master.seal(&associated(instance_id, purpose), key.expose());
+        let wrapped = self.master().seal(&associated(instance_id, purpose.name()), key.expose());
         (key, DataKey { purpose: purpose.name().to_owned(), wrapped })
     }
 }
@@ -152,6 +233,6 @@ impl Purpose {
 }
 
 /// Binds a wrapped key to its instance and purpose.
-fn associated(instance_id: &str, purpose: Purpose) -> String {
-    format!("data-key/{instance_id}/{}", purpose.name())
+fn associated(instance_id: &str, purpose: &str) -> String {
+    format!("data-key/{instance_id}/{purpose}")
 }

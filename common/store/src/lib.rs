@@ -9,6 +9,7 @@ pub mod clock;
 pub mod database;
 pub mod directory;
 pub mod durability;
+pub mod ended;
 pub mod explain;
 pub mod fault;
 pub mod fold;

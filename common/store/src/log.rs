@@ -2,6 +2,7 @@
 
 mod follow;
 mod inspect;
+mod keep;
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -15,14 +16,15 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use self::follow::Feed;
+pub use self::keep::{Kept, keep};
 use crate::{
     explain::explain,
     record::{Broken, Position, Record},
 };
 
-/// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has several
-/// readers, and NATS gives a connection up that is 64 MiB behind.
-const MOST_IN_FLIGHT: i64 = 16;
+/// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has a reader
+/// for each projection and some more, and NATS gives a connection up that is 64 MiB behind.
+const MOST_IN_FLIGHT: i64 = 6;
 /// How long a reader hears nothing before it looks whether there was something to hear.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long a question to NATS waits for its answer.

@@ -14,7 +14,7 @@ use domain::{
 
 use crate::{
     history,
-    table::{Table, settings, standard},
+    table::{Table, ended, settings, standard},
 };
 
 /// The text of a statement, made when it is first needed; see [`Projection::sql`].
@@ -46,7 +46,7 @@ pub const HISTORY: Projection = Projection { name: "history", version: 1, kind: 
 /// What admits requests and issues tokens: tenants, users, roles, keys.
 pub const ACCESS: Projection = Projection {
     name: "access",
-    version: 1,
+    version: 3,
     kind: Kind::Rows(&[
         standard::<Instance>(),
         standard::<Domain>(),
@@ -58,6 +58,33 @@ pub const ACCESS: Projection = Projection {
         standard::<DataKey>(),
         settings::<Features>(),
     ]),
+};
+
+/// What searches of instances read.
+pub const INSTANCES_INDEX: Projection =
+    Projection { name: "instances_index", version: 1, kind: Kind::Index(&standard::<Instance>()) };
+
+/// What searches of organizations read.
+pub const ORGANIZATIONS_INDEX: Projection =
+    Projection { name: "organizations_index", version: 1, kind: Kind::Index(&standard::<Organization>()) };
+
+/// What searches of domains read.
+pub const DOMAINS_INDEX: Projection =
+    Projection { name: "domains_index", version: 1, kind: Kind::Index(&standard::<Domain>()) };
+
+/// What searches of users read.
+pub const USERS_INDEX: Projection =
+    Projection { name: "users_index", version: 1, kind: Kind::Index(&standard::<User>()) };
+
+/// What searches of memberships read.
+pub const MEMBERSHIPS_INDEX: Projection =
+    Projection { name: "memberships_index", version: 1, kind: Kind::Index(&standard::<Membership>()) };
+
+/// What has ended, on which tokens may stand.
+pub const ENDED: Projection = Projection {
+    name: "ended",
+    version: 1,
+    kind: Kind::Rows(&[ended::<Instance>(), ended::<Organization>(), ended::<User>()]),
 };
 
 /// The targets of executions.
@@ -76,7 +103,20 @@ pub const EXECUTIONS_INDEX: Projection =
     Projection { name: "executions_index", version: 1, kind: Kind::Index(&standard::<Execution>()) };
 
 /// Every projection there is.
-pub const PROJECTIONS: &[Projection] = &[HISTORY, ACCESS, TARGETS, TARGETS_INDEX, EXECUTIONS, EXECUTIONS_INDEX];
+pub const PROJECTIONS: &[Projection] = &[
+    HISTORY,
+    ACCESS,
+    ENDED,
+    INSTANCES_INDEX,
+    ORGANIZATIONS_INDEX,
+    DOMAINS_INDEX,
+    USERS_INDEX,
+    MEMBERSHIPS_INDEX,
+    TARGETS,
+    TARGETS_INDEX,
+    EXECUTIONS,
+    EXECUTIONS_INDEX,
+];
 
 impl Projection {
     /// The name of this version: of its schema in Postgres, or of its index.

@@ -227,12 +227,7 @@ impl Recorded {
 
     /// The context that the aggregate belongs to.
     pub fn owner(&self) -> Owner {
-        let kind = match self.event.owner_type() {
-            log::OwnerType::Org => OwnerType::Organization,
-            log::OwnerType::Instance => OwnerType::Instance,
-            log::OwnerType::System | log::OwnerType::Unspecified => OwnerType::System,
-        };
-        Owner { kind, id: self.event.owner_id.clone() }
+        owner_of(self.event.owner_type, self.event.owner_id.clone())
     }
 }
 
@@ -244,6 +239,16 @@ pub fn owner_type(kind: OwnerType) -> i32 {
         OwnerType::Organization => log::OwnerType::Org,
     };
     kind.into()
+}
+
+/// The context of a level, by the log's number.
+pub fn owner_of(number: i32, id: String) -> Owner {
+    let kind = match log::OwnerType::try_from(number) {
+        Ok(log::OwnerType::Org) => OwnerType::Organization,
+        Ok(log::OwnerType::Instance) => OwnerType::Instance,
+        Ok(log::OwnerType::System | log::OwnerType::Unspecified) | Err(_) => OwnerType::System,
+    };
+    Owner { kind, id }
 }
 
 /// An event that this build cannot read.

@@ -14,9 +14,12 @@ use domain::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::record::{Key, Recorded, Undecodable, decode};
+
+/// The field that says whether a resource is switched on, where it can be switched off.
+const ACTIVITY: &str = "is_active";
 
 /// A column that follows from a field.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +72,8 @@ pub struct Table {
     pub revision: u32,
     /// The columns beyond those that every table has.
     pub columns: fn() -> Vec<Column>,
+    /// Where roles must be held for a resource, by its id and what it belongs to.
+    pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
     pub apply: fn(&Recorded) -> Result<Effect, Undecodable>,
 }
@@ -78,6 +83,8 @@ pub struct Table {
 pub enum Effect {
     /// The row is this now.
     Set(Content),
+    /// The row stays what it is.
+    Keep,
     /// The row ends.
     End,
 }
@@ -96,6 +103,7 @@ pub const fn standard<R: Resource>() -> Table {
         aggregate_type: R::NAME,
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: || R::FIELDS.iter().map(column).collect(),
+        context: R::context,
         apply: |recorded| {
             Ok(match decode::<Standard<R>>(recorded)? {
                 standard::Event::Added(to) | standard::Event::Changed { to, .. } => {
@@ -114,9 +122,36 @@ pub const fn settings<P: Properties>() -> Table {
         aggregate_type: P::NAME,
         revision: <Settings<P> as Aggregate>::REVISION,
         columns: Vec::new,
+        context: <Settings<P> as Aggregate>::context,
         apply: |recorded| {
             let settings::Event::Changed { to, .. } = decode::<Settings<P>>(recorded)?;
             Ok(Effect::Set(content(&to, &[])))
+        },
+    }
+}
+
+/// When resources of a kind have ended, one row for each that ever did: its sequence is that of the last time. It stays
+/// when the resource is removed.
+pub const fn ended<R: Resource>() -> Table {
+    Table {
+        name: || format!("ended_{}s", R::NAME),
+        aggregate_type: R::NAME,
+        revision: <Standard<R> as Aggregate>::REVISION,
+        columns: Vec::new,
+        context: R::context,
+        apply: |recorded| {
+            let is_removed = match decode::<Standard<R>>(recorded)? {
+                standard::Event::Removed => true,
+                standard::Event::Changed { mut to, fields } => {
+                    let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
+                    if !is_off || !fields.iter().any(|field| field == ACTIVITY) {
+                        return Ok(Effect::Keep);
+                    }
+                    false
+                }
+                standard::Event::Added(_) => return Ok(Effect::Keep),
+            };
+            Ok(Effect::Set(Content { state: json!({ "is_removed": is_removed }).to_string(), values: vec![] }))
         },
     }
 }
@@ -137,6 +172,9 @@ impl Table {
         let mut places: HashMap<Key, usize> = HashMap::new();
         for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == self.aggregate_type) {
             let effect = (self.apply)(recorded)?;
+            if effect == Effect::Keep {
+                continue;
+            }
             let place = *places.entry(recorded.key()).or_insert_with(|| {
                 changes.push(Change::untouched(recorded));
                 changes.len() - 1
@@ -188,6 +226,7 @@ impl Change {
 
     fn apply(&mut self, recorded: &Recorded, effect: Effect) {
         self.row = match effect {
+            Effect::Keep => return,
             Effect::End => None,
             Effect::Set(content) => Some(Row {
                 owner: recorded.owner(),

@@ -67,8 +67,13 @@ pub struct External {
 impl External {
     /// The issuer of an instance: its primary domain, whichever of its hosts is used.
     pub fn issuer(&self, tenant: &Tenant) -> String {
-        let (scheme, host) = (&self.scheme, &tenant.primary_domain);
-        self.port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}"))
+        self.url(&tenant.primary_domain)
+    }
+
+    /// Where a host is reached.
+    pub fn url(&self, host: &str) -> String {
+        let Self { scheme, port } = self;
+        port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}"))
     }
 }
 
@@ -106,7 +111,10 @@ impl Verifier {
     /// The token of a request, verified for the platform's API on this instance.
     pub fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, Error> {
         let token = bearer(headers)?;
-        let name = sha256(&[tenant.id.as_bytes(), b"\0", token.as_bytes()].concat());
+        // Another issuer is another token.
+        let parts: [&[u8]; 5] =
+            [tenant.id.as_bytes(), b"\0", tenant.primary_domain.as_bytes(), b"\0", token.as_bytes()];
+        let name = sha256(&parts.concat());
         let verified = match self.verified.get(&name) {
             Some(verified) => verified,
             None => {

@@ -208,7 +208,7 @@ fn duration(text: &str) -> Option<Duration> {
 pub fn unavailable(failure: keyring::Failure) -> Error {
     match failure {
         keyring::Failure::WrongMasterKey => Error::internal(&failure),
-        keyring::Failure::Absent { .. } | keyring::Failure::Database(_) => {
+        keyring::Failure::Absent { .. } | keyring::Failure::Behind | keyring::Failure::Database(_) => {
             tracing::warn!(error = %explain(&failure), "a data key cannot be had");
             let message = "the keys of the platform cannot be read at the moment";
             Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))

@@ -1,7 +1,10 @@
 //! What answers say of an object, and of whom it belongs to.
 
-use domain::context::{Owner, OwnerType};
-use proto::object;
+use domain::{
+    context::{Owner, OwnerType},
+    resource::domain::Domain,
+};
+use proto::{domain::DomainChallenge, object};
 use store::rows::Found;
 
 /// The header of entity tags (RFC 9110, section 8.8.3).
@@ -20,6 +23,15 @@ pub fn owner(owner: &Owner) -> object::Owner {
         OwnerType::Organization => object::OwnerType::Org,
     };
     object::Owner { r#type: r#type.into(), id: owner.id.clone() }
+}
+
+/// What shows that a domain belongs to its context, while that is not known.
+pub fn challenge(domain: &Domain) -> Option<DomainChallenge> {
+    (!domain.is_verified).then(|| DomainChallenge {
+        token: domain.challenge.clone(),
+        dns_record: domain.dns_record(),
+        http_url: domain.http_url(),
+    })
 }
 
 /// What a read answers of an object.

@@ -8,7 +8,8 @@ use http::{HeaderMap, Uri, header, request::Parts};
 use prost::Message;
 use proto::operation::Facts;
 use store::{
-    directory::{Directory, Name, Standing, Tenant},
+    directory::{Directory, Host, Name, Standing, Tenant},
+    ended::Ended,
     explain::explain,
     trace,
 };
@@ -23,6 +24,8 @@ use crate::{
 };
 
 const REQUEST_ID: &str = "x-request-id";
+/// Names the organization that a request is about, where its body names none.
+const ORGANIZATION: &str = "x-platform-orgid";
 /// The longest request id that is taken over from the caller, in bytes.
 const REQUEST_ID_LIMIT: usize = 128;
 
@@ -30,6 +33,8 @@ const REQUEST_ID_LIMIT: usize = 128;
 pub struct Edge {
     /// Who is who.
     pub directory: Directory,
+    /// Who is no more.
+    pub ended: Ended,
     /// Consistency tokens.
     pub tokens: Tokens,
     /// How instances are reached from outside.
@@ -46,8 +51,12 @@ pub struct Call {
     pub request_id: String,
     /// What is asked for.
     pub operation: &'static Facts,
-    /// The instance of the host.
+    /// The instance that the request is about: that of the host, unless an operator of the platform names another.
     pub tenant: Arc<Tenant>,
+    /// The context that the request is about.
+    pub context: Owner,
+    /// The instance of the host, which is the caller's.
+    pub home: Arc<Tenant>,
     /// Who asks.
     pub caller: Arc<Standing>,
     /// Whether that is a system user, whose roles are those of the configuration.
@@ -66,6 +75,8 @@ pub struct Call {
     pub depth: u32,
     /// The executions that it triggers.
     pub triggered: Option<Arc<Triggered>>,
+    /// The organization that a header names.
+    pub(crate) organization: Option<String>,
 }
 
 impl Call {
@@ -79,12 +90,12 @@ impl Call {
 impl Edge {
     /// An edge with an empty cache of verified tokens.
     pub fn new(
-        directory: Directory,
+        (directory, ended): (Directory, Ended),
         tokens: Tokens,
         (external, system): (External, SystemUsers),
         actions: Actions,
     ) -> Self {
-        Self { directory, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
+        Self { directory, ended, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
     }
 
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
@@ -93,13 +104,17 @@ impl Edge {
         let tenant = self.tenant(parts, consistency.required).await?;
         let token = self.verifier.verify(&parts.headers, &tenant)?;
         let caller = self.caller(&tenant, &token, consistency.required).await?;
+        if token.system.is_none() {
+            is_open(&tenant, &self.ended)?;
+        }
         if let Some(feature) = operation.feature
             && !tenant.has_feature(feature)
         {
             return Err(feature_disabled(feature));
         }
+        // In which contexts it is needed is known when the body is.
         if let Some(permission) = operation.permission
-            && !caller.may(permission, &[Owner::instance(&tenant.id), Owner::system()])
+            && caller.places(permission).next().is_none()
         {
             return Err(permission_denied(permission));
         }
@@ -112,6 +127,8 @@ impl Edge {
         Ok(Call {
             request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
             operation,
+            context: Owner::instance(&tenant.id),
+            home: tenant.clone(),
             tenant,
             caller,
             is_system,
@@ -122,6 +139,7 @@ impl Edge {
             trace_context,
             depth,
             triggered,
+            organization: one(&parts.headers, ORGANIZATION)?.map(str::to_owned),
         })
     }
 
@@ -130,9 +148,14 @@ impl Edge {
         if let Some(system) = &token.system {
             return Ok(system.clone());
         }
+        if !self.ended.is_known() {
+            return Err(unheard());
+        }
         let sequence = required.max(token.sequence);
         let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
-        let caller = caller.map_err(read_model)?.filter(|standing| standing.user.is_active);
+        let is_dead =
+            |standing: &Standing| self.ended.is_dead(&tenant.id, &standing.owner, &standing.id, token.sequence);
+        let caller = caller.map_err(read_model)?.filter(|standing| standing.is_live && !is_dead(standing));
         caller.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
     }
 
@@ -140,6 +163,16 @@ impl Edge {
     pub async fn recognises(&self, parts: &Parts) -> bool {
         let tenant = self.tenant(parts, 0).await;
         tenant.is_ok_and(|tenant| self.verifier.verify(&parts.headers, &tenant).is_ok())
+    }
+
+    /// The instance that a request without a caller is for.
+    ///
+    /// # Errors
+    /// Where there is none, or it may not be used.
+    pub async fn open_tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Error> {
+        let tenant = self.tenant(parts, 0).await?;
+        is_open(&tenant, &self.ended)?;
+        Ok(tenant)
     }
 
     /// The instance that a request is for, by its host. Errors name the request.
@@ -150,7 +183,7 @@ impl Edge {
 
     async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
         let host = host(&parts.uri, &parts.headers)?;
-        let tenant = self.directory.tenant(&host, sequence).await.map_err(read_model)?;
+        let tenant = self.directory.tenant(Host::Domain(host.clone()), sequence).await.map_err(read_model)?;
         if let Some(tenant) = &tenant {
             tracing::Span::current().record("instance", tenant.id.as_str());
         }
@@ -161,7 +194,7 @@ impl Edge {
     }
 }
 
-/// The host that a request names, without port, in lower case. Forwarding headers are not trusted.
+/// The host that a request names, without port, in lower case. What trusted proxies forward was put there before.
 pub(crate) fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
     let missing = || Error::new(Reason::InvalidRequest, "the request must name exactly one host");
     let mut hosts = headers.get_all(header::HOST).iter();
@@ -222,6 +255,23 @@ pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a s
 /// A header as text; what is no text is treated as absent.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
+}
+
+/// Whether an instance may be used by those who belong to it.
+fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
+    if tenant.instance.limits.block {
+        return Err(Error::new(Reason::InstanceBlocked, "the instance is blocked; ask the operator of the platform"));
+    }
+    if !tenant.instance.is_active || ended.is_off(&tenant.id, tenant.processed) {
+        return Err(Error::new(Reason::InstanceInactive, "the instance is switched off"));
+    }
+    Ok(())
+}
+
+/// A token that may be dead is not taken for one that is alive.
+fn unheard() -> Error {
+    let message = "this node has not heard for too long whether tokens have ended";
+    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(5))
 }
 
 /// A feature that is switched off for the instance.

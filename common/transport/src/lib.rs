@@ -7,6 +7,7 @@
 pub mod caller;
 pub mod condition;
 pub mod consistency;
+mod context;
 pub mod cors;
 pub mod details;
 pub mod edge;

@@ -19,7 +19,8 @@ use futures::FutureExt;
 use http::{HeaderMap, request::Parts};
 use prost::Message;
 use proto::{
-    Validate,
+    Contextual, Validate,
+    object::RequestContext,
     operation::{Facts, Operation, Verb},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -50,6 +51,15 @@ pub trait Admit: Send + Sync + 'static {
     fn admit(&self, operation: &'static Facts, parts: &Parts)
     -> impl Future<Output = Result<Self::Call, Error>> + Send;
 
+    /// What it knows of it once its body says what it is about.
+    fn within(
+        &self,
+        call: Self::Call,
+        _wanted: Option<&RequestContext>,
+    ) -> impl Future<Output = Result<Self::Call, Error>> + Send {
+        std::future::ready(Ok(call))
+    }
+
     /// The executions that a request triggers.
     fn triggered(_: &Self::Call) -> Option<Arc<Triggered>> {
         None
@@ -61,6 +71,10 @@ impl Admit for Edge {
 
     async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
         Self::admit(self, operation, parts).await
+    }
+
+    async fn within(&self, call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
+        Self::within(self, call, wanted).await
     }
 
     fn triggered(call: &Call) -> Option<Arc<Triggered>> {
@@ -89,7 +103,7 @@ impl<O> From<O> for Answer<O> {
 pub fn mount<E, I, O, H, F>(router: Router, edge: &Arc<E>, operation: &'static Operation<I, O>, handler: H) -> Router
 where
     E: Admit,
-    I: Message + Serialize + DeserializeOwned + Validate + Default + 'static,
+    I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default + 'static,
     O: Message + Serialize + DeserializeOwned + 'static,
     H: Fn(E::Call, I) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Answer<O>, Error>> + Send + 'static,
@@ -127,7 +141,7 @@ struct Mounted<E, H> {
 impl<E: Admit, H> Mounted<E, H> {
     async fn serve<I, O, F>(&self, wire: &impl Wire, request: Request) -> Response
     where
-        I: Message + Serialize + DeserializeOwned + Validate + Default,
+        I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default,
         O: Message + Serialize + DeserializeOwned,
         H: Fn(E::Call, I) -> F,
         F: Future<Output = Result<Answer<O>, Error>>,
@@ -157,7 +171,7 @@ impl<E: Admit, H> Mounted<E, H> {
     /// The way of every request, whatever it came over.
     async fn answer<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
     where
-        I: Message + Serialize + DeserializeOwned + Validate + Default,
+        I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default,
         O: Message + Serialize + DeserializeOwned,
         H: Fn(E::Call, I) -> F,
         F: Future<Output = Result<Answer<O>, Error>>,
@@ -175,6 +189,7 @@ impl<E: Admit, H> Mounted<E, H> {
         if !violations.is_empty() {
             return Err(Error::invalid(violations));
         }
+        let call = self.edge.within(call, request.context()).await?;
         let Some(triggered) = E::triggered(&call) else {
             return wire.write(self.facts, (self.handler)(call, request).await?);
         };

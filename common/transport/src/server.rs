@@ -4,12 +4,14 @@ mod activity;
 mod headers;
 mod patient;
 mod preface;
+mod proxy;
 mod seats;
 mod unread;
 
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
+use domain::address::Networks;
 use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -88,6 +90,8 @@ pub struct Listening {
     pub listener: TcpListener,
     /// The certificate.
     pub certificate: Option<Certificate>,
+    /// The proxies that are believed what they say of requests.
+    pub proxies: Networks,
 }
 
 /// The address that a request came from, among the request's extensions.
@@ -96,14 +100,14 @@ pub struct Peer(pub SocketAddr);
 
 /// Serves until `shutdown` is ready; then accepts nothing more, and gives the requests that are under way some time.
 pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<Output = ()>, limits: Limits) {
-    let Listening { listener, certificate } = listening;
+    let Listening { listener, certificate, proxies } = listening;
     // Puts the layers around the routes once; without it axum does so for every request.
     let router = router.with_state(());
     let stopping = CancellationToken::new();
     let renewing = certificate
         .clone()
         .map(|certificate| tokio::spawn(stopping.clone().run_until_cancelled_owned(certificate.keep_current())));
-    let server = Arc::new(Server { builder: builder(limits), router, limits, certificate, stopping });
+    let server = Arc::new(Server { builder: builder(limits), router, limits, certificate, proxies, stopping });
     let connections = TaskTracker::new();
     let room = Arc::new(Semaphore::new(limits.connections));
     let seats = Seats::new(limits.connections_per_address);
@@ -111,12 +115,15 @@ pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<O
         // The semaphore is never closed.
         while let Ok(place) = room.clone().acquire_owned().await {
             match listener.accept().await {
-                Ok((stream, peer)) => match seats.take(peer.ip()) {
-                    Some(seat) => {
-                        connections.spawn(server.clone().connection(stream, Peer(peer), (place, seat)));
+                Ok((stream, peer)) => {
+                    // A proxy has those of many.
+                    let seat = if server.proxies.has(peer.ip()) { None } else { Some(seats.take(peer.ip())) };
+                    if let Some(None) = seat {
+                        tracing::debug!(%peer, "an address has all the connections that it may have");
+                        continue;
                     }
-                    None => tracing::debug!(%peer, "an address has all the connections that it may have"),
-                },
+                    connections.spawn(server.clone().connection(stream, Peer(peer), (place, seat.flatten())));
+                }
                 Err(failure) => pause(&failure).await,
             }
         }
@@ -142,11 +149,12 @@ struct Server {
     router: Router,
     limits: Limits,
     certificate: Option<Certificate>,
+    proxies: Networks,
     stopping: CancellationToken,
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: (OwnedSemaphorePermit, Seat)) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: (OwnedSemaphorePermit, Option<Seat>)) {
         // Small answers must not wait for the acknowledgement of what was sent before.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(error = %explain(&error), "a connection keeps its delay");
@@ -208,7 +216,7 @@ impl Server {
         peer: Peer,
         activity: &Arc<Activity>,
     ) -> impl Future<Output = Result<Response<Answer>, Infallible>> + use<> {
-        request.extensions_mut().insert(peer);
+        proxy::believe(&self.proxies, peer, &mut request);
         let in_flight = activity.request();
         let known = headers::known(&request);
         let answer = self.router.clone().oneshot(request.map(Body::new));

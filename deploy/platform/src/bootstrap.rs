@@ -109,6 +109,33 @@ impl Bootstrap {
         forget_plan(data)
     }
 
+    /// The id of the service user with all rights, where that is known.
+    pub(crate) fn user_of(folder: &Path) -> Option<String> {
+        let text = fs::read(folder.join("bootstrap.json")).ok()?;
+        Some(serde_json::from_slice::<Self>(&text).ok()?.service_user.user_id)
+    }
+
+    /// Writes it with a new secret of its service user. What it said of others is kept.
+    pub(crate) fn renew(
+        folder: &Path,
+        issuer: String,
+        (instance_id, organization_id, project_id): (String, String, String),
+        (user_id, client_id, secret): (&str, &str, &str),
+    ) -> Result<PathBuf, Failure> {
+        let path = folder.join("bootstrap.json");
+        let before = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Self>(&text).ok());
+        let service_user = ServiceUser {
+            user_id: user_id.to_owned(),
+            client_id: client_id.to_owned(),
+            client_secret: secret.to_owned(),
+            roles: vec![domain::permission::IAM_OWNER.name.to_owned()],
+        };
+        let service_users = before.map(|before| before.service_users).unwrap_or_default();
+        let renewed = Self { issuer, instance_id, organization_id, project_id, service_user, service_users };
+        write_atomically(&path, &serde_json::to_vec_pretty(&renewed)?)?;
+        Ok(path)
+    }
+
     /// The commands that a newcomer wants next, ready to paste.
     pub(crate) fn commands(data: &DataDir, issuer: &str) -> String {
         let file = shell_quoted(&data.bootstrap().display().to_string());

@@ -6,8 +6,12 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use action::delivery::Patience;
 use clap::{Args, Parser, Subcommand};
-use domain::address::Allowed;
-pub(crate) use tools::{DeleteExecution, Doctor, Execution, Listed, Log, Servers, Tail, Verify};
+use domain::address::{Allowed, Networks};
+use store::ended::SILENCE;
+pub(crate) use tools::{
+    Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, Listed, Log, MasterKey,
+    OfInstance, RenewBootstrap, RotateMasterKey, Servers, Tail, Verify, WantedEvents,
+};
 use url::Url;
 
 use crate::serving::address;
@@ -51,11 +55,20 @@ pub(crate) enum Mode {
     /// Look at the log: print its events, or check that it is whole
     #[command(subcommand)]
     Log(Log),
+    /// Look at what was done: events of all instances
+    #[command(subcommand)]
+    Events(Events),
     /// Print an access token of the system user of a data directory, valid for an hour
-    SystemToken(DataDirectory),
+    SystemToken(OfInstance),
     /// Mend executions
     #[command(subcommand)]
     Execution(Execution),
+    /// Mend what the first start left
+    #[command(subcommand)]
+    Bootstrap(Bootstrap),
+    /// Change the master key
+    #[command(subcommand)]
+    MasterKey(MasterKey),
     /// Print the deliveries of events that were given up, one a line, and how many wait
     Deliveries(Box<Listed>),
     /// Check the servers and this machine, say what to change; ends with 1 when something fails
@@ -191,6 +204,16 @@ pub(crate) struct Serving {
     /// A file with the private key of the certificate, in PEM
     #[arg(long, env = "PLATFORM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// The proxies that are believed in X-Forwarded-Host and X-Forwarded-For: networks and addresses, with commas. They
+    /// must set both themselves, whatever the client sends
+    #[arg(
+        long,
+        env = "PLATFORM_TRUSTED_PROXIES",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NETWORK,..."
+    )]
+    pub(crate) trusted_proxies: Networks,
     /// For how many seconds a node of one role serves on after SIGTERM while /readyz says that it drains: longer than
     /// the load balancer takes to notice
     #[arg(long, env = "PLATFORM_DRAIN_DELAY", default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=300))]
@@ -211,12 +234,18 @@ pub(crate) struct Serving {
         value_name = "NETWORK,HOST,..."
     )]
     pub(crate) allow_targets: Allowed,
+    /// The DNS server that shows whose a domain is; those of the machine where none is given
+    #[arg(long, env = "PLATFORM_DNS_SERVER", value_name = "ADDRESS:PORT")]
+    pub(crate) dns_server: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deliveries: Deliveries,
     /// A file with system users, who sign tokens themselves: a JSON list of name, public key and roles. Standalone and
     /// `platform setup` make one, system-users.json in the data directory, which standalone uses by itself
     #[arg(long, env = "PLATFORM_SYSTEM_USERS", value_name = "FILE")]
     pub(crate) system_users: Option<PathBuf>,
+    /// For how many seconds tokens are accepted while neither NATS nor Postgres tells this node which have ended
+    #[arg(long, env = "PLATFORM_SILENCE_LIMIT", default_value_t = SILENCE.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=3600))]
+    pub(crate) silence_limit: u64,
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
     #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
     pub(crate) tail_limit: usize,

@@ -99,7 +99,9 @@ fn with_file(
 
 /// The names of all flags of all subcommands, sorted.
 fn flags(command: &Command) -> Vec<String> {
-    let own = command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned));
+    // What no variable sets is about one call of a tool.
+    let settings = command.get_arguments().filter(|argument| argument.get_env().is_some());
+    let own = settings.filter_map(|argument| argument.get_long().map(str::to_owned));
     let mut flags: Vec<String> = own.chain(command.get_subcommands().flat_map(flags)).collect();
     flags.retain(|flag| !["help", "version", "config"].contains(&flag.as_str()));
     flags.sort_unstable();

@@ -8,6 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use store::keyring::{Malformed, MasterKeys};
+
 /// The format of the folder that this platform reads and writes.
 const VERSION: &str = "1";
 
@@ -59,10 +61,12 @@ pub(crate) enum DataDirError {
         path: PathBuf,
     },
     /// A key file with other contents than a key.
-    #[error("{} must hold a master key: 64 hexadecimal digits (32 bytes) and nothing else", path.display())]
+    #[error("{} is no file of a master key: {source}", path.display())]
     BadKey {
         /// The file.
         path: PathBuf,
+        /// What is wrong with it.
+        source: Malformed,
     },
     /// The machine refused.
     #[error("cannot {action} {}: {source}", path.display())]
@@ -81,7 +85,8 @@ pub(crate) enum DataDirError {
 pub(crate) struct DataDir {
     path: PathBuf,
     node_id: String,
-    master_key: [u8; 32],
+    master_keys: MasterKeys,
+    master_key_file: PathBuf,
     random: fn() -> [u8; 32],
     _lock: File,
 }
@@ -106,23 +111,23 @@ impl DataDir {
             return Err(DataDirError::Version { found: found.chars().take(40).collect(), path });
         }
 
-        let key_path = path.join("master.key");
-        let master_key = match master_key_file {
-            Some(file) => read_master_key(file)?,
-            None if key_path.exists() => read_master_key(&key_path)?,
-            None if version.is_some() => return Err(DataDirError::KeyMissing { path: key_path }),
+        let own = path.join("master.key");
+        let master_key_file = match master_key_file {
+            Some(file) => file.to_owned(),
+            None if own.exists() => own,
+            None if version.is_some() => return Err(DataDirError::KeyMissing { path: own }),
             None => {
-                let key = random();
-                write_atomically(&key_path, format!("{}\n", hex::encode(key)).as_bytes())?;
-                key
+                write_atomically(&own, format!("{}\n", hex::encode(random())).as_bytes())?;
+                own
             }
         };
+        let master_keys = read_master_keys(&master_key_file)?;
         let node_id = read_or_write(&path.join("node-id"), || hex::encode(&random()[..8]))?;
         create_private(&path.join("logs"))?;
         if version.is_none() {
             write_atomically(&path.join("version"), format!("{VERSION}\n").as_bytes())?;
         }
-        Ok(Self { path, node_id, master_key, random, _lock: lock })
+        Ok(Self { path, node_id, master_keys, master_key_file, random, _lock: lock })
     }
 
     /// Tells the process id of the platform that works on the folder, if one does.
@@ -149,9 +154,9 @@ impl DataDir {
         &self.node_id
     }
 
-    /// The key that all other keys are wrapped with.
-    pub(crate) fn master_key(&self) -> &[u8; 32] {
-        &self.master_key
+    /// The keys that all other keys are wrapped with, and the file that has them.
+    pub(crate) fn master_keys(&self) -> (&MasterKeys, &Path) {
+        (&self.master_keys, &self.master_key_file)
     }
 
     /// The folder of the NATS server.
@@ -306,12 +311,11 @@ fn lock(folder: &Path) -> Result<File, DataDirError> {
     Ok(file)
 }
 
-/// The master key in a file: 64 hex digits.
-pub(crate) fn read_master_key(path: &Path) -> Result<[u8; 32], DataDirError> {
+/// The master keys in a file.
+pub(crate) fn read_master_keys(path: &Path) -> Result<MasterKeys, DataDirError> {
     let text = fs::read(path).map_err(io_error("read", path))?;
-    let mut key = [0; 32];
-    hex::decode_to_slice(text.trim_ascii(), &mut key).map_err(|_| DataDirError::BadKey { path: path.to_owned() })?;
-    Ok(key)
+    let keys = String::from_utf8_lossy(&text).parse();
+    keys.map_err(|source| DataDirError::BadKey { path: path.to_owned(), source })
 }
 
 fn read_or_write(path: &Path, make: impl FnOnce() -> String) -> Result<String, DataDirError> {

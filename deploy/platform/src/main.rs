@@ -8,10 +8,13 @@ mod config;
 mod data_dir;
 mod deliveries;
 mod doctor;
+mod events;
 mod log;
 mod management;
+mod master_key;
 mod nats;
 mod node;
+mod operator;
 mod postgres;
 mod prepare;
 mod reach;
@@ -79,8 +82,12 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Stop(options) => stop::run(&options.data_dir).await,
         Mode::Log(cli::Log::Tail(options)) => log::tail::run(*options, shutdown).await,
         Mode::Log(cli::Log::Verify(options)) => log::verify::run(*options, shutdown).await,
+        Mode::Events(cli::Events::List(options)) => events::list(*options).await,
+        Mode::Events(cli::Events::Export(options)) => events::export(*options).await,
         Mode::SystemToken(options) => system_user::print_token(&options),
-        Mode::Execution(cli::Execution::Delete(options)) => system_user::delete_execution(*options).await,
+        Mode::Execution(cli::Execution::Delete(options)) => operator::delete_execution(*options).await,
+        Mode::MasterKey(cli::MasterKey::Rotate(options)) => master_key::rotate(*options).await,
+        Mode::Bootstrap(cli::Bootstrap::Renew(options)) => operator::renew_bootstrap(*options).await,
         Mode::Deliveries(options) => deliveries::run(*options).await,
         Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {

@@ -4,6 +4,8 @@ mod measure;
 
 use std::net::SocketAddr;
 
+use domain::address::Networks;
+
 use serde_json::{Map, Value};
 use store::{
     health::{Health, State},
@@ -54,7 +56,7 @@ impl Managed {
         let closing = CancellationToken::new();
         let closed = closing.clone();
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
-        let listening = Listening { listener, certificate: None };
+        let listening = Listening { listener, certificate: None, proxies: Networks::default() };
         tokio::spawn(server::serve(listening, management.routes(), async move { closed.cancelled().await }, limits));
         tracing::info!(%address, "health and metrics are here");
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })

@@ -1,6 +1,13 @@
 //! A node: the adapters that its roles share, and its roles.
 
-use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    future::Future,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use action::{
     Actions,
@@ -11,7 +18,7 @@ use action::{
 use async_nats::ConnectOptions;
 use axum::Router;
 use command::{
-    Commands,
+    Challenges, Commands,
     forward::{Bus, forwarding},
     writer::{Handle, Phase, Writer},
 };
@@ -23,16 +30,16 @@ use store::{
     database::Database,
     directory::Directory,
     durability::Durability,
+    ended::Ended,
     explain::explain,
     health::Health,
     id::Ids,
     index::{Indexes, Remote},
-    keyring::Keyring,
+    keyring::{Keyring, MasterKeys},
     lease::Leases,
     log::Log,
     nats,
     progress::Progress,
-    secret::Key,
 };
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -43,7 +50,7 @@ use transport::{
 };
 use url::Url;
 
-use crate::{Failure, cli, management::Measuring, serving::built};
+use crate::{Failure, cli, management::Measuring, master_key, serving::built};
 
 /// Everything is in one shard so far.
 pub(crate) const SHARD: u16 = 0;
@@ -78,10 +85,14 @@ pub(crate) struct Face {
     pub(crate) tail_limit: usize,
     /// Where targets may be called beyond the public internet.
     pub(crate) targets: Allowed,
+    /// What shows whose a domain is, where it is not the machine's.
+    pub(crate) dns_server: Option<SocketAddr>,
     /// How failed deliveries of events are met.
     pub(crate) patience: Patience,
     /// Who signs tokens itself.
     pub(crate) system_users: SystemUsers,
+    /// How long tokens are accepted when nothing is heard of what has ended.
+    pub(crate) silence: Duration,
 }
 
 /// What every node has: the log, the leases and the database.
@@ -103,6 +114,8 @@ pub(crate) struct Node {
     pub(crate) keyring: Keyring,
     pub(crate) ids: Arc<Ids>,
     pub(crate) directory: Directory,
+    /// Who is no more.
+    pub(crate) ended: Ended,
     pub(crate) progress: Progress,
     external: External,
     pub(crate) actions: Actions,
@@ -110,6 +123,7 @@ pub(crate) struct Node {
     system_users: SystemUsers,
     tail_limit: usize,
     targets: Arc<Allowed>,
+    dns_server: Option<SocketAddr>,
 }
 
 /// What a node cannot do without.
@@ -174,11 +188,17 @@ impl Adapters {
 
 impl Node {
     /// A node on these adapters.
-    pub(crate) async fn new(adapters: Adapters, face: Face, master_key: Key) -> Result<Self, Failure> {
+    pub(crate) async fn new(
+        adapters: Adapters,
+        face: Face,
+        (master_keys, file): (&MasterKeys, &Path),
+    ) -> Result<Self, Failure> {
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
-        let keyring = Keyring::new(master_key, adapters.database.clone());
+        let keyring = Keyring::new(master_keys.clone(), adapters.database.clone());
+        tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
         let targets = Arc::new(face.targets);
         let book = Book::open(adapters.log.clone(), &adapters.database, SHARD).await?;
+        let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, face.silence).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
             actions: Actions { book, client },
@@ -186,11 +206,13 @@ impl Node {
             system_users: face.system_users,
             keyring,
             ids: Arc::new(Ids::new(face.number)),
+            ended,
             directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
             progress,
             external: external(&face.external)?,
             tail_limit: face.tail_limit,
             targets,
+            dns_server: face.dns_server,
             adapters,
         })
     }
@@ -258,7 +280,7 @@ impl Node {
         self.ids.not_before(record.committed_at());
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         Ok(Arc::new(Edge::new(
-            self.directory.clone(),
+            (self.directory.clone(), self.ended.clone()),
             tokens,
             (self.external.clone(), self.system_users.clone()),
             self.actions.clone(),
@@ -281,7 +303,10 @@ impl Node {
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
             targets: self.targets.clone(),
+            challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
+            directory: self.directory.clone(),
+            external: self.external.clone(),
             operations: built(),
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
@@ -295,7 +320,8 @@ impl Node {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Arc::new(Semaphore::new(seats));
-        let queries = Arc::new(Queries { database, progress, indexes, tokens, searches, operations: built() });
+        let (ended, operations) = (self.ended.clone(), built());
+        let queries = Arc::new(Queries { database, progress, ended, indexes, tokens, searches, operations });
         query::api::routes(Router::new(), edge, &queries)
     }
 

@@ -11,7 +11,7 @@ use std::{
 use axum::Router;
 use store::{
     index::{self, Indexes},
-    secret::{self, Key},
+    secret,
 };
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ use transport::{
 
 use crate::{
     Failure, cli,
-    data_dir::read_master_key,
+    data_dir::read_master_keys,
     management::Managed,
     node::{Adapters, Face, NO_NATS, Node, Place, SHARD},
     serving::{external_url, finished, limits, listen},
@@ -206,9 +206,9 @@ async fn connect(
 ) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
     let place = Place { writes: role == Role::Command, ..place(worker, managed, role.name())? };
-    let file = serving.master_key_file.as_ref();
+    let file = serving.master_key_file.as_deref();
     let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
-    let master_key = Key::new(read_master_key(file)?);
+    let master_keys = read_master_keys(file)?;
     let face = Face {
         external: external_url(&serving, listening)?,
         number: serving.node_number,
@@ -216,9 +216,11 @@ async fn connect(
         patience: serving.deliveries.patience(),
         system_users: SystemUsers::new(serving.system_users.as_deref().map_or(Ok(vec![]), system_user::read)?)?,
         targets: serving.allow_targets,
+        dns_server: serving.dns_server,
+        silence: Duration::from_secs(serving.silence_limit),
     };
     let adapters = Adapters::connect(place).await?;
-    Node::new(adapters, face, master_key).await
+    Node::new(adapters, face, (&master_keys, file)).await
 }
 
 /// The name of the node, chosen now where none is given.

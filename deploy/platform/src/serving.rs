@@ -99,7 +99,7 @@ pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure>
         };
         format!("cannot listen on {address}: {error}: {hint}")
     })?;
-    Ok(Listening { listener, certificate })
+    Ok(Listening { listener, certificate, proxies: serving.trusted_proxies.clone() })
 }
 
 /// How clients reach the node, where nobody says otherwise: as it listens.

@@ -1,10 +1,7 @@
 //! Prepares a log and a database for nodes in processes of their own, once.
 
 use domain::address::Allowed;
-use store::{
-    health::Health,
-    secret::{self, Key},
-};
+use store::{health::Health, secret};
 use tokio_util::sync::CancellationToken;
 use transport::caller::SystemUsers;
 
@@ -33,6 +30,8 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         patience: action::delivery::Patience::default(),
         system_users: SystemUsers::new(system_user::own(data.path())?)?,
         targets: Allowed::default(),
+        dns_server: None,
+        silence: store::ended::SILENCE,
     };
     let place = Place {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
@@ -52,7 +51,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         say::aside(format_args!("the log was set up before and has {events} events; nothing was changed"));
         return Ok(());
     }
-    let node = Node::new(adapters, face, Key::new(*data.master_key())).await?;
+    let node = Node::new(adapters, face, data.master_keys()).await?;
     let index = tempfile::tempdir()?;
     let roles = Roles::start(&node, &cli::Index { index_grace: cli::INDEX_GRACE }, index.path().to_owned(), &shutdown)?;
     let host = options.external_url.host_str().unwrap_or_default().to_owned();

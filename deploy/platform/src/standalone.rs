@@ -1,5 +1,7 @@
 //! Everything in one process: the quick start and the test bed. The same code on the same wire as the single roles.
 
+use std::time::Duration;
+
 use command::setup::Wanted;
 use domain::address::Allowed;
 use store::secret;
@@ -134,11 +136,13 @@ async fn serve(
         number: serving.node_number,
         tail_limit: serving.tail_limit,
         targets: targets(serving),
+        dns_server: serving.dns_server,
+        silence: Duration::from_secs(serving.silence_limit),
         patience: serving.deliveries.patience(),
         system_users: system_users(serving, data)?,
     };
     let adapters = Adapters::connect(place).await?;
-    let node = Node::new(adapters, face, secret::Key::new(*data.master_key())).await?;
+    let node = Node::new(adapters, face, data.master_keys()).await?;
     let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
     let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip());
     let prepared = tokio::select! {

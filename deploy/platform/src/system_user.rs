@@ -1,4 +1,4 @@
-//! The system user of a data directory: its key, the tokens that it signs, and what is done with them.
+//! The system user of a data directory: its key, and the tokens that it signs.
 
 use std::{
     fs,
@@ -7,14 +7,11 @@ use std::{
 
 use domain::permission::{IAM_OWNER, SYSTEM_OWNER};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use reqwest::header::HOST;
-use store::{clock, explain::explain, signing};
+use store::{clock, signing};
 use transport::caller::{LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 
 use crate::{
-    Failure,
-    bootstrap::Bootstrap,
-    cli,
+    Failure, cli,
     data_dir::{io_error, write_atomically},
     say,
 };
@@ -53,40 +50,19 @@ pub(crate) fn read(path: &Path) -> Result<Vec<SystemUser>, Failure> {
 }
 
 /// Prints a token that is valid for an hour.
-pub(crate) fn print_token(options: &cli::DataDirectory) -> Result<(), Failure> {
-    say::out(token(&options.data_dir)?.1);
+pub(crate) fn print_token(options: &cli::OfInstance) -> Result<(), Failure> {
+    say::out(token(&options.data.data_dir, &options.issuer()?)?);
     Ok(())
 }
 
-/// Removes an execution, whatever executions there are: none runs on the calls of a system user.
-pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
-    let (issuer, token) = token(&options.data.data_dir)?;
-    let base = options.url.map_or_else(|| issuer.clone(), |url| url.origin().ascii_serialization());
-    // Whichever node is asked, the instance is known by its host.
-    let host = issuer.split_once("://").map_or(issuer.as_str(), |(_, host)| host);
-    let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
-    let client = reqwest::Client::builder().no_proxy().build()?;
-    let request =
-        client.delete(format!("{base}/resources/v3alpha/executions/{id}")).header(HOST, host).bearer_auth(token);
-    let answer = request.send().await.map_err(|error| format!("{base} does not answer: {}", explain(&error)))?;
-    let (is_done, body) = (answer.status().is_success(), answer.text().await?);
-    if !is_done {
-        return Err(format!("it was not removed: {body}").into());
-    }
-    say::out("removed");
-    Ok(())
-}
-
-/// The issuer of a data directory's instance, and a token for it.
-fn token(folder: &Path) -> Result<(String, String), Failure> {
-    let issuer = Bootstrap::issuer_of(folder)?;
+/// A token for an issuer.
+pub(crate) fn token(folder: &Path, issuer: &str) -> Result<String, Failure> {
     let path = private(folder);
     let key = fs::read(&path).map_err(io_error("read", &path))?;
     let key = hex::decode(key.trim_ascii()).map_err(|_| format!("{} holds no key", path.display()))?;
     let now = clock::now().as_second();
     let name = || NAME.to_owned();
     let claims =
-        SystemToken { iss: name(), sub: name(), aud: issuer.clone(), iat: now, exp: now + LONGEST_SYSTEM_TOKEN };
-    let token = encode(&Header::new(Algorithm::ES256), &claims, &EncodingKey::from_ec_der(&key))?;
-    Ok((issuer, token))
+        SystemToken { iss: name(), sub: name(), aud: issuer.to_owned(), iat: now, exp: now + LONGEST_SYSTEM_TOKEN };
+    Ok(encode(&Header::new(Algorithm::ES256), &claims, &EncodingKey::from_ec_der(&key))?)
 }

@@ -1,8 +1,15 @@
 //! The client credentials grant (RFC 6749, section 4.4): a service user gets a token in its own name.
 
+use std::sync::Arc;
+
 use domain::resource::{execution::Function, project::Project};
 use http::HeaderMap;
-use store::{directory::Tenant, explain::explain, projection::ACCESS, rows};
+use store::{
+    directory::{Host, Tenant},
+    explain::explain,
+    projection::ACCESS,
+    rows,
+};
 
 use super::{Form, Tokens};
 use crate::{
@@ -15,6 +22,8 @@ use crate::{
 
 pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Tokens, Error> {
     let user = client::authenticate(oidc, tenant, headers, form).await?;
+    let newer = newer(oidc, tenant, user.processed).await?;
+    let tenant = newer.as_deref().unwrap_or(tenant);
     let (mut granted, mut audience) = (vec![], vec![]);
     for (word, scope) in scope::parse(form.get("scope"))? {
         match scope {
@@ -39,6 +48,19 @@ pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, for
     let added = function::claims(oidc, Function::PreAccessToken, (tenant, &user), headers).await?;
     let access_token = oidc.issuer.access_token(at, &user, (audience, scope.clone(), added)).await?;
     Ok(Tokens { access_token, token_type: "Bearer", expires_in: LIFETIME.as_secs(), scope })
+}
+
+/// The instance as new as a sequence, where it was read before: a token says that its issuer has seen both as of then.
+async fn newer(oidc: &Oidc, tenant: &Tenant, sequence: u64) -> Result<Option<Arc<Tenant>>, Error> {
+    if tenant.processed >= sequence {
+        return Ok(None);
+    }
+    let found = oidc.edge.directory.tenant(Host::Id(tenant.id.clone()), sequence).await.map_err(|error| {
+        tracing::warn!(error = %explain(&*error), "the read model cannot be read");
+        Error::Unavailable
+    })?;
+    let is_open = |tenant: &Arc<Tenant>| tenant.instance.is_active && !tenant.instance.limits.block;
+    found.filter(is_open).map(Some).ok_or(Error::InvalidClient)
 }
 
 /// The id of a project that exists in the instance.

@@ -3,12 +3,21 @@
 //! The table has a row for each. What follows from the facts of an operation (callers, ids, idempotency keys,
 //! consistency tokens, `If-Match`) is derived; a row adds requests of its own.
 
+mod domain;
+mod event;
 mod execution;
+mod instance;
+mod membership;
+mod organization;
 mod outcome;
 mod row;
+mod user;
 mod wire;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
@@ -17,12 +26,13 @@ use proto::{
         SearchTargetsRequest, SetRestRequestResponse, SetRestWebhook, Target, TargetFieldName, TargetNameFilter,
         TargetSearchFilter, patch_target, target, target_search_filter::Filter,
     },
-    object::{ListQuery, TextFilterMethod},
+    object::{ListQuery, RequestContext, TextFilterMethod, request_context::ResourceOwner},
     operation::{CREATE_TARGET, DELETE_TARGET, GET_TARGET, OPERATIONS, PATCH_TARGET, SEARCH_TARGETS},
     wellknown::Duration,
 };
 use reqwest::Method;
-use tests::client::{TARGETS, send};
+use serde_json::Value;
+use tests::client::{Answer, TARGETS, send};
 
 use self::{
     row::{Check, Subject, row},
@@ -32,7 +42,9 @@ use self::{
 /// One row for each operation that is built.
 fn table() -> Vec<Box<dyn Check + Sync>> {
     let targets = vec![create_target(), patch_target(), delete_target(), get_target(), search_targets()];
-    targets.into_iter().chain(execution::rows()).collect()
+    let tenants =
+        [domain::rows(), event::rows(), instance::rows(), user::rows(), membership::rows(), organization::rows()];
+    targets.into_iter().chain(execution::rows()).chain(tenants.into_iter().flatten()).collect()
 }
 
 #[tokio::test]
@@ -54,13 +66,29 @@ async fn every_operation_comes_to_the_same_over_every_transport() {
 fn a_target(world: &World) -> BoxFuture<'_, Subject> {
     let body = serde_json::to_value(webhook("conformance")).expect("messages have a JSON form");
     let request = world.owner.request(Method::POST, TARGETS).json(&body);
-    async move {
-        let created = send(request).await;
-        let sequence = created.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
-        let sequence = sequence.expect("an answer names the sequence");
-        Subject { id: created.id(), token: created.consistency(), sequence }
-    }
-    .boxed()
+    async move { subject(&send(request).await) }.boxed()
+}
+
+/// What a write has answered of.
+fn subject(answer: &Answer) -> Subject {
+    let sequence = answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
+    let sequence = sequence.expect("an answer names the sequence");
+    Subject { id: answer.id(), token: answer.consistency(), sequence }
+}
+
+/// What is answered to who may do everything.
+async fn posted(world: &World, path: &str, body: &Value) -> Answer {
+    send(world.owner.request(Method::POST, path).json(body)).await
+}
+
+/// A name that nothing has yet.
+fn new_name(of: &str) -> String {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    format!("{of} {}", MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+fn context(owner: ResourceOwner) -> RequestContext {
+    RequestContext { resource_owner: Some(owner) }
 }
 
 fn webhook(name: &str) -> Target {

@@ -9,11 +9,13 @@ use std::{
 };
 
 use serde_json::Value;
-use tests::platform::Platform;
+use tests::{dns::Dns, platform::Platform, process::binary};
 
 const README: &str = include_str!("../../../README.md");
 const API: &str = include_str!("../../../docs/api.md");
 const CLIENTS: &str = include_str!("../../../docs/clients.md");
+
+const TENANCY: &str = include_str!("../../../docs/tenancy.md");
 
 /// Where the documents have the platform.
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
@@ -124,7 +126,10 @@ fn shell(platform: &Platform, script: &str) -> String {
     symlink(platform.data(), folder.path().join(".data")).expect("the folder can be written");
     let script = script.replace(DOCUMENTED, &platform.bootstrap.issuer);
     let mut shell = Command::new("bash");
-    let output = shell.args(["-eu", "-c", &script]).current_dir(folder.path()).env("no_proxy", "*").output();
+    let own = binary().parent().expect("it is in a folder").display().to_string();
+    let path = format!("{own}:{}", std::env::var("PATH").unwrap_or_default());
+    shell.args(["-eu", "-c", &script]).current_dir(folder.path()).env("no_proxy", "*").env("PATH", path);
+    let output = shell.output();
     let output = output.expect("it runs");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
@@ -160,8 +165,24 @@ async fn the_api_is_used_as_its_document_says() {
     for expected in ["\"name\":\"bell\"", "idempotency-replayed: true", "\"signingKey\":"] {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
-    let reasons = told.split("\"reason\":\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let reasons: BTreeSet<_> = reasons.collect();
     let meant = ["RESOURCE_NOT_FOUND", "SEQUENCE_MISMATCH", "UNKNOWN_PARAMETER"];
-    assert_eq!(reasons, BTreeSet::from(meant), "only what is shown on purpose goes wrong: {told}");
+    assert_eq!(reasons(&told), BTreeSet::from(meant), "only what is shown on purpose goes wrong: {told}");
+}
+
+/// Why anything was refused.
+fn reasons(told: &str) -> BTreeSet<&str> {
+    told.split("\"reason\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[tokio::test]
+async fn the_tenants_live_as_their_document_says() {
+    let dns = Dns::start().await;
+    let platform = Platform::start_with(&["--dns-server".to_owned(), dns.address.to_string()], &[]).await;
+    platform.ready().await;
+    let told = shell(&platform, &blocks(TENANCY, "sh").join("\n"));
+    println!("{told}");
+    assert_eq!(reasons(&told), BTreeSet::from(["CHALLENGE_NOT_FOUND"]), "only what is shown on purpose: {told}");
+    for expected in ["\"totalResult\":\"1\"", "\"previousValidUntil\":", "http://acme.id.example", "\"actorId\":"] {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
 }

@@ -282,8 +282,8 @@ async fn read_models_that_are_dropped_come_back_without_a_restart() {
     let url = platform.postgres_url();
     let table = "drop table history_1.events";
     let platform_only = "drop schema platform cascade";
-    let all = "drop schema targets_1, history_1, access_1, platform cascade";
-    for dropping in ["drop schema targets_1 cascade", "drop schema access_1 cascade", table, platform_only, all] {
+    let all = "drop schema targets_1, history_1, access_3, platform cascade";
+    for dropping in ["drop schema targets_1 cascade", "drop schema access_3 cascade", table, platform_only, all] {
         let begin = Instant::now();
         connect(&url).await.batch_execute(dropping).await.expect("Postgres is there");
         eventually("the same rows", || async { (dump(&url).await == rows).then_some(()) }).await;

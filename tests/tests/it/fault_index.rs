@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
+use base64::{Engine, engine::general_purpose::URL_SAFE};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -23,11 +24,11 @@ const RECOVERY: Duration = Duration::from_secs(6);
 const SLACK: u32 = 5;
 
 const STEPS: &[(&str, &[u32])] = &[
-    ("index.fetched", &[1]),
-    ("index.applied", &[5]),
+    ("index.fetched", &[1, 5]),
+    ("index.applied", &[1, 5]),
     ("index.committing", &[1, 5]),
-    ("index.committed", &[1]),
-    ("index.packed", &[5]),
+    ("index.committed", &[1, 5]),
+    ("index.packed", &[1, 5]),
     ("index.published", &[1, 5]),
 ];
 
@@ -244,15 +245,14 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
         Some(packs)
     };
     let stored = || async {
-        let store = context.get_object_store("INDEX_FILES").await.ok()?;
-        let mut list: Vec<String> =
-            futures::TryStreamExt::try_collect(futures::TryStreamExt::map_ok(store.list().await.ok()?, |info| {
-                info.name
-            }))
-            .await
-            .ok()?;
-        list.sort();
-        Some(list)
+        let files = context.get_stream("OBJ_INDEX_FILES").await.ok()?;
+        let info = files.info_with_subjects("$O.INDEX_FILES.M.>").await.ok()?;
+        let subjects: Vec<(String, usize)> = futures::TryStreamExt::try_collect(info).await.ok()?;
+        let ids = subjects.iter().filter_map(|(subject, _)| URL_SAFE.decode(subject.rsplit('.').next()?).ok());
+        let ids = ids.filter_map(|id| String::from_utf8(id).ok());
+        let mut ids: Vec<String> = ids.filter(|id| id.starts_with(TARGETS_INDEX.name)).collect();
+        ids.sort();
+        Some(ids)
     };
     eventually("only what is named is stored", || async { (named().await? == stored().await?).then_some(()) }).await;
 

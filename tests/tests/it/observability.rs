@@ -110,7 +110,7 @@ async fn what_happens_is_counted() {
         ("platform_writer_active", &[], 1.),
         ("platform_writer_epoch", &[], 1.),
         ("platform_lease_held", &["\"writer\""], 1.),
-        ("platform_lease_held", &["\"projection\""], 6.),
+        ("platform_lease_held", &["\"projection\""], 12.),
         ("platform_nats_connected", &[], 2.),
         ("platform_db_pool_size", &["\"read\""], 16.),
     ];

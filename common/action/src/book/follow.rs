@@ -1,21 +1,16 @@
 //! Keeps a book: from the read models, or from the beginning of the log where they do not fit it, and then with the log.
 
-use std::{collections::HashSet, future::Future, time::Duration};
+use std::{collections::HashSet, future::Future};
 
 use domain::{resource::target::Target, standard::Resource};
-use futures::StreamExt;
 use store::{
     database::Database,
     explain::explain,
-    log::{self, Log},
+    log::{self, Kept, Log},
     record::{Position, Record},
 };
-use tokio::time::sleep;
 
 use super::{Book, shelf::Shelf};
-
-/// How long it waits before it asks a log again that did not answer.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// A log that cannot be read.
 pub type Failure = log::Failure;
@@ -35,48 +30,20 @@ pub(super) async fn begin(
             (Shelf::default(), Position::default())
         }
     };
-    let mut keeping = Keeping { log, book: book.clone(), shelf, at };
-    keeping.shelf.targets().for_each(|called| keeping.book.put_target(called));
-    keeping.arrange(keeping.shelf.instances());
-    let end = keeping.log.end().await?;
-    if keeping.at.stream_sequence < end {
-        keeping.follow(Some(end)).await?;
-    }
-    Ok(keeping.keep())
+    let shelved = Shelved { book: book.clone(), shelf };
+    shelved.shelf.targets().for_each(|called| shelved.book.put_target(called));
+    shelved.arrange(shelved.shelf.instances(), at.sequence);
+    log::keep(log, shelved, at).await
 }
 
-struct Keeping {
-    log: Log,
+/// A book with the shelf that it is made of.
+struct Shelved {
     book: Book,
     shelf: Shelf,
-    at: Position,
 }
 
-impl Keeping {
-    /// Follows the log for as long as the process lives.
-    async fn keep(mut self) {
-        loop {
-            if let Err(failure) = self.follow(None).await {
-                tracing::warn!(
-                    error = explain(&failure),
-                    "what executions call may be out of date; the log is asked again"
-                );
-            }
-            sleep(PAUSE).await;
-        }
-    }
-
-    /// Follows the log, up to a record if one is given.
-    async fn follow(&mut self, end: Option<u64>) -> Result<(), Failure> {
-        let mut records = self.log.follow(self.at).await?;
-        while let Some(record) = records.next().await {
-            self.apply(&*record?);
-            if end.is_some_and(|end| self.at.stream_sequence >= end) {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
+impl Kept for Shelved {
+    const WHAT: &'static str = "what executions call";
 
     fn apply(&mut self, record: &Record) {
         let mut changed = HashSet::new();
@@ -91,14 +58,15 @@ impl Keeping {
                 changed.insert(instance_id.clone());
             }
         }
-        self.at = record.position();
-        self.arrange(changed);
+        self.arrange(changed, record.position().sequence);
     }
+}
 
-    fn arrange(&self, instances: HashSet<String>) {
+impl Shelved {
+    fn arrange(&self, instances: HashSet<String>, reached: u64) {
         for instance_id in instances {
             self.book.replace(&instance_id, self.shelf.matcher(&instance_id));
         }
-        self.book.reached.send_replace(self.at.sequence);
+        self.book.reached.send_replace(reached);
     }
 }

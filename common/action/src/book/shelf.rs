@@ -14,7 +14,7 @@ use futures::StreamExt;
 use serde::de::DeserializeOwned;
 use store::{
     checkpoint::Checkpoint,
-    database::{Database, Failure},
+    database::{Database, Failure, snapshot},
     explain::explain,
     history,
     log::{self, Log},
@@ -50,12 +50,7 @@ impl Shelf {
     /// What the read models have, and the record behind which the log goes on.
     pub(crate) async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
         let mut connection = database.connection().await?;
-        let transaction = connection
-            .build_transaction()
-            .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead)
-            .read_only(true)
-            .start()
-            .await?;
+        let transaction = snapshot(&mut connection).await?;
         let mut shelf = Self::default();
         let mut begin: Option<Position> = None;
         for (index, projection) in [&TARGETS, &EXECUTIONS].into_iter().enumerate() {

@@ -149,13 +149,8 @@ impl Lane {
             self.known += 1;
             return;
         }
-        let aggregate = delivery.aggregate.clone();
-        self.behind.insert(aggregate.clone(), VecDeque::new());
-        let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
-        self.running.spawn(async move {
-            deliveries.deliver(&queue, delivery).await?;
-            Ok(Done { aggregate, place: Some(place) })
-        });
+        self.behind.insert(delivery.aggregate.clone(), VecDeque::new());
+        self.begin(delivery.aggregate.clone(), place, Some(delivery));
     }
 
     /// Goes on with what waits behind a delivery that is done.
@@ -165,11 +160,18 @@ impl Lane {
             return;
         };
         self.known -= 1;
+        self.begin(aggregate, place, None);
+    }
+
+    /// Begins with a delivery, which is read where it is not at hand.
+    fn begin(&mut self, aggregate: String, place: u64, delivery: Option<Delivery>) {
         let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
         self.running.spawn(async move {
-            let Some(Waiting { delivery, .. }) = queue.at(place).await? else {
-                return Ok(Done { aggregate, place: None });
+            let delivery = match delivery {
+                Some(delivery) => Some(delivery),
+                None => queue.at(place).await?.map(|waiting| waiting.delivery),
             };
+            let Some(delivery) = delivery else { return Ok(Done { aggregate, place: None }) };
             deliveries.deliver(&queue, delivery).await?;
             Ok(Done { aggregate, place: Some(place) })
         });

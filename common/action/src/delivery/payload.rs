@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use domain::catalog::SECRETS;
+use domain::catalog::without_secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{
     Map, Value, json,
@@ -45,26 +45,24 @@ pub(super) fn deliveries<'a>(
     let event = &recorded.event;
     // JSON values are always written.
     let body = to_raw_value(&payload(recorded)).ok();
-    // A target that is named twice is called twice.
     let mut named: HashMap<&str, usize> = HashMap::new();
-    body.into_iter().flat_map(move |body| chain.iter().map(move |called| (called, body.clone()))).map(
-        move |(called, body)| {
-            let before = named.entry(&called.id).or_default();
-            let again = if *before == 0 { String::new() } else { format!(".{before}") };
-            *before += 1;
-            Delivery {
-                id: format!("{}.{}{again}", event.id, called.id),
-                instance_id: called.instance_id.clone(),
-                target_id: called.id.clone(),
-                aggregate: format!("{}/{}", event.aggregate_type, event.aggregate_id),
-                event_type: event.r#type.clone(),
-                sequence: recorded.sequence,
-                depth,
-                trace_context: event.trace_context.clone(),
-                body,
-            }
-        },
-    )
+    chain.iter().filter_map(move |called| {
+        // A target that is named twice is called twice.
+        let before = named.entry(&called.id).or_default();
+        let again = if *before == 0 { String::new() } else { format!(".{before}") };
+        *before += 1;
+        Some(Delivery {
+            id: format!("{}.{}{again}", event.id, called.id),
+            instance_id: called.instance_id.clone(),
+            target_id: called.id.clone(),
+            aggregate: format!("{}/{}", event.aggregate_type, event.aggregate_id),
+            event_type: event.r#type.clone(),
+            sequence: recorded.sequence,
+            depth,
+            trace_context: event.trace_context.clone(),
+            body: body.clone()?,
+        })
+    })
 }
 
 fn payload(recorded: &Recorded) -> Value {
@@ -84,17 +82,6 @@ fn payload(recorded: &Recorded) -> Value {
         "userID": event.actor,
         "event_payload": payload,
     })
-}
-
-fn without_secrets(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|name, _| !SECRETS.contains(&name.as_str()));
-            members.values_mut().for_each(without_secrets);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_secrets),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    field::Field,
-    standard::{Resource, Unpatchable},
-};
+use crate::{field::Field, standard::Resource};
 
 /// A wrapped key of one purpose, owned by the system or an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,12 +13,19 @@ pub struct DataKey {
     pub wrapped: String,
 }
 
+/// The same key, encrypted under another master key.
+#[derive(Debug, Clone)]
+pub struct Rewrapped {
+    /// See [`DataKey::wrapped`].
+    pub wrapped: String,
+}
+
 impl Resource for DataKey {
     const NAME: &'static str = "data_key";
     const FIELDS: &'static [Field<Self>] = &[Field::text("purpose", |key: &Self| key.purpose.clone().into())];
-    type Patch = Unpatchable;
+    type Patch = Rewrapped;
 
-    fn patched(self, patch: Unpatchable) -> Self {
-        match patch {}
+    fn patched(self, Rewrapped { wrapped }: Rewrapped) -> Self {
+        Self { wrapped, ..self }
     }
 }

@@ -1,35 +1,176 @@
-//! Domains: the hosts under which an instance answers.
+//! Domains: the hosts under which an instance answers, and the names that organizations have shown to be theirs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     claim::Claim,
+    context::{Owner, OwnerType},
     field::{Field, Lookup},
-    standard::{Resource, Unpatchable},
+    rejection::Rejection,
+    standard::Resource,
 };
 
-/// A host name, without port, in lower case.
+/// A host name of an instance or of an organization. It means nothing before it is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// The host name or the literal address.
+    /// The host name or the literal address, without port, in lower case.
     pub name: String,
-    /// Whether the instance's issuer is made of it.
+    /// Whether it is the first one of its context: an instance's issuer is made of it.
     pub is_primary: bool,
+    /// Whether it was shown that it belongs to the context.
+    #[serde(default = "verified")]
+    pub is_verified: bool,
+    /// What must be found at the domain to show that; 32 letters and digits. It is public.
+    #[serde(default)]
+    pub challenge: String,
+    /// The instance or organization; `None` where an older build wrote it for an instance.
+    #[serde(default)]
+    pub context: Option<Owner>,
+}
+
+/// A partial update of a [`Domain`].
+#[derive(Debug, Clone, Default)]
+pub struct DomainPatch {
+    /// See [`Domain::name`]. Another name is not verified.
+    pub name: Option<String>,
+    /// See [`Domain::is_primary`].
+    pub is_primary: Option<bool>,
+    /// See [`Domain::is_verified`].
+    pub is_verified: Option<bool>,
+    /// See [`Domain::context`], where an older build left it out.
+    pub context: Option<Owner>,
+}
+
+/// All that there was before domains were verified.
+fn verified() -> bool {
+    true
+}
+
+impl Domain {
+    /// A verified host of an instance.
+    pub fn of_instance(instance_id: &str, name: &str, is_primary: bool) -> Self {
+        let context = Some(Owner::instance(instance_id));
+        Self { name: name.to_owned(), is_primary, is_verified: true, challenge: String::new(), context }
+    }
+
+    /// The name of the TXT record in which the challenge must be found, where it is not at the URL.
+    pub fn dns_record(&self) -> String {
+        format!("_platform-challenge.{}", self.name)
+    }
+
+    /// The URL under which it must be found.
+    pub fn http_url(&self) -> String {
+        format!("https://{}/.well-known/platform-challenge/{}.txt", self.name, self.challenge)
+    }
+
+    /// The value that only one verified domain may hold: hosts of instances are unique in the system, names of
+    /// organizations in their instance.
+    pub fn claim(context: Option<&Owner>, name: &str) -> Claim {
+        match organization(context) {
+            None => Claim::system("instance_domain", name),
+            Some(_) => Claim::instance("organization_domain", name),
+        }
+    }
+
+    /// The value by which the primary domain of a context is found.
+    pub fn primary_claim(context: &Owner) -> Claim {
+        Claim::instance("primary_domain", &context.id)
+    }
+}
+
+fn organization(context: Option<&Owner>) -> Option<&str> {
+    context.filter(|context| context.kind == OwnerType::Organization).map(|context| context.id.as_str())
 }
 
 impl Resource for Domain {
     const NAME: &'static str = "domain";
     const FIELDS: &'static [Field<Self>] = &[
         Field::text("name", |domain: &Self| domain.name.clone().into()).filterable().looked_up(Lookup::System),
-        Field::bool("is_primary", |domain: &Self| domain.is_primary.into()),
+        Field::bool("is_primary", |domain: &Self| domain.is_primary.into()).filterable(),
+        Field::bool("is_verified", |domain: &Self| domain.is_verified.into()).filterable(),
     ];
-    type Patch = Unpatchable;
+    type Patch = DomainPatch;
 
-    fn patched(self, patch: Unpatchable) -> Self {
-        match patch {}
+    fn validate(&self) -> Result<(), Rejection> {
+        if self.is_primary && !self.is_verified {
+            return Err(Rejection::Precondition("a primary domain must be verified"));
+        }
+        Ok(())
+    }
+
+    fn patched(self, DomainPatch { name, is_primary, is_verified, context }: DomainPatch) -> Self {
+        let name = name.unwrap_or_else(|| self.name.clone());
+        Self {
+            is_primary: is_primary.unwrap_or(self.is_primary),
+            is_verified: is_verified.unwrap_or(self.is_verified && name == self.name),
+            context: self.context.or(context),
+            name,
+            ..self
+        }
     }
 
     fn claims(&self) -> Vec<Claim> {
-        vec![Claim::system("instance_domain", &self.name)]
+        let context = self.context.as_ref();
+        let listed = context.map(|context| Claim::instance("domain", format!("{}/{}", context.id, self.name)));
+        let verified = self.is_verified.then(|| Self::claim(context, &self.name));
+        let primary = context.filter(|_| self.is_primary).map(Self::primary_claim);
+        listed.into_iter().chain(verified).chain(primary).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        standard::{Command, Event, Standard},
+        testing::given,
+    };
+
+    fn pending() -> Domain {
+        Domain { is_verified: false, challenge: "x".repeat(32), ..Domain::of_instance("1", "acme.example", false) }
+    }
+
+    fn added(domain: Domain) -> Event<Domain> {
+        Event::Added(domain.into())
+    }
+
+    #[test]
+    fn a_domain_of_an_older_build_is_verified() {
+        let old: Domain = serde_json::from_str(r#"{ "name": "localhost", "is_primary": true }"#).unwrap();
+        assert_eq!(old, Domain { context: None, ..Domain::of_instance("1", "localhost", true) });
+    }
+
+    #[test]
+    fn only_a_verified_one_holds_the_name() {
+        let name = Domain::claim(None, "acme.example");
+        assert!(!pending().claims().contains(&name));
+        assert!(Domain { is_verified: true, ..pending() }.claims().contains(&name));
+        let of_organization = Some(Owner::organization("2"));
+        let theirs = Domain { is_verified: true, context: of_organization.clone(), ..pending() };
+        assert!(!theirs.claims().contains(&name), "the host of an instance is another thing");
+        assert!(theirs.claims().contains(&Domain::claim(of_organization.as_ref(), "acme.example")));
+    }
+
+    #[test]
+    fn only_a_verified_one_becomes_primary() {
+        let first = DomainPatch { is_primary: Some(true), ..DomainPatch::default() };
+        given::<Standard<Domain>>([added(pending())])
+            .when(Command::Patch(first))
+            .then_rejected(&Rejection::Precondition("a primary domain must be verified"));
+    }
+
+    #[test]
+    fn another_name_is_not_verified() {
+        let verified = Domain { is_verified: true, ..pending() };
+        let rename = |name: &str| Command::Patch(DomainPatch { name: Some(name.into()), ..DomainPatch::default() });
+        given::<Standard<Domain>>([added(verified.clone())]).when(rename("acme.example")).then([]);
+        let to = Domain { name: "other.example".into(), ..pending() };
+        let fields = vec!["is_verified".into(), "name".into()];
+        given::<Standard<Domain>>([added(verified.clone())])
+            .when(rename("other.example"))
+            .then([Event::Changed { to: to.into(), fields }]);
+        given::<Standard<Domain>>([added(Domain { is_primary: true, ..verified })])
+            .when(rename("other.example"))
+            .then_rejected(&Rejection::Precondition("a primary domain must be verified"));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::spaced;
 use crate::{field::Field, standard::Resource};
 
 /// Which targets are called when a condition is met.
@@ -128,11 +129,6 @@ impl Execution {
             Without::Include(id) => self.includes.contains(id),
         }
     }
-}
-
-/// Ids in one text, with a space before and behind each, so that a search finds whole ones.
-fn spaced(ids: &[String]) -> String {
-    ids.iter().fold(" ".to_owned(), |text, id| text + id + " ")
 }
 
 impl Resource for Execution {

@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    field::Field,
-    standard::{Resource, Unpatchable},
-};
+use super::active;
+use crate::{context::Owner, field::Field, standard::Resource};
 
 /// A tenant of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,15 +12,77 @@ pub struct Instance {
     pub name: String,
     /// The project of the platform's own API; tokens for the API carry its id as audience.
     pub platform_project_id: String,
+    /// The organization that users are in who name none.
+    #[serde(default)]
+    pub default_organization_id: Option<String>,
+    /// Whether anybody may do anything in it.
+    #[serde(default = "active")]
+    pub is_active: bool,
+    /// What it may take of the platform.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// What an instance may take of the platform.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Whether its requests are refused.
+    pub block: bool,
+    /// For how long the audit log shows what happened, in seconds; for ever where it is `None`.
+    pub audit_log_retention_s: Option<u64>,
+}
+
+/// A partial update of an [`Instance`].
+#[derive(Debug, Clone, Default)]
+pub struct InstancePatch {
+    /// See [`Instance::name`].
+    pub name: Option<String>,
+    /// See [`Instance::default_organization_id`].
+    pub default_organization_id: Option<String>,
+    /// See [`Limits::block`].
+    pub block: Option<bool>,
+    /// See [`Limits::audit_log_retention_s`].
+    pub audit_log_retention_s: Option<Option<u64>>,
+}
+
+impl Instance {
+    /// One that is switched on and has no limits.
+    pub fn new(name: &str, platform_project_id: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            platform_project_id: platform_project_id.to_owned(),
+            default_organization_id: None,
+            is_active: true,
+            limits: Limits::default(),
+        }
+    }
 }
 
 impl Resource for Instance {
     const NAME: &'static str = "instance";
-    const FIELDS: &'static [Field<Self>] =
-        &[Field::text("name", |instance: &Self| instance.name.clone().into()).filterable()];
-    type Patch = Unpatchable;
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::text("name", |instance: &Self| instance.name.clone().into()).filterable(),
+        Field::bool("is_active", |instance: &Self| instance.is_active.into()).filterable(),
+    ];
+    type Patch = InstancePatch;
 
-    fn patched(self, patch: Unpatchable) -> Self {
-        match patch {}
+    fn patched(self, patch: InstancePatch) -> Self {
+        Self {
+            name: patch.name.unwrap_or(self.name),
+            default_organization_id: patch.default_organization_id.or(self.default_organization_id),
+            limits: Limits {
+                block: patch.block.unwrap_or(self.limits.block),
+                audit_log_retention_s: patch.audit_log_retention_s.unwrap_or(self.limits.audit_log_retention_s),
+            },
+            ..self
+        }
+    }
+
+    fn context(id: &str, _: &Owner) -> Owner {
+        Owner::instance(id)
+    }
+
+    fn activity(&mut self) -> Option<&mut bool> {
+        Some(&mut self.is_active)
     }
 }

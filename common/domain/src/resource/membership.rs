@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::spaced;
 use crate::{
     claim::Claim,
     context::{Owner, OwnerType},
     field::{Field, Lookup},
-    standard::{Resource, Unpatchable},
+    permission::role,
+    rejection::Rejection,
+    standard::Resource,
 };
 
 /// The roles of one user in one context.
@@ -17,6 +20,13 @@ pub struct Membership {
     /// Where the roles hold, and below.
     pub context: Owner,
     /// The names of the roles.
+    pub roles: Vec<String>,
+}
+
+/// The roles of a [`Membership`] from now on.
+#[derive(Debug, Clone)]
+pub struct MembershipPatch {
+    /// See [`Membership::roles`].
     pub roles: Vec<String>,
 }
 
@@ -34,14 +44,28 @@ impl Membership {
 
 impl Resource for Membership {
     const NAME: &'static str = "membership";
-    const FIELDS: &'static [Field<Self>] =
-        &[Field::text("user_id", |membership: &Self| membership.user_id.clone().into())
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::text("user_id", |membership: &Self| membership.user_id.clone().into())
             .filterable()
-            .looked_up(Lookup::Instance)];
-    type Patch = Unpatchable;
+            .looked_up(Lookup::Instance),
+        Field::text("roles", |membership: &Self| spaced(&membership.roles).into()).filterable(),
+    ];
+    type Patch = MembershipPatch;
 
-    fn patched(self, patch: Unpatchable) -> Self {
-        match patch {}
+    fn validate(&self) -> Result<(), Rejection> {
+        let fits = |name: &String| role(name).is_some_and(|role| role.level == self.context.kind);
+        if self.roles.is_empty() || !self.roles.iter().all(fits) {
+            return Err(Rejection::invalid("membership.roles", "must be roles of the context, at least one of them"));
+        }
+        let is_again = |index: usize| self.roles[..index].contains(&self.roles[index]);
+        if (0..self.roles.len()).any(is_again) {
+            return Err(Rejection::invalid("membership.roles", "must not have a role twice"));
+        }
+        Ok(())
+    }
+
+    fn patched(self, patch: MembershipPatch) -> Self {
+        Self { roles: patch.roles, ..self }
     }
 
     fn claims(&self) -> Vec<Claim> {

@@ -2,30 +2,78 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    claim::Claim,
-    field::Field,
-    standard::{Resource, Unpatchable},
-};
+use super::active;
+use crate::{claim::Claim, context::Owner, field::Field, standard::Resource};
 
 /// A tenant within an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
     /// The name, unique in its instance with case not counting.
     pub name: String,
+    /// Whether its users may do anything at all.
+    #[serde(default = "active")]
+    pub is_active: bool,
+}
+
+/// A partial update of an [`Organization`].
+#[derive(Debug, Clone, Default)]
+pub struct OrganizationPatch {
+    /// See [`Organization::name`].
+    pub name: Option<String>,
 }
 
 impl Resource for Organization {
     const NAME: &'static str = "organization";
-    const FIELDS: &'static [Field<Self>] =
-        &[Field::text("name", |organization: &Self| organization.name.clone().into()).filterable()];
-    type Patch = Unpatchable;
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::text("name", |organization: &Self| organization.name.clone().into()).filterable(),
+        Field::bool("is_active", |organization: &Self| organization.is_active.into()).filterable(),
+    ];
+    type Patch = OrganizationPatch;
 
-    fn patched(self, patch: Unpatchable) -> Self {
-        match patch {}
+    fn patched(self, patch: OrganizationPatch) -> Self {
+        Self { name: patch.name.unwrap_or(self.name), ..self }
+    }
+
+    fn context(id: &str, _: &Owner) -> Owner {
+        Owner::organization(id)
+    }
+
+    fn activity(&mut self) -> Option<&mut bool> {
+        Some(&mut self.is_active)
     }
 
     fn claims(&self) -> Vec<Claim> {
         vec![Claim::folded("organization_name", &self.name)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rejection::Rejection,
+        standard::{Command, Event, Standard},
+        testing::given,
+    };
+
+    fn acme(is_active: bool) -> Organization {
+        Organization { name: "Acme".into(), is_active }
+    }
+
+    #[test]
+    fn an_organization_of_an_older_build_is_active() {
+        let old: Organization = serde_json::from_str(r#"{ "name": "Acme" }"#).unwrap();
+        assert_eq!(old, acme(true));
+    }
+
+    #[test]
+    fn it_is_switched_off_once() {
+        let off = Event::Changed { to: acme(false).into(), fields: vec!["is_active".into()] };
+        given::<Standard<Organization>>([Event::Added(acme(true).into())])
+            .when(Command::Switch(false))
+            .then([off.clone()]);
+        given::<Standard<Organization>>([Event::Added(acme(true).into()), off])
+            .when(Command::Switch(false))
+            .then_rejected(&Rejection::Precondition("it is inactive already"));
     }
 }

@@ -2,36 +2,119 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::active;
 use crate::{
     claim::Claim,
     field::{Field, Lookup},
-    standard::{Resource, Unpatchable},
+    standard::Resource,
 };
 
 /// Somebody or something that can hold roles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The name that a service user authenticates with as `client_id`; unique in its instance, case not counting.
     pub username: String,
+    /// The display name.
+    #[serde(default)]
+    pub name: String,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
     /// The keyed hash of the client secret, base64url; `None` while there is none.
     pub secret: Option<String>,
+    /// The one before, while it is valid beside its successor.
+    #[serde(default)]
+    pub previous: Option<Previous>,
     /// Whether the user may do anything at all.
+    #[serde(default = "active")]
     pub is_active: bool,
+}
+
+/// A client secret that has a successor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    /// Its keyed hash, base64url.
+    pub secret: String,
+    /// Until when it is valid, in milliseconds since the Unix epoch.
+    pub valid_until: i64,
+}
+
+/// A partial update of a [`User`].
+#[derive(Debug, Clone, Default)]
+pub struct UserPatch {
+    /// See [`User::username`].
+    pub username: Option<String>,
+    /// See [`User::name`].
+    pub name: Option<String>,
+    /// See [`User::description`].
+    pub description: Option<String>,
+    /// A new secret takes over.
+    pub renewal: Option<Renewal>,
+}
+
+/// A new secret takes over.
+#[derive(Debug, Clone)]
+pub struct Renewal {
+    /// Its keyed hash.
+    pub secret: String,
+    /// Until when the one before is valid, in milliseconds since the Unix epoch; `None` where it ends at once.
+    pub previous_until: Option<i64>,
 }
 
 impl Resource for User {
     const NAME: &'static str = "user";
     const FIELDS: &'static [Field<Self>] = &[
         Field::text("username", |user: &Self| user.username.clone().into()).filterable().looked_up(Lookup::Instance),
-        Field::bool("is_active", |user: &Self| user.is_active.into()),
+        Field::text("name", |user: &Self| user.name.clone().into()).filterable(),
+        Field::bool("is_active", |user: &Self| user.is_active.into()).filterable(),
     ];
-    type Patch = Unpatchable;
+    type Patch = UserPatch;
 
-    fn patched(self, patch: Unpatchable) -> Self {
-        match patch {}
+    fn patched(self, patch: UserPatch) -> Self {
+        let renewed = match patch.renewal {
+            Some(renewal) => renewal.apply(self),
+            None => self,
+        };
+        Self {
+            username: patch.username.unwrap_or(renewed.username),
+            name: patch.name.unwrap_or(renewed.name),
+            description: patch.description.unwrap_or(renewed.description),
+            ..renewed
+        }
+    }
+
+    fn activity(&mut self) -> Option<&mut bool> {
+        Some(&mut self.is_active)
     }
 
     fn claims(&self) -> Vec<Claim> {
         vec![Claim::folded("username", &self.username)]
+    }
+}
+
+impl Renewal {
+    fn apply(self, user: User) -> User {
+        let previous = user.secret.zip(self.previous_until);
+        let previous = previous.map(|(secret, valid_until)| Previous { secret, valid_until });
+        User { secret: Some(self.secret), previous, ..user }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_old_secret_is_valid_beside_the_new_one_if_at_all() {
+        let renew = |user: User, secret: &str, previous_until| {
+            let renewal = Some(Renewal { secret: secret.into(), previous_until });
+            user.patched(UserPatch { renewal, ..UserPatch::default() })
+        };
+        let user = renew(User::default(), "first", Some(10));
+        assert_eq!(user.previous, None, "there was none before");
+        let user = renew(user, "second", Some(20));
+        assert_eq!(user.previous, Some(Previous { secret: "first".into(), valid_until: 20 }));
+        assert_eq!(user.secret.as_deref(), Some("second"));
+        assert_eq!(renew(user, "third", None).previous, None);
     }
 }

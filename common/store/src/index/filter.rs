@@ -2,17 +2,18 @@
 
 use std::ops::Not;
 
+use domain::context::Owner;
 use tantivy::{
     Term,
-    query::{BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
+    query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
     schema::IndexRecordOption,
 };
 
 use super::{
     grams::{self, Anchor},
-    layout::{Layout, Text},
+    layout::{Layout, Text, context},
 };
-use crate::{fold::fold, record::owner_type};
+use crate::fold::fold;
 
 /// How a text is compared: code point by code point, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +42,19 @@ pub enum Filter {
         /// With what it is compared.
         text: String,
     },
+    /// A column is on or off.
+    Is {
+        /// The column.
+        column: &'static str,
+        /// What it is.
+        value: bool,
+    },
     /// The id is one of these.
     Ids(Vec<String>),
-    /// It belongs to one of these contexts.
-    Owners(Vec<domain::context::Owner>),
+    /// Roles must be held for it in one of these contexts.
+    In(Vec<Owner>),
+    /// As above, in none of these.
+    NotIn(Vec<Owner>),
 }
 
 impl Method {
@@ -59,9 +69,12 @@ impl Method {
     }
 }
 
-/// The query of all filters within an instance.
-pub(super) fn query(layout: &Layout, instance_id: &str, filters: &[Filter]) -> BooleanQuery {
-    let instance = term(Term::from_field_text(layout.instance, instance_id));
+/// The query of all filters within an instance, or in the whole system.
+pub(super) fn query(layout: &Layout, instance_id: Option<&str>, filters: &[Filter]) -> BooleanQuery {
+    let instance = match instance_id {
+        Some(id) => term(Term::from_field_text(layout.instance, id)),
+        None => Box::new(AllQuery),
+    };
     let all = std::iter::once(instance).chain(filters.iter().map(|filter| one(layout, filter)));
     BooleanQuery::new(all.map(|query| (Occur::Must, query)).collect())
 }
@@ -72,10 +85,14 @@ fn one(layout: &Layout, filter: &Filter) -> Box<dyn Query> {
             let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
             Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
         }
-        Filter::Owners(owners) => {
-            let name = |owner: &domain::context::Owner| format!("{}/{}", owner_type(owner.kind), owner.id);
-            let terms = owners.iter().map(|owner| Term::from_field_text(layout.owner, &name(owner)));
-            Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
+        Filter::Is { column, value } => match layout.column(column) {
+            Some(column) => term(Term::from_field_bool(column.value, *value)),
+            None => Box::new(EmptyQuery),
+        },
+        Filter::In(contexts) => Box::new(within(layout, contexts)),
+        Filter::NotIn(contexts) => {
+            let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
+            Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(AllQuery) as Box<dyn Query>), not]))
         }
         Filter::Text { column, method, ignores_case, text } => {
             let found = layout.column(column).filter(|_| text.chars().any(|char| char <= '\u{1f}').not());
@@ -87,6 +104,11 @@ fn one(layout: &Layout, filter: &Filter) -> Box<dyn Query> {
             }
         }
     }
+}
+
+fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
+    let terms = contexts.iter().map(|owner| Term::from_field_text(layout.owner, &context(owner)));
+    TermSetQuery::new(terms.collect::<Vec<_>>())
 }
 
 fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {

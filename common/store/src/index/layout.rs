@@ -1,6 +1,6 @@
 //! The schema of an index, as a table's columns say it.
 
-use domain::field::Kind;
+use domain::{context::Owner, field::Kind};
 use tantivy::{
     TantivyDocument,
     schema::{
@@ -26,8 +26,9 @@ pub struct Layout {
     pub(super) instance: Field,
     /// The id as a number, for filters and to break ties.
     pub(super) id: Field,
-    /// Level and id of the context that it belongs to.
+    /// Level and id of the context where roles must be held for it.
     pub(super) owner: Field,
+    context: fn(&str, &Owner) -> Owner,
     pub(super) created: Field,
     pub(super) changed: Field,
     pub(super) document: Field,
@@ -77,7 +78,8 @@ impl Layout {
         let changed = builder.add_i64_field(CHANGED, FAST);
         let document = builder.add_bytes_field("document", STORED);
         let columns = (table.columns)().iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
-        Self { schema: builder.build(), key, instance, id, owner, created, changed, document, columns }
+        let context = table.context;
+        Self { schema: builder.build(), key, instance, id, owner, context, created, changed, document, columns }
     }
 
     /// Tells this layout from every other: what it stores, and how texts are folded and cut.
@@ -92,7 +94,7 @@ impl Layout {
         document.add_text(self.key, key(instance_id, id));
         document.add_text(self.instance, instance_id);
         document.add_u64(self.id, id.parse().unwrap_or_default());
-        document.add_text(self.owner, format!("{}/{}", owner_type(row.owner.kind), row.owner.id));
+        document.add_text(self.owner, context(&(self.context)(id, &row.owner)));
         document.add_i64(self.created, row.created_at.as_microsecond());
         document.add_i64(self.changed, row.changed_at.as_microsecond());
         document.add_bytes(self.document, stored);
@@ -111,6 +113,11 @@ impl Layout {
     }
 }
 
+/// A context as a term.
+pub(super) fn context(context: &Owner) -> String {
+    format!("{}/{}", owner_type(context.kind), context.id)
+}
+
 /// By what a document is replaced.
 pub(super) fn key(instance_id: &str, id: &str) -> String {
     format!("{instance_id}/{id}")
@@ -120,8 +127,11 @@ impl IndexedColumn {
     fn add(builder: &mut SchemaBuilder, column: &Column) -> Self {
         let Column { name, kind, filter, .. } = *column;
         let value = match kind {
-            Kind::Text => builder.add_text_field(name, STRING | FAST),
+            Kind::Text if filter => builder.add_text_field(name, STRING | FAST),
+            // Nobody asks for the terms of what is only sorted by.
+            Kind::Text => builder.add_text_field(name, FAST),
             Kind::Integer => builder.add_i64_field(name, FAST),
+            Kind::Bool if filter => builder.add_bool_field(name, INDEXED | FAST),
             Kind::Bool => builder.add_bool_field(name, FAST),
         };
         let texts = (filter && kind == Kind::Text).then(|| {

@@ -10,7 +10,7 @@ use tantivy::{
 
 use super::{
     layout::{CHANGED, CREATED, ID},
-    select::{self, Match, Matches, Order},
+    select::{self, Match, Matches, Order, Source},
 };
 
 /// How many documents tantivy gives at a time.
@@ -90,7 +90,8 @@ impl Collector for PageCollector {
             Key::Column(name, Kind::Bool) => KeyColumn::Bool(fast.bool(name)?),
         };
         let documents = reader.max_doc() as usize;
-        Ok(Segment { matches: Matches { segment, dictionary, ids, found: vec![] }, key, documents })
+        let source = Source { segment, dictionary, ids };
+        Ok(Segment { matches: Matches { source, found: vec![] }, key, documents })
     }
 
     fn requires_scoring(&self) -> bool {

@@ -15,7 +15,7 @@ use super::{
     Failure, Manifest, Remote, Snapshot,
     folder::Folder,
     manifest::{File, Pack},
-    remote::{Said, Stored, Told, pack_id},
+    remote::{Said, Told, pack_id},
 };
 use crate::{fault, metric::catalog::INDEX_PUBLISHED, secret::sha256};
 
@@ -129,32 +129,44 @@ impl Publisher {
         }
         // In this order: chunks come before the pack that has them.
         let chunks = self.remote.chunks().await?;
-        let stored = self.remote.list().await?;
+        let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
+        let orphans = self.orphans(chunks, &stored).await?;
         let named: HashSet<&str> = self.manifest.packs.iter().map(|pack| pack.id.as_str()).collect();
-        let owned: HashSet<&str> = stored.iter().map(|pack| pack.nuid.as_str()).collect();
         let prefix = pack_id(&self.name, "");
-        let surplus: Vec<&Stored> =
-            stored.iter().filter(|pack| pack.id.starts_with(&prefix) && !named.contains(pack.id.as_str())).collect();
-        let orphans: Vec<&String> = chunks.iter().filter(|nuid| !owned.contains(nuid.as_str())).collect();
+        let surplus: Vec<&String> =
+            stored.iter().filter(|id| id.starts_with(&prefix) && !named.contains(id.as_str())).collect();
 
         let now = Instant::now();
-        let unnamed = surplus.iter().map(|pack| &pack.id).chain(orphans.iter().copied());
+        let unnamed = surplus.iter().copied().chain(&orphans);
         let unnamed = unnamed.map(|id| (id.clone(), self.unnamed.get(id).copied().unwrap_or(now)));
         self.unnamed = unnamed.collect();
         let is_over = |id: &String| self.unnamed.get(id).is_some_and(|since| now - *since >= self.grace);
-        for pack in surplus.into_iter().filter(|pack| is_over(&pack.id)) {
-            self.remote.remove(pack).await?;
+        for id in surplus.into_iter().filter(|id| is_over(id)) {
+            self.remote.remove(id).await?;
         }
-        for nuid in orphans.into_iter().filter(|nuid| is_over(nuid)) {
+        for nuid in orphans.iter().filter(|nuid| is_over(nuid)) {
             self.remote.remove_chunks(nuid).await?;
         }
-        let is_stored = |id: &String| stored.iter().any(|pack| pack.id == *id);
+        let is_stored = |id: &String| stored.contains(id);
         if !self.manifest.packs.iter().all(|pack| is_stored(&pack.id)) {
             tracing::warn!(index = self.name, "files of the search index are gone and are published again");
             self.manifest.packs.retain(|pack| is_stored(&pack.id));
             self.publish(snapshot).await?;
         }
         Ok(())
+    }
+
+    /// Those chunks that no pack has.
+    async fn orphans(&self, chunks: Vec<String>, stored: &HashSet<String>) -> Result<Vec<String>, Failure> {
+        // Each pack has chunks of one name, so it is asked for only where there are more.
+        if chunks.len() <= stored.len() {
+            return Ok(vec![]);
+        }
+        let mut owned = HashSet::new();
+        for id in stored {
+            owned.extend(self.remote.chunks_of_pack(id).await?);
+        }
+        Ok(chunks.into_iter().filter(|nuid| !owned.contains(nuid)).collect())
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 use async_nats::jetstream::{
     self,
     kv::{self, Operation, UpdateErrorKind},
-    object_store::{self, GetErrorKind, Object, ObjectMetadata, ObjectStore},
+    object_store::{self, GetErrorKind, Object, ObjectInfo, ObjectMetadata, ObjectStore},
     stream::{self, LastRawMessageErrorKind},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE};
 use futures::{Stream, StreamExt, TryStreamExt};
-use tokio::{io::AsyncRead, time::timeout};
+use tokio::io::AsyncRead;
 
 use super::{Failure, Manifest};
 use crate::streams;
@@ -22,8 +22,6 @@ const MANIFESTS: &str = "INDEX_MANIFESTS";
 const FILES: &str = "INDEX_FILES";
 /// The largest message of a pack, in bytes.
 const CHUNK: usize = 512 * 1024;
-/// How long a list of all packs may take.
-const LIST_LIMIT: Duration = Duration::from_secs(10);
 /// A pack may be asked for by a reader whose server has not heard of it yet.
 const PATIENCE: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
@@ -56,13 +54,6 @@ pub enum Said {
     Manifest(Manifest),
     /// Something that only another version can read.
     Unreadable,
-}
-
-/// A pack in the object store.
-#[derive(Debug, Clone)]
-pub(super) struct Stored {
-    pub(super) id: String,
-    pub(super) nuid: String,
 }
 
 impl std::fmt::Debug for Remote {
@@ -140,39 +131,56 @@ impl Remote {
                 Err(error) => return Err(nats(error)),
             }
         }
-        match self.stream.get_last_raw_message_by_subject(&subject_of(id)).await {
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
-                Err(Failure::Missing(id.to_owned()))
-            }
+        match self.chunks_of_pack(id).await {
+            Ok(None) => Err(Failure::Missing(id.to_owned())),
             _ => Err(Failure::Incomplete(id.to_owned())),
         }
     }
 
-    /// Every pack that there is.
-    pub(super) async fn list(&self) -> Result<Vec<Stored>, Failure> {
-        let list = self.objects.list().await.map_err(nats)?;
-        let stored = list.map_ok(|info| Stored { id: info.name, nuid: info.nuid });
-        // It counts what it waits for, and what is removed meanwhile never comes.
-        timeout(LIST_LIMIT, stored.try_collect()).await.map_err(nats)?.map_err(nats)
+    /// Every pack that there is. The object store's own list would leave a consumer behind for minutes each time.
+    pub(super) async fn list(&self) -> Result<Vec<String>, Failure> {
+        let names = self.subjects(&subject_of("")).await?;
+        let decoded = names.into_iter().filter_map(|name| String::from_utf8(URL_SAFE.decode(name).ok()?).ok());
+        Ok(decoded.collect())
     }
 
     /// What the chunks of packs are called, whether there is a pack to them or not.
     pub(super) async fn chunks(&self) -> Result<Vec<String>, Failure> {
-        let prefix = chunks_of("");
-        let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
-        let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
-        Ok(subjects.iter().filter_map(|(subject, _)| subject.strip_prefix(&prefix).map(str::to_owned)).collect())
+        self.subjects(&chunks_of("")).await
+    }
+
+    /// What the chunks of a pack are called; `None` where there is no such pack.
+    pub(super) async fn chunks_of_pack(&self, id: &str) -> Result<Option<String>, Failure> {
+        match self.stream.get_last_raw_message_by_subject(&subject_of(id)).await {
+            Ok(message) => {
+                let info: ObjectInfo = serde_json::from_slice(&message.payload).map_err(nats)?;
+                Ok(Some(info.nuid))
+            }
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(nats(error)),
+        }
     }
 
     /// Removes a pack without a trace: the object store's own removal would leave a message for ever.
-    pub(super) async fn remove(&self, pack: &Stored) -> Result<(), Failure> {
-        self.purge(subject_of(&pack.id)).await?;
-        self.remove_chunks(&pack.nuid).await
+    pub(super) async fn remove(&self, id: &str) -> Result<(), Failure> {
+        let chunks = self.chunks_of_pack(id).await?;
+        self.purge(subject_of(id)).await?;
+        match chunks {
+            Some(chunks) => self.remove_chunks(&chunks).await,
+            None => Ok(()),
+        }
     }
 
     /// Removes chunks.
     pub(super) async fn remove_chunks(&self, nuid: &str) -> Result<(), Failure> {
         self.purge(chunks_of(nuid)).await
+    }
+
+    /// The last parts of the subjects that begin like this.
+    async fn subjects(&self, prefix: &str) -> Result<Vec<String>, Failure> {
+        let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
+        let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
+        Ok(subjects.iter().filter_map(|(subject, _)| subject.strip_prefix(prefix).map(str::to_owned)).collect())
     }
 
     async fn purge(&self, subject: String) -> Result<(), Failure> {

@@ -27,8 +27,8 @@ use crate::{record::Position, rows::Found, table::Row};
 /// One search.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// The instance; nothing of another one is ever found.
-    pub instance_id: String,
+    /// The instance, of which nothing of another one is ever found; `None` for all of the system.
+    pub instance_id: Option<String>,
     /// All of them hold.
     pub filters: Vec<Filter>,
     /// Which part of the matches.
@@ -72,7 +72,7 @@ pub(super) struct Stored<'a> {
 impl Snapshot {
     /// Searches.
     pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
-        let query = query(&self.layout, &search.instance_id, &search.filters);
+        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters);
         let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page })?;
         let found = page.into_iter().map(|address| {
             let document: TantivyDocument = self.searcher.doc(address)?;

@@ -147,11 +147,17 @@ impl Reader {
 
     async fn next_own(&mut self) -> Result<Option<Record>, Failure> {
         let last = self.at.stream_sequence;
-        let own = match &mut self.own {
-            Some(own) => own,
-            None => self.own.insert(messages(&self.log.reading, last + 1).await?),
-        };
-        next(own, &self.log.stream, last).await
+        loop {
+            let own = match &mut self.own {
+                Some(own) => own,
+                None => self.own.insert(messages(&self.log.reading, last + 1).await?),
+            };
+            match next(own, &self.log.stream, last).await {
+                // They are asked for again.
+                Err(Failure::Nats(what)) if what == LOST => self.own = None,
+                outcome => return outcome,
+            }
+        }
     }
 }
 
@@ -178,10 +184,13 @@ async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Res
     Ok(Some(Record::decode(sequence, &message.payload)?))
 }
 
+/// What is said of records that were sent and did not arrive.
+const LOST: &str = "records were lost on their way";
+
 /// A reader that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
 async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), Failure> {
     match stream.get_info().await.map_err(nats)?.state.last_sequence {
-        end if end > last => Err(Failure::Nats("records were lost on their way".to_owned())),
+        end if end > last => Err(Failure::Nats(LOST.to_owned())),
         _ => Ok(()),
     }
 }

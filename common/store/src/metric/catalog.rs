@@ -185,6 +185,10 @@ pub static PROCESS_MEMORY: Family<Gauge> =
 pub static PROCESS_FDS: Family<Gauge> = Family::gauge("process_open_fds", &[], "Open file descriptors.");
 /// How many may be open.
 pub static PROCESS_MAX_FDS: Family<Gauge> = Family::gauge("process_max_fds", &[], "The most open file descriptors.");
+/// Threads.
+pub static PROCESS_THREADS: Family<Gauge> = Family::gauge("process_threads", &[], "Threads of the process.");
+/// Tasks.
+pub static TASKS: Family<Gauge> = Family::gauge("platform_tasks", &[], "Tasks of the process that have not ended.");
 /// When it started.
 pub static PROCESS_START: Family<Gauge> =
     Family::gauge("process_start_time_seconds", &[], "When the process started, since the Unix epoch.");
@@ -257,6 +261,8 @@ pub static ALL: &[&dyn Metric] = &[
     &BUILD_INFO,
     &PROCESS_CPU,
     &PROCESS_MEMORY,
+    &PROCESS_THREADS,
+    &TASKS,
     &PROCESS_FDS,
     &PROCESS_MAX_FDS,
     &PROCESS_START,

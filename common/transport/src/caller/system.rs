@@ -118,8 +118,9 @@ impl Known {
         let key =
             key.ok_or_else(|| format!("the public key of the system user {name} is no JSON Web Key for ES256"))?;
         let memberships = vec![Membership { user_id: name.clone(), context: Owner::system(), roles }];
-        let user = User { username: name.clone(), secret: None, is_active: true };
-        let standing = Standing { processed: 0, id: name.clone(), user, owner: Owner::system(), memberships };
+        let user = User { username: name.clone(), is_active: true, ..User::default() };
+        let (id, owner) = (name.clone(), Owner::system());
+        let standing = Standing { processed: 0, id, user, owner, is_live: true, memberships };
         Ok(Self { name, key, standing: Arc::new(standing) })
     }
 

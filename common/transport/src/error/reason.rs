@@ -52,6 +52,8 @@ pub enum Reason {
     ExecutionFailed,
     /// Calls of targets call the platform, which calls targets, and so on.
     ExecutionLoop,
+    /// The challenge of a domain was not found.
+    ChallengeNotFound,
     /// The resource is not at the sequence that `If-Match` names.
     SequenceMismatch,
     /// The idempotency key was used for another request.
@@ -70,6 +72,10 @@ pub enum Reason {
     ReadModelUnavailable,
     /// The command's events do not fit in a record of the log.
     CommandTooLarge,
+    /// The operator of the platform lets nobody into the instance.
+    InstanceBlocked,
+    /// The instance is switched off.
+    InstanceInactive,
     /// Too many requests of an address, a client or an instance.
     RateLimited,
     /// The request took too long.
@@ -104,6 +110,7 @@ impl Reason {
         Self::PreconditionFailed,
         Self::ExecutionFailed,
         Self::ExecutionLoop,
+        Self::ChallengeNotFound,
         Self::SequenceMismatch,
         Self::IdempotencyKeyReused,
         Self::IdempotencyInProgress,
@@ -113,6 +120,8 @@ impl Reason {
         Self::OutcomeUnknown,
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
+        Self::InstanceBlocked,
+        Self::InstanceInactive,
         Self::RateLimited,
         Self::DeadlineExceeded,
         Self::Internal,
@@ -165,6 +174,7 @@ impl Reason {
             Self::PreconditionFailed => ("PRECONDITION_FAILED", Code::FailedPrecondition),
             Self::ExecutionFailed => ("EXECUTION_FAILED", Code::FailedPrecondition),
             Self::ExecutionLoop => ("EXECUTION_LOOP", Code::FailedPrecondition),
+            Self::ChallengeNotFound => ("CHALLENGE_NOT_FOUND", Code::FailedPrecondition),
             Self::SequenceMismatch => ("SEQUENCE_MISMATCH", Code::FailedPrecondition),
             Self::IdempotencyKeyReused => ("IDEMPOTENCY_KEY_REUSED", Code::FailedPrecondition),
             Self::IdempotencyInProgress => ("IDEMPOTENCY_IN_PROGRESS", Code::Aborted),
@@ -174,6 +184,8 @@ impl Reason {
             Self::OutcomeUnknown => ("OUTCOME_UNKNOWN", Code::Unavailable),
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
+            Self::InstanceBlocked => ("INSTANCE_BLOCKED", Code::ResourceExhausted),
+            Self::InstanceInactive => ("INSTANCE_INACTIVE", Code::PermissionDenied),
             Self::RateLimited => ("RATE_LIMITED", Code::ResourceExhausted),
             Self::DeadlineExceeded => ("DEADLINE_EXCEEDED", Code::DeadlineExceeded),
             Self::Internal => ("INTERNAL", Code::Internal),

@@ -7,7 +7,10 @@ use rustix::{
     process::{Resource, getrlimit},
     time::{ClockId, clock_gettime},
 };
-use store::metric::catalog::{PROCESS_CPU, PROCESS_FDS, PROCESS_MAX_FDS, PROCESS_MEMORY, PROCESS_START};
+use store::metric::catalog::{
+    PROCESS_CPU, PROCESS_FDS, PROCESS_MAX_FDS, PROCESS_MEMORY, PROCESS_START, PROCESS_THREADS, TASKS,
+};
+use tokio::runtime::Handle;
 
 /// Sets the metrics of the process. What a system does not tell stays 0.
 pub(super) fn measure(started: Timestamp) {
@@ -19,13 +22,17 @@ pub(super) fn measure(started: Timestamp) {
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         PROCESS_FDS.one().set_whole(open.count() as u64);
     }
-    if let Some(kibibytes) = resident() {
+    TASKS.one().set_whole(Handle::current().metrics().num_alive_tasks() as u64);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if let Some(kibibytes) = number(&status, "VmRSS:") {
         PROCESS_MEMORY.one().set_whole(kibibytes * 1024);
+    }
+    if let Some(threads) = number(&status, "Threads:") {
+        PROCESS_THREADS.one().set_whole(threads);
     }
 }
 
-fn resident() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn number(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }

@@ -105,10 +105,11 @@ mod tests {
         let pool = DescriptorPool::decode(proto::DESCRIPTORS).unwrap();
         let names = Names::of(&pool);
         let mut seen = HashMap::new();
-        for message in pool.all_messages().filter(|message| message.package_name().starts_with("platform.")) {
+        let messages = OPERATIONS.iter().flat_map(|facts| [facts.request, facts.response]);
+        for name in reach(messages.filter_map(|name| pool.get_message_by_name(name)).collect()) {
             for way in [Way::Request, Way::Answer] {
-                let other = seen.insert(names.get(message.full_name(), way), message.full_name().to_owned());
-                assert!(other.is_none_or(|other| other == message.full_name()), "{}", message.full_name());
+                let other = seen.insert(names.get(&name, way), name.clone());
+                assert!(other.is_none_or(|other| other == name), "{name}");
             }
         }
     }

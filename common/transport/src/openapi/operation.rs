@@ -80,6 +80,9 @@ fn parameters(facts: &Facts, request: &MessageDescriptor, schemas: &mut Schemas<
             shared.push("If-Match");
         }
     }
+    if facts.has_context() {
+        shared.push("X-Platform-Orgid");
+    }
     parameters.extend(shared.iter().map(|name| json!({ "$ref": format!("#/components/parameters/{name}") })));
     parameters
 }

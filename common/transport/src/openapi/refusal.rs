@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use domain::rejection::Rejection;
 use futures::FutureExt;
 use http::StatusCode;
-use proto::operation::{Body, Facts, Verb};
+use proto::operation::{Body, Facts, VALIDATE, Verb};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -62,6 +62,8 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::ConsistencyTokenInvalid
         | Reason::ReadModelUnavailable
         | Reason::RateLimited
+        | Reason::InstanceBlocked
+        | Reason::InstanceInactive
         | Reason::ExecutionFailed
         | Reason::ExecutionLoop
         | Reason::Internal => true,
@@ -73,11 +75,12 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::MethodNotAllowed | Reason::RouteNotFound | Reason::NotImplemented => false,
         Reason::PermissionDenied => facts.permission.is_some(),
         Reason::FeatureDisabled => facts.feature.is_some(),
-        // A put names what must be there.
-        Reason::ResourceNotFound => names_one || facts.also.is_some(),
+        // A put names what must be there, and so does a context.
+        Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context(),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
         Reason::SequenceMismatch => !reads && names_one,
         Reason::ConsistencyNotReached => reads,
+        Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
         Reason::PreconditionFailed
         | Reason::IdempotencyKeyReused
         | Reason::IdempotencyInProgress

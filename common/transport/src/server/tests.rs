@@ -38,7 +38,12 @@ async fn start(limits: Limits) -> Running {
     Running {
         address,
         stop,
-        ended: tokio::spawn(serve(Listening { listener, certificate: None }, router, stopped, limits)),
+        ended: tokio::spawn(serve(
+            Listening { listener, certificate: None, proxies: Networks::default() },
+            router,
+            stopped,
+            limits,
+        )),
     }
 }
 

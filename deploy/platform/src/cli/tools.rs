@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
+
+use url::Url;
 
 use super::{DataDirectory, MaybePostgres, Nats};
-use url::Url;
+use crate::{Failure, bootstrap};
 
 /// Where what is looked at runs.
 #[derive(Debug, Clone, Args)]
@@ -45,8 +48,23 @@ pub(crate) struct DeleteExecution {
     /// The id of the execution
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) data: DataDirectory,
+    pub(crate) of: OfInstance,
     /// Where a command node is reached, if not under the issuer's address
+    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
+    pub(crate) url: Option<Url>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bootstrap {
+    /// Give the service user of the first start a new secret and write bootstrap.json with it; the old secret ends
+    Renew(Box<RenewBootstrap>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenewBootstrap {
+    #[command(flatten)]
+    pub(crate) of: OfInstance,
+    /// Where a node is reached, if not under the issuer's address
     #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
     pub(crate) url: Option<Url>,
 }
@@ -97,4 +115,107 @@ pub(crate) struct Verify {
     /// Check from the record with this event on, and take what is before it on trust
     #[arg(long, value_name = "SEQUENCE", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) from: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MasterKey {
+    /// Put a new master key in the place of the old one, while nodes run
+    Rotate(Box<RotateMasterKey>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateMasterKey {
+    #[command(flatten)]
+    pub(crate) of: OfInstance,
+    /// Where a command node is reached, if not under the issuer's address
+    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
+    pub(crate) url: Option<Url>,
+    /// The file that the nodes read; master.key in the data directory if not given
+    #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
+    pub(crate) master_key_file: Option<PathBuf>,
+    /// Only put a new key before the old one in the file, so that it can be given to all nodes first
+    #[arg(long)]
+    pub(crate) prepare: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Events {
+    /// Print the newest events, the newest last
+    List(Box<ListEvents>),
+    /// Print all events as JSON, one a line, the oldest first, and say where to go on
+    Export(Box<ExportEvents>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListEvents {
+    #[command(flatten)]
+    pub(crate) wanted: WantedEvents,
+    /// How many events to print at most
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) limit: u64,
+    /// Print one JSON object a line, with the payload
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportEvents {
+    #[command(flatten)]
+    pub(crate) wanted: WantedEvents,
+    /// Print only what comes behind the event with this sequence
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    pub(crate) after: u64,
+}
+
+/// Which events are printed; all conditions hold.
+#[derive(Debug, Args)]
+pub(crate) struct WantedEvents {
+    #[command(flatten)]
+    pub(crate) of: OfInstance,
+    /// Where a node is reached, if not under the issuer's address
+    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
+    pub(crate) url: Option<Url>,
+    /// Events of this instance
+    #[arg(long, value_name = "ID")]
+    pub(crate) instance: Option<String>,
+    /// Events of this type, such as user.added
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) r#type: Option<String>,
+    /// Events of objects of this kind, such as user
+    #[arg(long, value_name = "KIND")]
+    pub(crate) aggregate_type: Option<String>,
+    /// Events of the object with this id
+    #[arg(long, value_name = "ID")]
+    pub(crate) aggregate: Option<String>,
+    /// Events that this user caused
+    #[arg(long, value_name = "ID")]
+    pub(crate) actor: Option<String>,
+    /// Events from this time on: 2026-11-21T10:42:13Z, or how long ago, such as 2h
+    #[arg(long, value_name = "TIME", value_parser = crate::events::time)]
+    pub(crate) since: Option<Timestamp>,
+    /// Events before this time
+    #[arg(long, value_name = "TIME", value_parser = crate::events::time)]
+    pub(crate) until: Option<Timestamp>,
+}
+
+/// The data directory of an operator, and the instance that is asked.
+#[derive(Debug, Args)]
+pub(crate) struct OfInstance {
+    #[command(flatten)]
+    pub(crate) data: DataDirectory,
+    /// The issuer of the instance, where it is not the one of bootstrap.json: its primary domain was changed, or the file
+    /// is lost
+    #[arg(long, value_name = "URL")]
+    issuer: Option<Url>,
+}
+
+impl OfInstance {
+    /// The issuer.
+    pub(crate) fn issuer(&self) -> Result<String, Failure> {
+        match (&self.issuer, bootstrap::Bootstrap::issuer_of(&self.data.data_dir)) {
+            (Some(issuer), _) => Ok(issuer.origin().ascii_serialization()),
+            (None, Ok(issuer)) => Ok(issuer),
+            (None, Err(error)) => Err(format!("{error}; name the issuer with --issuer").into()),
+        }
+    }
 }

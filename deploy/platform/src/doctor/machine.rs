@@ -7,11 +7,11 @@ use rustix::process::{Resource, getrlimit};
 use super::{report::Report, shown};
 use crate::{
     cli,
-    data_dir::{DataDir, read_master_key},
+    data_dir::{DataDir, read_master_keys},
 };
 
 /// How many files a node may want open: connections above all.
-const FILES: u64 = 4096;
+const FILES: u64 = 8192;
 /// Below this a folder is about to be full.
 const LITTLE: u64 = 2 << 30;
 /// Below this it is as good as full.
@@ -80,7 +80,7 @@ fn check_space(check: &'static str, folder: &Path, report: &mut Report) {
 fn check_key(file: &Path, report: &mut Report) {
     const CHECK: &str = "master key";
     let name = file.display();
-    if let Err(error) = read_master_key(file) {
+    if let Err(error) = read_master_keys(file) {
         return report.fail(CHECK, error.to_string(), "");
     }
     let mode = fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode() & 0o777);

@@ -12,8 +12,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// How many writes are followed in each row.
 const TIMES: usize = 40;
-/// How long after one the next is written, so that it finds an index that has nothing to do.
+/// How long after one the next is written, at least, so that it finds an index that has nothing to do.
 const REST: Duration = Duration::from_millis(500);
+/// By what the rests differ, so that the writes do not keep step with the commits.
+const STEP: Duration = Duration::from_millis(7);
 /// How many others write meanwhile, per second.
 const OTHERS: u64 = 500;
 
@@ -48,7 +50,7 @@ async fn row(load: &str, cluster: &Cluster, writer: &Client, reader: &Client) {
         let found = send(search).await;
         times.push(begin.elapsed());
         assert_eq!(found.body["details"]["totalResult"], json!("1"), "{}", found.body);
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(REST + STEP * u32::try_from(number).unwrap_or_default()).await;
     }
     let after = shipped(cluster).await;
     times.sort();

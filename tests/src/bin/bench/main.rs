@@ -16,6 +16,7 @@ mod replay;
 mod requests;
 mod search;
 mod start;
+mod tenants;
 mod tokens;
 
 use tests::platform::Platform;
@@ -27,6 +28,9 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// For how long each row is measured, in seconds.
 const SECONDS: u64 = 4;
+
+/// How many instances there are.
+const TENANTS: usize = 2000;
 
 /// How many documents the search index has, unless `bench search 1000000` says otherwise.
 const DOCUMENTS: usize = 100_000;
@@ -42,6 +46,7 @@ async fn main() {
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("index") => return index::measure().await,
         Some("apart") => return nodes::apart().await,
+        Some("tenants") => return tenants::measure(argument(2).unwrap_or(TENANTS)).await,
         Some("nodes") => return nodes::measure().await,
         _ => {}
     }
@@ -56,6 +61,7 @@ async fn main() {
     replay::measure(&mut platform).await;
     platform.stop().await;
     nodes::measure().await;
+    tenants::measure(TENANTS).await;
     index::measure().await;
     search::measure(DOCUMENTS).await;
 }

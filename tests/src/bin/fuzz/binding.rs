@@ -106,7 +106,7 @@ fn encoded(query: &[(String, String)]) -> String {
 
 /// Every operation.
 fn operations() -> Vec<Bound> {
-    let all = vec![
+    let mut all = vec![
         bound(&operation::CREATE_CODE_HOST_BIDP),
         bound(&operation::CREATE_TARGET),
         bound(&operation::DELETE_EXECUTION),
@@ -128,12 +128,61 @@ fn operations() -> Vec<Bound> {
         bound(&operation::SEARCH_EXECUTIONS),
         bound(&operation::SEARCH_FAILED_EVENTS),
         bound(&operation::SEARCH_IDPS),
+        bound(&operation::REWRAP_DATA_KEYS),
+        bound(&operation::SEARCH_SYSTEM_EVENTS),
         bound(&operation::SEARCH_TARGETS),
         bound(&operation::SEARCH_VIEWS),
         bound(&operation::SET_LANGUAGES),
     ];
+    all.extend(of_tenants());
     assert_eq!(all.len(), OPERATIONS.len(), "every operation is fuzzed");
     all
+}
+
+/// Those of instances and of what is in them.
+fn of_tenants() -> Vec<Bound> {
+    vec![
+        bound(&operation::BULK_LIMIT),
+        bound(&operation::CREATE_DOMAIN),
+        bound(&operation::CREATE_INSTANCE),
+        bound(&operation::CREATE_MEMBERSHIP),
+        bound(&operation::CREATE_ORGANIZATION),
+        bound(&operation::CREATE_USER),
+        bound(&operation::DEACTIVATE_INSTANCE),
+        bound(&operation::DEACTIVATE_ORGANIZATION),
+        bound(&operation::DEACTIVATE_USER),
+        bound(&operation::DELETE_DOMAIN),
+        bound(&operation::DELETE_INSTANCE),
+        bound(&operation::DELETE_MEMBERSHIP),
+        bound(&operation::DELETE_ORGANIZATION),
+        bound(&operation::DELETE_USER),
+        bound(&operation::GENERATE_USER_SECRET),
+        bound(&operation::GET_DOMAIN),
+        bound(&operation::GET_INSTANCE),
+        bound(&operation::GET_INSTANCE_DEFAULT),
+        bound(&operation::GET_MEMBERSHIP),
+        bound(&operation::GET_ORGANIZATION),
+        bound(&operation::GET_USER),
+        bound(&operation::LIMIT),
+        bound(&operation::LIST_AVAILABLE_ROLES),
+        bound(&operation::PATCH_DOMAIN),
+        bound(&operation::PATCH_INSTANCE),
+        bound(&operation::PATCH_MEMBERSHIP),
+        bound(&operation::PATCH_ORGANIZATION),
+        bound(&operation::PATCH_USER),
+        bound(&operation::REACTIVATE_INSTANCE),
+        bound(&operation::REACTIVATE_ORGANIZATION),
+        bound(&operation::REACTIVATE_USER),
+        bound(&operation::SEARCH_DOMAINS),
+        bound(&operation::SEARCH_EVENTS),
+        bound(&operation::SEARCH_INSTANCES),
+        bound(&operation::SEARCH_MEMBERSHIPS),
+        bound(&operation::SEARCH_ORGANIZATIONS),
+        bound(&operation::SEARCH_USERS),
+        bound(&operation::SET_AS_INSTANCE_DEFAULT),
+        bound(&operation::SET_AS_PRIMARY),
+        bound(&operation::VALIDATE),
+    ]
 }
 
 fn bound<I, O>(operation: &'static Operation<I, O>) -> Bound

@@ -178,7 +178,7 @@ fn events() -> Vec<Event> {
         mode: Mode::InterruptOnError,
         signing_keys: vec![key],
     };
-    let user = User { username: "program".into(), secret: Some("aGFzaA".into()), is_active: true };
+    let user = User { username: "program".into(), secret: Some("aGFzaA".into()), ..User::default() };
     let features = Features { multitenancy_settings: Some(true), ..Features::default() };
     let changed = standard::Event::Changed { to: target.clone().into(), fields: vec!["name".into()] };
     let flags = domain::settings::Event::Changed { to: features.into(), fields: vec!["multitenancy_settings".into()] };

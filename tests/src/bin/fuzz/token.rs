@@ -97,7 +97,7 @@ fn tenant(id: &str, point: &[u8]) -> Tenant {
         shard: 0,
         processed: 1,
         id: id.to_owned(),
-        instance: Instance { name: id.to_owned(), platform_project_id: format!("p{id}") },
+        instance: Instance::new(id, &format!("p{id}")),
         primary_domain: format!("{id}.example.com"),
         signing_keys: vec![("k".to_owned(), key)],
         features: vec![],

@@ -27,8 +27,24 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 7] =
-    ["changeDate", "id", "processed", "processedSequence", "sequence", "signingKey", "timestamp"];
+const OF_ONE_OBJECT: [&str; 16] = [
+    "changeDate",
+    "clientSecret",
+    "dnsRecord",
+    "httpUrl",
+    "id",
+    "issuer",
+    "organizationId",
+    "previousValidUntil",
+    "processed",
+    "processedSequence",
+    "projectId",
+    "sequence",
+    "signingKey",
+    "timestamp",
+    "token",
+    "userId",
+];
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq)]

@@ -81,7 +81,9 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
     }
 
     fn check<'a>(&'a self, world: &'a World) -> BoxFuture<'a, ()> {
-        let calls = Calls { row: self, world, bearer: format!("Bearer {}", world.owner.token) };
+        let is_of_system = self.facts().permission.is_some_and(|permission| permission.starts_with("system."));
+        let who = if is_of_system { &world.operator } else { &world.owner };
+        let calls = Calls { row: self, world, bearer: format!("Bearer {}", who.token) };
         Box::pin(async move {
             assert!(!self.good.is_empty(), "{} has no request that succeeds", self.facts().method);
             calls.good().await;

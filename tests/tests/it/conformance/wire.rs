@@ -35,6 +35,7 @@ pub(super) type Headers<'a> = &'a [(&'a str, &'a str)];
 /// A platform and a client of it for each transport.
 pub(super) struct World {
     pub(super) owner: client::Client,
+    pub(super) operator: client::Client,
     pub(super) nobody: String,
     pub(super) secrets: Secrets,
     base: Url,
@@ -51,6 +52,7 @@ impl World {
         let builder = || Client::builder().no_proxy().no_gzip();
         Self {
             owner: platform.client().await,
+            operator: platform.operator().await,
             nobody: platform.client_named("nobody").await.token,
             secrets: Secrets::of(&platform).await,
             base: platform.bootstrap.issuer.parse().expect("the issuer is a URL"),

@@ -1,5 +1,10 @@
 //! What /openapi.json says, to hold real requests and answers against.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use tests::{
@@ -10,7 +15,14 @@ use tests::{
 /// A document, with answers closed: a member that it does not describe is a fault.
 pub(crate) struct Described {
     pub(crate) document: Value,
-    closed: Value,
+    validators: Validators,
+    closed: Validators,
+}
+
+/// The validators of a document, each made once: that takes longer than many uses of it.
+struct Validators {
+    document: Value,
+    made: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 /// An operation of the document.
@@ -27,7 +39,11 @@ impl Described {
         assert_eq!(answer.status, 200);
         let mut closed = answer.body.clone();
         close(&mut closed["components"]["schemas"]);
-        Self { document: answer.body, closed }
+        Self {
+            validators: Validators::new(answer.body.clone()),
+            closed: Validators::new(closed),
+            document: answer.body,
+        }
     }
 
     pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
@@ -57,7 +73,7 @@ impl Described {
 
     /// Fails unless the value is as the schema says.
     pub(crate) fn assert_valid(&self, what: &str, schema: &Value, value: &Value) {
-        assert_fits(what, &validator(&self.document, schema), value);
+        assert_fits(what, &self.validators.of(schema), value);
     }
 
     /// Fails unless the value is what can be sent to the operation.
@@ -69,7 +85,7 @@ impl Described {
     /// Whether the value can be sent to the operation.
     pub(crate) fn is_sendable(&self, id: &str, body: &Value) -> bool {
         let schema = &self.operation(id).item["requestBody"]["content"]["application/json"]["schema"];
-        validator(&self.document, schema).is_valid(body)
+        self.validators.of(schema).is_valid(body)
     }
 
     /// Fails unless the operation is described to answer so: status, headers, body, and the reason of an error.
@@ -83,7 +99,7 @@ impl Described {
             assert!(answer.headers.contains_key(name) || header["required"] != true, "{what}: without {name}");
         }
         let content = &response["content"]["application/json"];
-        assert_fits(&what, &validator(&self.closed, &content["schema"]), &answer.body);
+        assert_fits(&what, &self.closed.of(&content["schema"]), &answer.body);
         if let Some(examples) = content["examples"].as_object().filter(|_| answer.status.as_u16() >= 400) {
             assert!(examples.contains_key(answer.reason()), "{what}: the reason is not described");
         }
@@ -97,6 +113,17 @@ fn assert_fits(what: &str, validator: &Validator, value: &Value) {
 }
 
 /// A validator of a schema within a document.
+impl Validators {
+    fn new(document: Value) -> Self {
+        Self { document, made: Mutex::default() }
+    }
+
+    fn of(&self, schema: &Value) -> Arc<Validator> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(schema.to_string()).or_insert_with(|| Arc::new(validator(&self.document, schema))).clone()
+    }
+}
+
 fn validator(document: &Value, schema: &Value) -> Validator {
     let mut root = document.clone();
     root["allOf"] = json!([schema]);

@@ -31,7 +31,8 @@ async fn serve_all(limits: Limits) -> SocketAddr {
         .route("/large", get(async || vec![b'x'; LARGE]))
         .route("/slow", get(slow))
         .route("/late", get(late));
-    tokio::spawn(serve(Listening { listener, certificate: None }, router, std::future::pending(), limits));
+    let listening = Listening { listener, certificate: None, proxies: Networks::default() };
+    tokio::spawn(serve(listening, router, std::future::pending(), limits));
     address
 }
 

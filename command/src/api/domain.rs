@@ -1,0 +1,186 @@
+//! Domains as they are written.
+
+use std::sync::Arc;
+
+use ::domain::{
+    context::{Owner, OwnerType},
+    rejection::Rejection,
+    resource::domain::{Domain, DomainPatch},
+    standard::{Command as Asked, Standard},
+};
+use prost::Message;
+use proto::domain::{
+    CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
+    PatchDomainRequest, PatchDomainResponse, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest,
+    ValidateResponse,
+};
+use store::{
+    keyring::{Purpose, SYSTEM, claim_hash},
+    record::Key,
+    secret::random_text,
+};
+use transport::{
+    consistency::unavailable,
+    details,
+    edge::{Call, permission_denied},
+    error::Error,
+    mount::Answer,
+};
+
+use crate::{
+    challenge::Place,
+    execute::{Commands, Deciding},
+    standard::{self, key},
+    turn::{Decided, Stop, Turn},
+};
+
+/// The permission by which operators of the platform give instances their hosts.
+const GIVE_HOSTS: &str = "system.instance.write";
+/// How many letters and digits a challenge has.
+const CHALLENGE: usize = 32;
+
+pub(super) async fn create(
+    commands: Arc<Commands>,
+    call: Call,
+    request: CreateDomainRequest,
+) -> Result<Answer<CreateDomainResponse>, Error> {
+    if call.context.kind == OwnerType::System {
+        return Err(Rejection::invalid("ctx", "must be an instance or an organization").into());
+    }
+    let wanted = request.domain.clone().unwrap_or_default();
+    let asked =
+        CreateDomainRequest::decode(call.asked(&request).as_slice()).map_err(|error| Error::internal(&error))?;
+    // A target of the instance must not say for the operator that a domain needs no challenge.
+    if wanted.is_verified && asked.domain != request.domain {
+        return Err(permission_denied(GIVE_HOSTS));
+    }
+    let (context, id) = (call.context.clone(), commands.ids.next());
+    let domain = Domain {
+        name: wanted.domain,
+        is_primary: false,
+        is_verified: wanted.is_verified,
+        challenge: random_text(CHALLENGE),
+        context: Some(context.clone()),
+    };
+    let challenge = details::challenge(&domain);
+    let own = Key::of::<Standard<Domain>>(&call.tenant.id, &id);
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let known = turn.unborn::<Standard<Domain>>(&own)?;
+        if domain.is_verified && !deciding.authority.may(turn, GIVE_HOSTS, &Owner::system())? {
+            return Err(Stop::Refused(Box::new(permission_denied(GIVE_HOSTS))));
+        }
+        deciding.decide(turn, (&own, &context), known, Asked::Create(domain.clone()))
+    };
+    let answer = move |decided: &Decided| CreateDomainResponse {
+        details: Some(standard::details(&id, decided)),
+        challenge: challenge.clone(),
+    };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+pub(super) async fn patch(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PatchDomainRequest,
+) -> Result<Answer<PatchDomainResponse>, Error> {
+    let name = request.domain.clone().unwrap_or_default().domain;
+    let patch = DomainPatch { name, ..DomainPatch::default() };
+    let answer = |details| PatchDomainResponse { details: Some(details) };
+    commands.patch::<Domain, _, _>(&call, &request, (&request.id, patch), answer).await
+}
+
+pub(super) async fn delete(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeleteDomainRequest,
+) -> Result<Answer<DeleteDomainResponse>, Error> {
+    let (key, id) = (key::<Domain>(&call, &request.id)?, request.id.clone());
+    let owner = Owner::instance(&call.tenant.id);
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let known = turn.get::<Standard<Domain>>(&key)?;
+        turn.complete()?;
+        let Some(known) = known else { return Err(Stop::Missing) };
+        let of_organization = known.place.owner.as_ref().is_some_and(|owner| owner.kind == OwnerType::Organization);
+        let is_primary = known.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary);
+        let decided = deciding.decide(turn, (&key, &owner), known, Asked::Delete)?;
+        if is_primary && !of_organization {
+            let reason = "the issuer of the instance is made of it; make another one primary";
+            return Err(Stop::Refused(Box::new(Rejection::Precondition(reason).into())));
+        }
+        Ok(decided)
+    };
+    let answer = move |decided: &Decided| DeleteDomainResponse { details: Some(standard::details(&id, decided)) };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+/// The challenge is looked for outside of the turn. The turn verifies only what was looked for.
+pub(super) async fn validate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: ValidateRequest,
+) -> Result<Answer<ValidateResponse>, Error> {
+    let place = match request.validation_type() {
+        DomainValidationType::Http => Place::Http,
+        DomainValidationType::Dns | DomainValidationType::Unspecified => Place::Dns,
+    };
+    let key = key::<Domain>(&call, &request.id)?;
+    let (seen, _) = commands.look::<Domain>(&call, &key).await?;
+    if !seen.is_verified {
+        commands.challenges.find(&call.tenant.id, &seen, place).await?;
+    }
+    let (id, owner) = (request.id.clone(), Owner::instance(&call.tenant.id));
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let known = turn.get::<Standard<Domain>>(&key)?;
+        turn.complete()?;
+        let Some(known) = known else { return Err(Stop::Missing) };
+        let is_other = |now: &Domain| now.name != seen.name || seen.is_verified && !now.is_verified;
+        let has_changed = known.state.as_ref().as_ref().is_some_and(|domain| is_other(domain));
+        let verified = DomainPatch { is_verified: Some(true), ..DomainPatch::default() };
+        let decided = deciding.decide(turn, (&key, &owner), known, Asked::Patch(verified))?;
+        if has_changed {
+            let reason = "its name was changed meanwhile; validate it again";
+            return Err(Stop::Refused(Box::new(Rejection::Precondition(reason).into())));
+        }
+        Ok(decided)
+    };
+    let answer = move |decided: &Decided| ValidateResponse { details: Some(standard::details(&id, decided)) };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+pub(super) async fn set_as_primary(
+    commands: Arc<Commands>,
+    call: Call,
+    request: SetAsPrimaryRequest,
+) -> Result<Answer<SetAsPrimaryResponse>, Error> {
+    let (key, id) = (key::<Domain>(&call, &request.id)?, request.id.clone());
+    let of_instance = commands.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?;
+    let of_system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
+    let (instance, host) = (Owner::instance(&call.tenant.id), call.tenant.primary_domain.clone());
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let known = turn.get::<Standard<Domain>>(&key)?;
+        turn.complete()?;
+        let Some(known) = known else { return Err(Stop::Missing) };
+        let context = known.place.owner.clone().unwrap_or_else(|| instance.clone());
+        let first = turn.holder(&claim_hash(&of_instance, &Domain::primary_claim(&context)));
+        // One of an older build holds its name only.
+        let older = (context == instance).then(|| turn.holder(&claim_hash(&of_system, &Domain::claim(None, &host))));
+        turn.complete()?;
+        let first = first.flatten().or(older.flatten().flatten()).filter(|first| *first != key);
+        // What is cached of the instance may be older than another instance's domain of that name.
+        let first = first.filter(|first| first.instance_id == key.instance_id);
+        let before = first.as_ref().map(|first| turn.get::<Standard<Domain>>(first)).transpose()?;
+        turn.complete()?;
+        let set = |is_primary| {
+            let context = Some(context.clone());
+            Asked::Patch(DomainPatch { is_primary: Some(is_primary), context, ..DomainPatch::default() })
+        };
+        if let (Some(first), Some(Some(before))) = (first, before)
+            && before.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary)
+        {
+            deciding.follow(turn, (&first, &context), before, set(false))?;
+        }
+        deciding.decide(turn, (&key, &context), known, set(true))
+    };
+    let answer = move |decided: &Decided| SetAsPrimaryResponse { details: Some(standard::details(&id, decided)) };
+    commands.execute_with(&call, &request, decide, answer).await
+}

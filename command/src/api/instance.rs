@@ -1,0 +1,173 @@
+//! Instances as they are written.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use domain::{
+    context::Owner,
+    permission::IAM_OWNER,
+    rejection::Rejection,
+    resource::instance::{Instance, InstancePatch},
+    setting::features::FeaturesChange,
+    settings::Set,
+    standard::{Command as Asked, Standard},
+};
+use proto::instance::{
+    BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
+    DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
+    PatchInstanceRequest, PatchInstanceResponse, ReactivateInstanceRequest, ReactivateInstanceResponse, SetLimits,
+};
+use store::{
+    keyring::{Purpose, SYSTEM},
+    secret::random_secret,
+};
+use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
+
+use crate::{
+    authority::Object,
+    execute::{Commands, Deciding},
+    founding::Founding,
+    setup::{ADMIN, Plan, ServiceUser},
+    standard::{details, key},
+    turn::{Decided, Stop, Turn},
+};
+
+/// It has the flags of the instance that it is created from.
+pub(super) async fn create(
+    commands: Arc<Commands>,
+    call: Call,
+    request: CreateInstanceRequest,
+) -> Result<Answer<CreateInstanceResponse>, Error> {
+    let wanted = request.instance.clone().unwrap_or_default();
+    let or = |text: &str, other: &str| if text.is_empty() { other } else { text }.to_owned();
+    let first = ServiceUser {
+        user_id: commands.ids.next(),
+        client_id: or(&wanted.service_username, ADMIN),
+        client_secret: random_secret(),
+        roles: vec![IAM_OWNER.name.to_owned()],
+    };
+    let plan = Plan {
+        instance_id: commands.ids.next(),
+        organization_name: or(&wanted.organization_name, &wanted.name),
+        name: wanted.name,
+        hosts: vec![wanted.domain],
+        organization_id: commands.ids.next(),
+        project_id: commands.ids.next(),
+        signing_key_id: commands.ids.next(),
+        service_users: vec![first.clone()],
+    };
+    let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
+    let founding = Founding::new(&commands.keyring, &commands.ids, (plan.clone(), flags(&call)), system);
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        deciding.permit(turn, &Owner::system(), &Object { name: "instance", exists: false })?;
+        founding.found(turn, &deciding.cause)
+    };
+    let issuer = commands.external.url(&plan.hosts[0]);
+    let answer = move |decided: &Decided| CreateInstanceResponse {
+        details: Some(details(&plan.instance_id, decided)),
+        issuer: issuer.clone(),
+        organization_id: plan.organization_id.clone(),
+        project_id: plan.project_id.clone(),
+        service_user: Some(FirstUser {
+            user_id: first.user_id.clone(),
+            client_id: first.client_id.clone(),
+            client_secret: first.client_secret.clone(),
+        }),
+    };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+fn flags(call: &Call) -> FeaturesChange {
+    let flag = |name: &str| call.home.has_feature(name).then_some(Set::To(true));
+    FeaturesChange {
+        multitenancy_resources_api: flag("multitenancy_resources_api"),
+        multitenancy_settings: flag("multitenancy_settings"),
+        oidc_token_exchange: flag("oidc_token_exchange"),
+    }
+}
+
+pub(super) async fn patch(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PatchInstanceRequest,
+) -> Result<Answer<PatchInstanceResponse>, Error> {
+    let name = request.instance.clone().unwrap_or_default().name;
+    let patch = InstancePatch { name, ..InstancePatch::default() };
+    let answer = |details| PatchInstanceResponse { details: Some(details) };
+    commands.patch::<Instance, _, _>(&call, &request, (&request.id, patch), answer).await
+}
+
+pub(super) async fn delete(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeleteInstanceRequest,
+) -> Result<Answer<DeleteInstanceResponse>, Error> {
+    // So one is always left under whose host operators are answered.
+    if request.id == call.home.id {
+        return Err(Rejection::Precondition("it is the instance that was asked; ask another one for it").into());
+    }
+    let answer = |details| DeleteInstanceResponse { details: Some(details) };
+    commands.delete::<Instance, _, _>(&call, &request, &request.id, answer).await
+}
+
+pub(super) async fn deactivate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeactivateInstanceRequest,
+) -> Result<Answer<DeactivateInstanceResponse>, Error> {
+    let answer = |details| DeactivateInstanceResponse { details: Some(details) };
+    commands.switch::<Instance, _, _>(&call, &request, (&request.id, false), answer).await
+}
+
+pub(super) async fn reactivate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: ReactivateInstanceRequest,
+) -> Result<Answer<ReactivateInstanceResponse>, Error> {
+    let answer = |details| ReactivateInstanceResponse { details: Some(details) };
+    commands.switch::<Instance, _, _>(&call, &request, (&request.id, true), answer).await
+}
+
+pub(super) async fn limit(
+    commands: Arc<Commands>,
+    call: Call,
+    request: LimitRequest,
+) -> Result<Answer<LimitResponse>, Error> {
+    let patch = limited(request.limits.unwrap_or_default());
+    let answer = |details| LimitResponse { details: Some(details) };
+    commands.patch::<Instance, _, _>(&call, &request, (&request.id, patch), answer).await
+}
+
+pub(super) async fn bulk_limit(
+    commands: Arc<Commands>,
+    call: Call,
+    request: BulkLimitRequest,
+) -> Result<Answer<BulkLimitResponse>, Error> {
+    let mut seen = HashSet::new();
+    if request.limits.is_empty() || !request.limits.iter().all(|limits| seen.insert(&limits.id)) {
+        return Err(Rejection::invalid("limits", "must name at least one instance, and none twice").into());
+    }
+    let wanted = request
+        .limits
+        .iter()
+        .map(|one| Ok((key::<Instance>(&call, &one.id)?, limited(one.limits.unwrap_or_default()))));
+    let wanted = wanted.collect::<Result<Vec<_>, Error>>()?;
+    let last = request.limits.last().map(|limits| limits.id.clone()).unwrap_or_default();
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let found: Vec<_> = wanted.iter().map(|(key, _)| turn.get::<Standard<Instance>>(key)).collect();
+        turn.complete()?;
+        let mut decided = Err(Stop::Missing);
+        for ((key, patch), known) in wanted.iter().zip(found) {
+            let Some(known) = known? else { return Err(Stop::Missing) };
+            decided = Ok(deciding.decide(turn, (key, &Owner::system()), known, Asked::Patch(patch.clone()))?);
+        }
+        decided
+    };
+    let answer = move |decided: &Decided| BulkLimitResponse { details: Some(details(&last, decided)) };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+fn limited(wanted: SetLimits) -> InstancePatch {
+    let seconds = |duration: Duration| (!duration.is_zero()).then_some(duration.as_secs().max(1));
+    let retention = wanted.audit_log_retention.and_then(|duration| Duration::try_from(duration).ok());
+    InstancePatch { block: wanted.block, audit_log_retention_s: retention.map(seconds), ..InstancePatch::default() }
+}

@@ -1,0 +1,71 @@
+//! Memberships as they are written.
+
+use std::sync::Arc;
+
+use domain::{
+    rejection::Rejection,
+    resource::{
+        membership::{Membership, MembershipPatch},
+        user::User,
+    },
+    standard::{Command as Asked, Standard},
+};
+use proto::membership::{
+    CreateMembershipRequest, CreateMembershipResponse, DeleteMembershipRequest, DeleteMembershipResponse,
+    PatchMembershipRequest, PatchMembershipResponse,
+};
+use store::record::Key;
+use transport::{edge::Call, error::Error, mount::Answer};
+
+use crate::{
+    execute::{Commands, Deciding},
+    standard::{details, key},
+    turn::{Decided, Stop, Turn},
+};
+
+/// The user must be one that the caller may know of.
+pub(super) async fn create(
+    commands: Arc<Commands>,
+    call: Call,
+    request: CreateMembershipRequest,
+) -> Result<Answer<CreateMembershipResponse>, Error> {
+    let wanted = request.membership.clone().unwrap_or_default();
+    let user = key::<User>(&call, &wanted.user_id)?;
+    let (context, id) = (call.context.clone(), commands.ids.next());
+    let own = Key::of::<Standard<Membership>>(&call.tenant.id, &id);
+    let membership = Membership { user_id: wanted.user_id, context: context.clone(), roles: wanted.roles };
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let (known, found) = (turn.unborn::<Standard<Membership>>(&own)?, turn.get::<Standard<User>>(&user)?);
+        turn.complete()?;
+        let owner = found.filter(|found| found.state.is_some()).and_then(|found| found.place.owner);
+        let is_known = match &owner {
+            Some(owner) => deciding.authority.may(turn, "user.read", owner)?,
+            None => false,
+        };
+        if !is_known {
+            return Err(Stop::Refused(Box::new(Rejection::NotFound("user").into())));
+        }
+        deciding.decide(turn, (&own, &context), known, Asked::Create(membership.clone()))
+    };
+    let answer = move |decided: &Decided| CreateMembershipResponse { details: Some(details(&id, decided)) };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+pub(super) async fn patch(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PatchMembershipRequest,
+) -> Result<Answer<PatchMembershipResponse>, Error> {
+    let patch = MembershipPatch { roles: request.membership.clone().unwrap_or_default().roles };
+    let answer = |details| PatchMembershipResponse { details: Some(details) };
+    commands.patch::<Membership, _, _>(&call, &request, (&request.id, patch), answer).await
+}
+
+pub(super) async fn delete(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeleteMembershipRequest,
+) -> Result<Answer<DeleteMembershipResponse>, Error> {
+    let answer = |details| DeleteMembershipResponse { details: Some(details) };
+    commands.delete::<Membership, _, _>(&call, &request, &request.id, answer).await
+}

@@ -1,0 +1,136 @@
+//! Organizations as they are written.
+
+use std::sync::Arc;
+
+use domain::{
+    context::{Owner, OwnerType},
+    rejection::Rejection,
+    resource::{
+        instance::{Instance, InstancePatch},
+        organization::{Organization, OrganizationPatch},
+    },
+    standard::{Command as Asked, Standard},
+};
+use prost::Message;
+use proto::{
+    object::Details,
+    organization::{
+        CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
+        DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
+        PatchOrganizationRequest, PatchOrganizationResponse, ReactivateOrganizationRequest,
+        ReactivateOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
+    },
+};
+use store::record::Key;
+use transport::{edge::Call, error::Error, mount::Answer};
+
+use crate::{
+    execute::{Commands, Deciding},
+    standard::{details, key},
+    turn::{Decided, Stop, Turn},
+};
+
+pub(super) async fn create(
+    commands: Arc<Commands>,
+    call: Call,
+    request: CreateOrganizationRequest,
+) -> Result<Answer<CreateOrganizationResponse>, Error> {
+    if call.context.kind != OwnerType::Instance {
+        return Err(Rejection::invalid("ctx", "must be an instance, or absent").into());
+    }
+    let wanted = request.organization.clone().unwrap_or_default();
+    let organization = Organization { name: wanted.name, is_active: true };
+    let answer = |details| CreateOrganizationResponse { details: Some(details) };
+    commands.create(&call, &request, (call.context.clone(), organization), answer).await
+}
+
+pub(super) async fn patch(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PatchOrganizationRequest,
+) -> Result<Answer<PatchOrganizationResponse>, Error> {
+    let patch = OrganizationPatch { name: request.organization.clone().unwrap_or_default().name };
+    let answer = |details| PatchOrganizationResponse { details: Some(details) };
+    commands.patch::<Organization, _, _>(&call, &request, (&request.id, patch), answer).await
+}
+
+pub(super) async fn deactivate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeactivateOrganizationRequest,
+) -> Result<Answer<DeactivateOrganizationResponse>, Error> {
+    let answer = |details| DeactivateOrganizationResponse { details: Some(details) };
+    unless_default(&commands, &call, &request, (&request.id, Asked::Switch(false)), answer).await
+}
+
+pub(super) async fn reactivate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: ReactivateOrganizationRequest,
+) -> Result<Answer<ReactivateOrganizationResponse>, Error> {
+    let answer = |details| ReactivateOrganizationResponse { details: Some(details) };
+    commands.switch::<Organization, _, _>(&call, &request, (&request.id, true), answer).await
+}
+
+pub(super) async fn delete(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeleteOrganizationRequest,
+) -> Result<Answer<DeleteOrganizationResponse>, Error> {
+    let answer = |details| DeleteOrganizationResponse { details: Some(details) };
+    unless_default(&commands, &call, &request, (&request.id, Asked::Delete), answer).await
+}
+
+/// The default one stays, and stays on: those who name no organization would be nowhere, and whoever owns only this one
+/// would lock out who owns the instance.
+async fn unless_default<I: Message, O: Message + Default>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    (id, asked): (&str, Asked<Organization>),
+    answer: impl Fn(Details) -> O + Send + Sync + 'static,
+) -> Result<Answer<O>, Error> {
+    let key = key::<Organization>(call, id)?;
+    let (instance, owner, id) = (instance(call), Owner::instance(&call.tenant.id), id.to_owned());
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let (known, instance) = (turn.get::<Standard<Organization>>(&key)?, turn.get::<Standard<Instance>>(&instance)?);
+        turn.complete()?;
+        let Some(known) = known else { return Err(Stop::Missing) };
+        let decided = deciding.decide(turn, (&key, &owner), known, asked.clone())?;
+        let instance = instance.as_ref().and_then(|instance| instance.state.as_ref().as_ref());
+        if instance.is_some_and(|instance| instance.default_organization_id.as_ref() == Some(&key.id)) {
+            let reason = "it is the default organization of the instance; make another one that";
+            return Err(Stop::Refused(Box::new(Rejection::Precondition(reason).into())));
+        }
+        Ok(decided)
+    };
+    commands.execute_with(call, request, decide, move |decided| answer(details(&id, decided))).await
+}
+
+pub(super) async fn set_as_default(
+    commands: Arc<Commands>,
+    call: Call,
+    request: SetAsInstanceDefaultRequest,
+) -> Result<Answer<SetAsInstanceDefaultResponse>, Error> {
+    let organization = key::<Organization>(&call, &request.id)?;
+    let (instance, owner, id) = (instance(&call), Owner::system(), call.tenant.id.clone());
+    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
+        let (known, found) =
+            (turn.get::<Standard<Instance>>(&instance)?, turn.get::<Standard<Organization>>(&organization)?);
+        turn.complete()?;
+        let (Some(known), Some(found)) = (known, found) else { return Err(Stop::Missing) };
+        if found.state.is_none() {
+            return Err(Stop::Refused(Box::new(Rejection::NotFound("organization").into())));
+        }
+        let default =
+            InstancePatch { default_organization_id: Some(organization.id.clone()), ..InstancePatch::default() };
+        deciding.decide(turn, (&instance, &owner), known, Asked::Patch(default))
+    };
+    let answer = move |decided: &Decided| SetAsInstanceDefaultResponse { details: Some(details(&id, decided)) };
+    commands.execute_with(&call, &request, decide, answer).await
+}
+
+/// The instance of the call.
+fn instance(call: &Call) -> Key {
+    Key::of::<Standard<Instance>>(&call.tenant.id, &call.tenant.id)
+}

@@ -1,0 +1,206 @@
+//! Looks for the challenge of a domain: what shows that whoever adds a domain has a say in it.
+//!
+//! Names are looked up anew each time, where the operator says. The address that is checked is the one that is connected
+//! to, and redirects are not followed, so that nobody reaches with it what targets may not reach.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use domain::{address::Allowed, resource::domain::Domain};
+use hickory_resolver::{
+    TokioResolver,
+    config::{NameServerConfig, ResolverConfig},
+    net::{NetError, runtime::TokioRuntimeProvider},
+    proto::rr::RData,
+};
+use reqwest::redirect;
+use store::explain::explain;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+use transport::error::{Error, Reason};
+use url::{Host, Url};
+
+/// How many challenges are looked for at the same time, and how many of one instance.
+const SEATS: usize = 32;
+const SEATS_OF_INSTANCE: usize = 4;
+/// How long one may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long a DNS server may take, and how often it is asked.
+const DNS_LIMIT: Duration = Duration::from_secs(3);
+const DNS_TRIES: usize = 2;
+/// How much of a page is read, in bytes: room for the token and white space.
+const LARGEST_PAGE: usize = 1024;
+
+/// Looks for challenges.
+pub struct Challenges {
+    allowed: Arc<Allowed>,
+    dns_server: Option<SocketAddr>,
+    seats: Semaphore,
+    /// How many each instance has.
+    taken: Mutex<HashMap<String, usize>>,
+}
+
+/// A seat of an instance, until it is dropped.
+struct Seat<'a> {
+    _of_node: SemaphorePermit<'a>,
+    taken: &'a Mutex<HashMap<String, usize>>,
+    instance_id: &'a str,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken.get_mut(self.instance_id) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(taken.remove(self.instance_id)),
+        }
+    }
+}
+
+/// Where a challenge is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At a URL of the domain.
+    Http,
+    /// In a TXT record of the domain.
+    Dns,
+}
+
+/// A challenge that was not found.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("too many domains are being validated at the moment")]
+    Busy,
+    #[error("it took too long to look for the challenge")]
+    Timeout,
+    #[error("DNS does not answer: {0}")]
+    Dns(String),
+    #[error("DNS has no TXT record {0} with the token")]
+    NoRecord(String),
+    #[error("the domain leads to no address that may be called")]
+    Forbidden,
+    #[error("{0} cannot be read: {1}")]
+    Unreachable(String, String),
+    #[error("{0} answers with status {1}; it must be 200, without a redirect")]
+    Status(String, u16),
+    #[error("what {0} answers is not the token")]
+    OtherPage(String),
+}
+
+impl Challenges {
+    /// Asks this DNS server, or those of the machine, and calls the public internet and what is allowed beyond.
+    pub fn new(allowed: Arc<Allowed>, dns_server: Option<SocketAddr>) -> Self {
+        Self { allowed, dns_server, seats: Semaphore::new(SEATS), taken: Mutex::default() }
+    }
+
+    /// Looks for the challenge of a domain.
+    ///
+    /// # Errors
+    /// Where it is not found, and why.
+    pub(crate) async fn find(&self, instance_id: &str, domain: &Domain, place: Place) -> Result<(), Error> {
+        let _seat = self.seat(instance_id).ok_or(Failure::Busy)?;
+        let looking = async {
+            match place {
+                Place::Dns => self.by_dns(domain).await,
+                Place::Http => self.by_http(domain).await,
+            }
+        };
+        Ok(timeout(LIMIT, looking).await.unwrap_or(Err(Failure::Timeout))?)
+    }
+
+    fn seat<'a>(&'a self, instance_id: &'a str) -> Option<Seat<'a>> {
+        let of_node = self.seats.try_acquire().ok()?;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry(instance_id.to_owned()).or_default();
+        (*count < SEATS_OF_INSTANCE).then(|| *count += 1)?;
+        Some(Seat { _of_node: of_node, taken: &self.taken, instance_id })
+    }
+
+    async fn by_dns(&self, domain: &Domain) -> Result<(), Failure> {
+        let name = domain.dns_record();
+        let found = match self.resolver()?.txt_lookup(format!("{name}.")).await {
+            Err(error) if error.is_no_records_found() => return Err(Failure::NoRecord(name)),
+            found => found?,
+        };
+        let texts = found.answers().iter().filter_map(|record| match &record.data {
+            RData::TXT(text) => Some(text.txt_data.concat()),
+            _ => None,
+        });
+        let is_there = texts.into_iter().any(|text| text.trim_ascii() == domain.challenge.as_bytes());
+        if is_there { Ok(()) } else { Err(Failure::NoRecord(name)) }
+    }
+
+    async fn by_http(&self, domain: &Domain) -> Result<(), Failure> {
+        let url = domain.http_url();
+        // What is a number in disguise would be called without being looked up.
+        let host = Url::parse(&url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
+        if host != Some(Host::Domain(domain.name.clone())) {
+            return Err(Failure::Forbidden);
+        }
+        let found = self.resolver()?.lookup_ip(format!("{}.", domain.name)).await?;
+        let is_named = self.allowed.names(&domain.name);
+        let may = |address: &IpAddr| is_named || self.allowed.has_address(*address);
+        // 0 is the port of the URL.
+        let addresses: Vec<_> = found.iter().filter(may).map(|address| SocketAddr::new(address, 0)).collect();
+        if addresses.is_empty() || !self.allowed.has_name(&domain.name) {
+            return Err(Failure::Forbidden);
+        }
+        let unreachable = |error: reqwest::Error| Failure::Unreachable(url.clone(), explain(&error.without_url()));
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .https_only(true)
+            .redirect(redirect::Policy::none())
+            .resolve_to_addrs(&domain.name, &addresses)
+            .build()
+            .map_err(unreachable)?;
+        let mut response = client.get(&url).send().await.map_err(unreachable)?;
+        if response.status() != 200 {
+            return Err(Failure::Status(url, response.status().as_u16()));
+        }
+        let mut page = vec![];
+        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+            page.extend_from_slice(&chunk);
+            if page.len() > LARGEST_PAGE {
+                return Err(Failure::OtherPage(url));
+            }
+        }
+        if page.trim_ascii() == domain.challenge.as_bytes() { Ok(()) } else { Err(Failure::OtherPage(url)) }
+    }
+
+    /// Made anew each time, so that it knows nothing from before and the machine's newest settings.
+    fn resolver(&self) -> Result<TokioResolver, Failure> {
+        let mut builder = match self.dns_server {
+            None => TokioResolver::builder_tokio()?,
+            Some(server) => {
+                let mut config = NameServerConfig::udp_and_tcp(server.ip());
+                config.connections.iter_mut().for_each(|connection| connection.port = server.port());
+                let config = ResolverConfig::from_name_servers(vec![config]);
+                TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            }
+        };
+        let options = builder.options_mut();
+        (options.timeout, options.attempts, options.cache_size) = (DNS_LIMIT, DNS_TRIES, 0);
+        Ok(builder.build()?)
+    }
+}
+
+impl From<NetError> for Failure {
+    fn from(error: NetError) -> Self {
+        Self::Dns(explain(&error))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Busy => Self::new(Reason::RateLimited, failure.to_string()).retry_after(Duration::from_secs(1)),
+            failure => Self::new(Reason::ChallengeNotFound, failure.to_string()),
+        }
+    }
+}

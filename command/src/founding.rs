@@ -1,0 +1,165 @@
+//! A new instance with all that it needs to serve: keys, hosts, an organization, the platform's project and first users.
+
+use std::sync::Arc;
+
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    resource::{
+        data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
+        project::Project, signing_key::SigningKey, user::User,
+    },
+    setting::features::{Features, FeaturesChange},
+    settings::Settings,
+    standard::{Command, Resource, Standard},
+};
+use store::{
+    clock,
+    id::Ids,
+    keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash},
+    record::Key,
+    secret, signing,
+};
+
+use transport::error::{Error, Reason};
+
+use crate::{
+    setup::{Plan, ServiceUser},
+    turn::{Cause, ClaimKeys, Decided, Stop, Turn},
+};
+
+/// Everything random of an instance, so that it can be decided more than once.
+pub(crate) struct Founding {
+    keyring: Keyring,
+    /// What its data keys are wrapped by.
+    master_key_id: String,
+    plan: Plan,
+    features: FeaturesChange,
+    keys: ClaimKeys,
+    data_keys: Vec<(String, DataKey)>,
+    signing_key: SigningKey,
+    users: Vec<(String, User)>,
+    /// For the memberships and domains.
+    ids: Vec<String>,
+}
+
+impl Founding {
+    /// Draws what is random. `system` hashes what is unique in the system.
+    pub(crate) fn new(
+        keyring: &Keyring,
+        ids: &Ids,
+        (plan, features): (Plan, FeaturesChange),
+        system: Arc<secret::Key>,
+    ) -> Self {
+        let (master_key_id, mut data_keys) = (keyring.master_key_id(), vec![]);
+        let of_instance = OF_INSTANCE.map(|purpose| {
+            let (key, data_key) = keyring.create(&plan.instance_id, purpose);
+            data_keys.push((ids.next(), data_key));
+            (purpose, Arc::new(key))
+        });
+        let key = |wanted| {
+            let found = of_instance.iter().find(|(purpose, _)| *purpose == wanted);
+            found.map(|(_, key)| Arc::clone(key)).expect("every purpose of an instance has got a key")
+        };
+        let generated = signing::es256(&plan.signing_key_id);
+        let signing_key = SigningKey {
+            algorithm: generated.algorithm.to_owned(),
+            public: generated.public,
+            sealed: key(Purpose::SigningKey).seal(signing::SEALED, &generated.private),
+            signs_from: clock::now().as_millisecond(),
+            signs_until: None,
+        };
+        let secrets = key(Purpose::ClientSecret);
+        let user = |user: &ServiceUser| {
+            let secret = client_secret_hash(&secrets, &user.user_id, &user.client_secret);
+            let username = user.client_id.clone();
+            (user.user_id.clone(), User { username, secret: Some(secret), is_active: true, ..User::default() })
+        };
+        Self {
+            keyring: keyring.clone(),
+            master_key_id,
+            keys: ClaimKeys { instance: key(Purpose::Claim), system },
+            signing_key,
+            users: plan.service_users.iter().map(user).collect(),
+            ids: (0..plan.service_users.len() + plan.hosts.len()).map(|_| ids.next()).collect(),
+            data_keys,
+            features,
+            plan,
+        }
+    }
+
+    /// The id of the instance.
+    pub(crate) fn instance_id(&self) -> &str {
+        &self.plan.instance_id
+    }
+
+    /// Writes all of it. What it came to is that of the instance.
+    pub(crate) fn found(&self, turn: &mut Turn<'_>, cause: &Cause) -> Result<Decided, Stop> {
+        let plan = &self.plan;
+        let id = plan.instance_id.as_str();
+        // Whoever has all data keys wrapped anew relies on it.
+        if self.keyring.master_key_id() != self.master_key_id {
+            let changed = Error::new(Reason::WriterUnavailable, "the master key was changed meanwhile; try again");
+            return Err(Stop::Refused(Box::new(changed)));
+        }
+        let (instance, organization) = (Owner::instance(id), Owner::organization(&plan.organization_id));
+        let itself = Instance {
+            default_organization_id: Some(plan.organization_id.clone()),
+            ..Instance::new(&plan.name, &plan.project_id)
+        };
+        let decided = self.create(turn, (id, id), &Owner::system(), itself, cause)?;
+        for (key_id, data_key) in &self.data_keys {
+            self.create(turn, (id, key_id), &instance, data_key.clone(), cause)?;
+        }
+        let (domain_ids, membership_ids) = self.ids.split_at(plan.hosts.len());
+        for (index, (host, domain_id)) in plan.hosts.iter().zip(domain_ids).enumerate() {
+            let domain = Domain::of_instance(id, host, index == 0);
+            self.create(turn, (id, domain_id), &instance, domain, cause)?;
+        }
+        self.create(turn, (id, &plan.signing_key_id), &instance, self.signing_key.clone(), cause)?;
+        let features = Key::of::<Settings<Features>>(id, id);
+        self.append::<Settings<Features>>(turn, &features, &instance, self.features.clone(), cause)?;
+        let first = Organization { name: plan.organization_name.clone(), is_active: true };
+        self.create(turn, (id, &plan.organization_id), &instance, first, cause)?;
+        self.create(turn, (id, &plan.project_id), &organization, Project { name: "Platform".into() }, cause)?;
+        let users = self.users.iter().zip(plan.service_users.iter().zip(membership_ids));
+        for ((user_id, user), (planned, membership_id)) in users {
+            self.create(turn, (id, user_id), &organization, user.clone(), cause)?;
+            if !planned.roles.is_empty() {
+                let (user_id, context, roles) = (user_id.clone(), instance.clone(), planned.roles.clone());
+                self.create(turn, (id, membership_id), &instance, Membership { user_id, context, roles }, cause)?;
+            }
+        }
+        Ok(decided)
+    }
+
+    /// Writes a new resource of an instance.
+    pub(crate) fn create<R: Resource>(
+        &self,
+        turn: &mut Turn<'_>,
+        (instance_id, id): (&str, &str),
+        owner: &Owner,
+        resource: R,
+        cause: &Cause,
+    ) -> Result<Decided, Stop> {
+        let key = Key::of::<Standard<R>>(instance_id, id);
+        self.append::<Standard<R>>(turn, &key, owner, Command::Create(resource), cause)
+    }
+
+    fn append<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        key: &Key,
+        owner: &Owner,
+        command: A::Command,
+        cause: &Cause,
+    ) -> Result<Decided, Stop> {
+        let known = turn.unborn::<A>(key)?;
+        let events = decided(A::decide(&known.state, command))?;
+        turn.append::<A>(key, known, owner, &events, (&self.keys, cause))
+    }
+}
+
+fn decided<E>(decided: Result<Vec<E>, domain::rejection::Rejection>) -> Result<Vec<E>, Stop> {
+    decided.map_err(|rejection| Stop::Refused(Box::new(rejection.into())))
+}

@@ -1,0 +1,94 @@
+//! `platform events`: who did what, when and where, of all instances. It asks a running platform.
+
+use jiff::Timestamp;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{Failure, cli, operator::Operator, say};
+
+const SEARCH: &str = "/system/v1/events/_search";
+/// The largest page that the platform answers.
+const PAGE: u64 = 1000;
+
+/// Prints the newest events that are asked for, the newest last.
+pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
+    let operator = Operator::new(&options.wanted.of, options.wanted.url.clone())?;
+    let body = json!({ "query": { "limit": options.limit }, "filters": filters(&options.wanted) });
+    let found = operator.ask(Method::POST, SEARCH, Some(body)).await?;
+    let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for event in result.iter().rev() {
+        say::out(if options.json { event.to_string() } else { line(event) });
+    }
+    let total = found["details"]["totalResult"].as_str().unwrap_or_default();
+    say::aside(format!("{} of {total} events", result.len()));
+    Ok(())
+}
+
+/// Prints all events that are asked for as JSON, one a line, the oldest first, and says where to go on.
+pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
+    let operator = Operator::new(&options.wanted.of, options.wanted.url.clone())?;
+    let wanted = filters(&options.wanted);
+    let (mut last, mut count) = (options.after, 0);
+    loop {
+        let behind = json!({ "afterSequence": last.to_string() });
+        let filters: Vec<&Value> = wanted.iter().chain([&behind]).collect();
+        let body = json!({ "query": { "limit": PAGE, "asc": true }, "filters": filters });
+        let found = operator.ask(Method::POST, SEARCH, Some(body)).await;
+        let found = found.map_err(|error| format!("{error}; {count} events are printed, go on with --after {last}"))?;
+        let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for event in result {
+            say::out(event);
+            let sequence = event["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
+            last = sequence.ok_or("an event without a sequence was answered")?;
+        }
+        count += result.len();
+        if found["details"]["endOfList"] == json!(true) || result.is_empty() {
+            say::aside(format!("{count} events; go on with --after {last}"));
+            return Ok(());
+        }
+    }
+}
+
+/// What is asked for, as the platform takes it.
+fn filters(wanted: &cli::WantedEvents) -> Vec<Value> {
+    let texts = [
+        ("instanceId", &wanted.instance),
+        ("type", &wanted.r#type),
+        ("aggregateType", &wanted.aggregate_type),
+        ("aggregateId", &wanted.aggregate),
+        ("actorId", &wanted.actor),
+    ];
+    let mut filters: Vec<Value> =
+        texts.iter().filter_map(|(name, text)| Some(json!({ *name: text.as_ref()? }))).collect();
+    for (time, method) in [(&wanted.since, "GREATER_OR_EQUALS"), (&wanted.until, "LESS")] {
+        let Some(time) = time else { continue };
+        let method = format!("TIMESTAMP_Filter_METHOD_{method}");
+        filters.push(json!({ "creationDate": { "creationDate": time.to_string(), "method": method } }));
+    }
+    filters
+}
+
+fn line(event: &Value) -> String {
+    let text = |name: &str| event[name].as_str().unwrap_or_default().replace(char::is_control, " ");
+    let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    format!(
+        "{} {} {} {}/{} v{} {} by {}",
+        text("sequence"),
+        text("creationDate"),
+        or_none(text("instanceId")),
+        text("aggregateType"),
+        text("aggregateId"),
+        text("version"),
+        text("type"),
+        or_none(text("actorId")),
+    )
+}
+
+/// A time as people write it: RFC 3339, or how long ago.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    let ago = || text.parse::<jiff::Span>().ok().and_then(|span| store::clock::now().checked_sub(span).ok());
+    text.parse()
+        .ok()
+        .or_else(ago)
+        .ok_or_else(|| "must be a time such as 2026-11-21T10:42:13Z, or how long ago, such as 2h or 30m".to_owned())
+}

@@ -1,0 +1,125 @@
+//! The file of the master key: nodes read it again when it changes; `platform master-key rotate` changes it.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use store::{
+    explain::explain,
+    keyring::{self, Keyring, MasterKeys},
+    secret::Key,
+};
+use tokio::time::sleep;
+
+use crate::{
+    Failure, cli,
+    data_dir::{read_master_keys, write_atomically},
+    operator::Operator,
+    say,
+};
+
+/// How often a node looks at the file.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often the operator asks a node that has not read the file yet, and how long after one time the next.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_secs(1);
+const REWRAP: &str = "/system/v1/data_keys/_rewrap";
+
+/// Takes what the file has from now on, where it opens what there is.
+pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKeys) {
+    let mut last = Ok(used.to_text());
+    loop {
+        sleep(LOOK_EVERY).await;
+        let read = read_master_keys(&file).map_err(|error| explain(&error));
+        let text = read.as_ref().map(MasterKeys::to_text).map_err(Clone::clone);
+        if text == last {
+            continue;
+        }
+        let keys = match read {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::warn!(error, "the master key cannot be read again, the one before goes on");
+                last = text;
+                continue;
+            }
+        };
+        let (id, file) = (keys.id(), file.display());
+        match keyring.change_master(keys).await {
+            Ok(()) => {
+                tracing::info!(%file, id, "the master key was read again");
+                last = text;
+            }
+            Err(error) => {
+                tracing::warn!(%file, id, error = explain(&error), "the changed master key is not used, the one before goes on");
+                // Where the read models could not be read, it is tried again.
+                if matches!(error, keyring::Failure::WrongMasterKey) {
+                    last = text;
+                }
+            }
+        }
+    }
+}
+
+/// Puts a new key before the old one, wraps everything anew, and takes the old one away. Begun again it goes on where it
+/// was.
+pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure> {
+    let operator = Operator::new(&options.of, options.url)?;
+    let own = options.of.data.data_dir.join("master.key");
+    let file = options.master_key_file.unwrap_or(own);
+    let keys = read_master_keys(&file)?;
+    let keys = if keys.count() == 1 { keys.behind(Key::random()) } else { keys };
+    write(&file, &keys)?;
+    if options.prepare {
+        say::out(format!("{} has a new key before the old one: give it to all nodes, then rotate", file.display()));
+        return Ok(());
+    }
+    let (mut count, mut idle) = (0, 0);
+    loop {
+        let answer = rewrap(&operator, &keys).await?;
+        if answer["masterKeyId"] != json!(keys.id()) {
+            return Err("the node answers for another master key".into());
+        }
+        // What is 0 is left out of an answer.
+        let number = |name: &str| answer[name].as_str().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let (rewrapped, remaining) = (number("rewrapped"), number("remaining"));
+        if remaining == 0 {
+            count += rewrapped;
+            break;
+        }
+        idle = if rewrapped == 0 { idle + 1 } else { 0 };
+        if idle > TRIES {
+            return Err(format!("{remaining} data keys are not wrapped anew; rotate again").into());
+        }
+        count += rewrapped;
+    }
+    let mut old = file.clone().into_os_string();
+    old.push(".old");
+    write(Path::new(&old), &keys.older())?;
+    write(&file, &keys.newest())?;
+    say::out(format!("{count} data keys are wrapped by the new master key, which {} has alone now", file.display()));
+    say::out(format!("the old one is in {} for backups from before", Path::new(&old).display()));
+    Ok(())
+}
+
+fn write(file: &Path, keys: &MasterKeys) -> Result<(), Failure> {
+    Ok(write_atomically(file, keys.to_text().as_bytes())?)
+}
+
+/// Asks again while the node has not read the file.
+async fn rewrap(operator: &Operator, keys: &MasterKeys) -> Result<Value, Failure> {
+    let mut tries = 1..TRIES;
+    loop {
+        match operator.ask(Method::POST, REWRAP, Some(json!({ "masterKeyId": keys.id() }))).await {
+            Err(error) if may_pass(&error.to_string()) && tries.next().is_some() => sleep(PAUSE).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether the node only has to read the file, or its read model to catch up.
+fn may_pass(error: &str) -> bool {
+    ["PRECONDITION_FAILED", "READ_MODEL_UNAVAILABLE", "WRITER_UNAVAILABLE"].iter().any(|reason| error.contains(reason))
+}

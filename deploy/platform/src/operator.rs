@@ -1,0 +1,126 @@
+//! What operators do to a running platform with the tokens of a data directory's system user.
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::{Method, header::HOST};
+use serde_json::{Value, json};
+use store::explain::explain;
+use tokio::time::sleep;
+use url::Url;
+
+use crate::{Failure, bootstrap::Bootstrap, cli, say, system_user};
+
+/// The scope that the platform's API asks for.
+const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
+/// How often a new secret is tried, and how long after one time the next.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(500);
+const RESOURCES: &str = "/resources/v3alpha";
+/// The user that the first start makes.
+const ADMIN: &str = "platform-admin";
+
+/// A platform, with a token of its system user.
+pub(crate) struct Operator {
+    base: String,
+    /// Whichever node is asked, the instance is known by its host.
+    host: String,
+    folder: PathBuf,
+    issuer: String,
+    client: reqwest::Client,
+}
+
+impl Operator {
+    pub(crate) fn new(of: &cli::OfInstance, url: Option<Url>) -> Result<Self, Failure> {
+        let issuer = of.issuer()?;
+        Ok(Self {
+            base: url.map_or_else(|| issuer.clone(), |url| url.origin().ascii_serialization()),
+            host: issuer.split_once("://").map_or(issuer.as_str(), |(_, host)| host).to_owned(),
+            folder: of.data.data_dir.clone(),
+            issuer,
+            client: reqwest::Client::builder().no_proxy().build()?,
+        })
+    }
+
+    /// Asks for an operation.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        let request = request
+            .header(HOST, &self.host)
+            .header("prefer", "wait=10")
+            .bearer_auth(system_user::token(&self.folder, &self.issuer)?);
+        let request = body.iter().fold(request, reqwest::RequestBuilder::json);
+        let answer =
+            request.send().await.map_err(|error| format!("{} does not answer: {}", self.base, explain(&error)))?;
+        let (is_done, body) = (answer.status().is_success(), answer.text().await?);
+        if !is_done {
+            return Err(format!("it was refused: {body}").into());
+        }
+        Ok(serde_json::from_str(&body)?)
+    }
+
+    /// The audience of a token of a client, which is the platform's project. A new secret is known within a second.
+    async fn project(&self, client_id: &str, secret: &str) -> Result<String, Failure> {
+        let mut tries = 1..TRIES;
+        loop {
+            match self.audience(client_id, secret).await {
+                Err(_) if tries.next().is_some() => sleep(PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn audience(&self, client_id: &str, secret: &str) -> Result<String, Failure> {
+        let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
+        let request = self.client.post(format!("{}/oauth/v2/token", self.base)).header(HOST, &self.host);
+        let answer = request.basic_auth(client_id, Some(secret)).form(&form).send().await?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        let answer: Value = serde_json::from_str(&text)?;
+        let token = answer["access_token"].as_str();
+        let token = token.ok_or_else(|| format!("the new secret gives no token, {status}: {text}"))?;
+        let claims = jsonwebtoken::dangerous::insecure_decode::<Value>(token)?.claims;
+        Ok(claims["aud"][0].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// Removes an execution, whatever executions there are: none runs on the calls of a system user.
+pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
+    let operator = Operator::new(&options.of, options.url)?;
+    let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
+    operator
+        .ask(Method::DELETE, &format!("{RESOURCES}/executions/{id}"), None)
+        .await
+        .map_err(|error| format!("it was not removed: {error}"))?;
+    say::out("removed");
+    Ok(())
+}
+
+/// Gives the first service user of a data directory a new secret, and writes `bootstrap.json` with it, also where that is
+/// lost. The old secret ends at once.
+pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), Failure> {
+    let (folder, issuer) = (&options.of.data.data_dir, options.of.issuer()?);
+    let operator = Operator::new(&options.of, options.url)?;
+    // Whatever it is called by now.
+    let wanted = match Bootstrap::user_of(folder) {
+        Some(id) => json!([{ "inIds": { "ids": [id] } }]),
+        None => json!([{ "username": { "name": ADMIN } }]),
+    };
+    let found = operator.ask(Method::POST, &format!("{RESOURCES}/users/_search"), Some(wanted)).await?;
+    let found = &found["result"][0];
+    let (user, client_id) = (&found["details"], found["user"]["username"].as_str().unwrap_or_default());
+    let user_id = user["id"].as_str().ok_or_else(|| format!("the instance has no user {ADMIN} any more"))?;
+    if found["state"] != "EFFECTIVE_STATE_ACTIVE" {
+        operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_reactivate"), Some(json!({}))).await?;
+        say::aside(format!("{client_id} was switched off and is on again"));
+    }
+    let default = operator.ask(Method::GET, &format!("{RESOURCES}/organizations/_instance_default"), None).await?;
+    let made =
+        operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_generate_secret"), Some(json!({}))).await?;
+    let secret = made["clientSecret"].as_str().ok_or("the answer shows no secret")?;
+    let owner = |details: &Value| details["resourceOwner"]["id"].as_str().unwrap_or_default().to_owned();
+    let instance_id = owner(&default["organization"]["details"]);
+    let project_id = operator.project(client_id, secret).await?;
+    let ids = (instance_id, owner(user), project_id);
+    let path = Bootstrap::renew(folder, issuer, ids, (user_id, client_id, secret))?;
+    say::out(format!("the new secret of {client_id} is in {}", path.display()));
+    Ok(())
+}

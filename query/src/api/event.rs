@@ -1,0 +1,142 @@
+//! Events as they are read.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{
+    catalog::without_secrets,
+    context::{Owner, OwnerType},
+};
+use jiff::Timestamp;
+use proto::{
+    event::{
+        Event, EventSearchFilter, EventTimeFilter, SearchEventsRequest, SearchEventsResponse, event_search_filter,
+    },
+    object::{ListDetails, ListQuery, TimestampFilterMethod},
+    system::{SearchSystemEventsRequest, SearchSystemEventsResponse},
+};
+use serde_json::Value;
+use store::{
+    clock,
+    history::audit::{self, Audit, Comparison, Filter},
+    projection::HISTORY,
+    record::Recorded,
+};
+use transport::{
+    consistency::{HEADER, unavailable},
+    details,
+    edge::{Call, permission_denied},
+    error::Error,
+    mount::Answer,
+};
+
+use crate::{Queries, search::bounded};
+
+pub(super) async fn search(
+    queries: Arc<Queries>,
+    call: Call,
+    SearchEventsRequest { ctx: _, query, filters }: SearchEventsRequest,
+) -> Result<Answer<SearchEventsResponse>, Error> {
+    let answer = |(details, result)| SearchEventsResponse { details: Some(details), result };
+    find(&queries, &call, (query, filters, within(&call)), answer).await
+}
+
+/// Only roles in the system permit it.
+pub(super) async fn search_system(
+    queries: Arc<Queries>,
+    call: Call,
+    SearchSystemEventsRequest { query, filters }: SearchSystemEventsRequest,
+) -> Result<Answer<SearchSystemEventsResponse>, Error> {
+    if !call.may(&Owner::system()) {
+        return Err(permission_denied(call.operation.permission.unwrap_or_default()));
+    }
+    let answer = |(details, result)| SearchSystemEventsResponse { details: Some(details), result };
+    find(&queries, &call, (query, filters, vec![]), answer).await
+}
+
+async fn find<O>(
+    queries: &Queries,
+    call: &Call,
+    (query, wanted, mut filters): (Option<ListQuery>, Vec<EventSearchFilter>, Vec<Filter>),
+    answer: impl FnOnce((ListDetails, Vec<Event>)) -> O,
+) -> Result<Answer<O>, Error> {
+    let (query, limit) = bounded(query)?;
+    filters.extend(wanted.into_iter().filter_map(filter));
+    let audit = Audit { filters, ascending: query.asc, offset: query.offset, limit };
+    let read = || audit::search(&queries.database, call.tenant.shard, &audit);
+    let fresh = queries.as_fresh(call, &HISTORY, read).await?;
+    let (events, total) = fresh.answer;
+    let details = ListDetails {
+        applied_limit: limit,
+        end_of_list: query.offset.saturating_add(events.len() as u64) >= total,
+        total_result: total,
+        processed_sequence: fresh.processed,
+        timestamp: Some(fresh.timestamp.into()),
+    };
+    let token = queries.tokens.mint(fresh.processed).await.map_err(unavailable)?;
+    let message = answer((details, events.into_iter().map(response).collect()));
+    Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
+}
+
+/// What the caller may see: of the system everything, of an instance what its audit log keeps.
+fn within(call: &Call) -> Vec<Filter> {
+    let mut filters = vec![];
+    if call.context.kind == OwnerType::System {
+        return filters;
+    }
+    filters.push(Filter::Within(call.tenant.id.clone()));
+    if call.context.kind == OwnerType::Organization {
+        filters.push(Filter::Owner(call.context.clone()));
+    }
+    if let Some(seconds) = call.tenant.instance.limits.audit_log_retention_s {
+        let kept_since = clock::now().checked_sub(Duration::from_secs(seconds)).unwrap_or(Timestamp::MIN);
+        filters.push(Filter::Committed(Comparison::GreaterOrEqual, kept_since));
+    }
+    filters
+}
+
+fn filter(filter: EventSearchFilter) -> Option<Filter> {
+    use event_search_filter::Filter as Wanted;
+    Some(match filter.filter? {
+        Wanted::Type(name) => Filter::Type(name),
+        Wanted::AggregateType(name) => Filter::AggregateType(name),
+        Wanted::AggregateId(id) => Filter::AggregateId(id),
+        Wanted::ActorId(id) => Filter::Actor(id),
+        Wanted::InstanceId(id) => Filter::Instance(id),
+        Wanted::AfterSequence(sequence) => Filter::After(sequence),
+        Wanted::CreationDate(wanted) => Filter::Committed(comparison(wanted.method()), at(wanted)),
+    })
+}
+
+fn at(wanted: EventTimeFilter) -> Timestamp {
+    // Validation has refused what is no time.
+    wanted.creation_date.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or_default()
+}
+
+fn comparison(method: TimestampFilterMethod) -> Comparison {
+    match method {
+        TimestampFilterMethod::Equals => Comparison::Equal,
+        TimestampFilterMethod::Greater => Comparison::Greater,
+        TimestampFilterMethod::GreaterOrEquals => Comparison::GreaterOrEqual,
+        TimestampFilterMethod::Less => Comparison::Less,
+        TimestampFilterMethod::LessOrEquals => Comparison::LessOrEqual,
+    }
+}
+
+fn response(recorded: Recorded) -> Event {
+    let owner: Owner = recorded.owner();
+    let event = recorded.event;
+    let mut payload: Value = serde_json::from_slice(&event.payload).unwrap_or_default();
+    without_secrets(&mut payload);
+    Event {
+        sequence: recorded.sequence,
+        r#type: event.r#type,
+        aggregate_type: event.aggregate_type,
+        aggregate_id: event.aggregate_id,
+        version: event.version,
+        instance_id: event.instance_id,
+        resource_owner: Some(details::owner(&owner)),
+        actor_id: event.actor,
+        creation_date: Some(recorded.committed_at.into()),
+        payload: payload.to_string(),
+    }
+}

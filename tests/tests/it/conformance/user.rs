@@ -1,0 +1,199 @@
+//! The rows of users.
+
+use futures::{FutureExt, future::BoxFuture};
+use proto::{
+    object::{
+        InIdsFilter, ListQuery, NameFilter, RequestContext, State, StateFilter, TextFilterMethod,
+        request_context::ResourceOwner,
+    },
+    operation::{
+        CREATE_USER, DEACTIVATE_USER, DELETE_USER, GENERATE_USER_SECRET, GET_USER, PATCH_USER, REACTIVATE_USER,
+        SEARCH_USERS,
+    },
+    user::{
+        CreateUserRequest, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest, GetUserRequest,
+        PatchServiceUser, PatchUser, PatchUserRequest, ReactivateUserRequest, SearchUsersRequest, ServiceUser, User,
+        UserFieldName, UserSearchFilter, patch_user, user, user_search_filter::Filter,
+    },
+    wellknown::Duration,
+};
+use serde_json::json;
+use tests::client::Answer;
+
+use super::{
+    context, new_name,
+    organization::a_readable_organization,
+    posted,
+    row::{Check, Subject, row},
+    subject,
+    wire::World,
+};
+
+const USERS: &str = "/resources/v3alpha/users";
+
+/// All of them.
+pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
+    vec![
+        create(),
+        patch(),
+        row(&DELETE_USER, a_user).good("a user", |it| DeleteUserRequest { id: it.id.clone() }).done(),
+        row(&DEACTIVATE_USER, a_user).good("one that is on", |it| DeactivateUserRequest { id: it.id.clone() }).done(),
+        row(&REACTIVATE_USER, an_inactive_user)
+            .good("one that is off", |it| ReactivateUserRequest { id: it.id.clone() })
+            .done(),
+        generate_secret(),
+        row(&GET_USER, a_user).good("a user", |it| GetUserRequest { id: it.id.clone() }).done(),
+        search(),
+    ]
+}
+
+/// A new user in the organization of who may do everything.
+pub(super) async fn created(world: &World) -> Answer {
+    posted(world, USERS, &json!({ "username": new_name("user"), "service": { "name": "Conformance" } })).await
+}
+
+pub(super) fn a_user(world: &World) -> BoxFuture<'_, Subject> {
+    async move { subject(&created(world).await) }.boxed()
+}
+
+fn an_inactive_user(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let id = created(world).await.id();
+        subject(&posted(world, &format!("{USERS}/{id}/_deactivate"), &json!({})).await)
+    }
+    .boxed()
+}
+
+fn a_user_with_a_secret(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let id = created(world).await.id();
+        subject(&posted(world, &format!("{USERS}/{id}/_generate_secret"), &json!({})).await)
+    }
+    .boxed()
+}
+
+fn service(username: &str) -> CreateUserRequest {
+    let kind = user::Type::Service(ServiceUser::default());
+    CreateUserRequest { ctx: None, user: Some(User { username: username.into(), r#type: Some(kind) }) }
+}
+
+fn within(owner: ResourceOwner, username: &str) -> CreateUserRequest {
+    CreateUserRequest { ctx: Some(context(owner)), ..service(username) }
+}
+
+fn create() -> Box<dyn Check + Sync> {
+    row(&CREATE_USER, a_readable_organization)
+        .good("in the own organization", |it| service(&format!("next to {}", it.id)))
+        .good("in another organization", |it| {
+            within(ResourceOwner::OrgId(it.id.clone()), &format!("a user of {}", it.id))
+        })
+        .good("all fields", |it| {
+            let kind = ServiceUser { name: "\u{1f980} \"quoted\"".into(), description: "two\nlines".into() };
+            let username = format!("\\ \u{202e} {}", it.id);
+            CreateUserRequest { ctx: None, user: Some(User { username, r#type: Some(user::Type::Service(kind)) }) }
+        })
+        .bad("nothing", "INVALID_REQUEST", |_| CreateUserRequest::default())
+        .bad("no user name", "INVALID_REQUEST", |_| service(""))
+        .bad("a long user name", "INVALID_REQUEST", |_| service(&"é".repeat(201)))
+        .bad("no type", "INVALID_REQUEST", |_| CreateUserRequest {
+            ctx: None,
+            user: Some(User { username: "of no type".into(), r#type: None }),
+        })
+        .bad("every field wrong", "INVALID_REQUEST", |_| {
+            let kind = ServiceUser { name: "\u{0}".into(), description: "x".repeat(501) };
+            let user = User { username: "a\nb".into(), r#type: Some(user::Type::Service(kind)) };
+            CreateUserRequest { ctx: None, user: Some(user) }
+        })
+        .bad("in the system", "PERMISSION_DENIED", |_| within(ResourceOwner::System(true), "never made"))
+        .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
+            within(ResourceOwner::OrgId("1".into()), "never made")
+        })
+        .bad("a taken name", "RESOURCE_EXISTS", |_| service("NOBODY"))
+        .done()
+}
+
+fn patched(subject: &Subject, user: PatchUser) -> PatchUserRequest {
+    PatchUserRequest { id: subject.id.clone(), user: Some(user) }
+}
+
+fn username(username: &str) -> PatchUser {
+    PatchUser { username: Some(username.into()), r#type: None }
+}
+
+fn profile(name: Option<&str>, description: Option<&str>) -> PatchUser {
+    let service = PatchServiceUser { name: name.map(Into::into), description: description.map(Into::into) };
+    PatchUser { username: None, r#type: Some(patch_user::Type::Service(service)) }
+}
+
+fn patch() -> Box<dyn Check + Sync> {
+    row(&PATCH_USER, a_user)
+        .good("a user name", |it| patched(it, username(&format!("renamed {}", it.id))))
+        .good("a display name", |it| patched(it, profile(Some("Renamed"), Some(""))))
+        .good("no change", |it| patched(it, profile(Some("Conformance"), None)))
+        .good("nothing", |it| patched(it, PatchUser::default()))
+        .bad("no user", "INVALID_REQUEST", |it| PatchUserRequest { id: it.id.clone(), user: None })
+        .bad("an empty user name", "INVALID_REQUEST", |it| patched(it, username("")))
+        .bad("long texts", "INVALID_REQUEST", |it| patched(it, profile(Some(&"x".repeat(201)), Some(&"x".repeat(501)))))
+        .bad("a taken name", "RESOURCE_EXISTS", |it| patched(it, username("NOBODY")))
+        .done()
+}
+
+fn secret(subject: &Subject, previous_expiration: Option<Duration>) -> GenerateUserSecretRequest {
+    GenerateUserSecretRequest { id: subject.id.clone(), previous_expiration }
+}
+
+fn generate_secret() -> Box<dyn Check + Sync> {
+    row(&GENERATE_USER_SECRET, a_user_with_a_secret)
+        .good("instead of the one before", |it| secret(it, None))
+        .good("beside the one before", |it| secret(it, Some(Duration::from_seconds(3600))))
+        .good("beside the one before for no time", |it| secret(it, Some(Duration::ZERO)))
+        .bad("less than no time", "INVALID_REQUEST", |it| secret(it, Some(Duration::from_seconds(-1))))
+        .bad("more than 30 days", "INVALID_REQUEST", |it| secret(it, Some(Duration::from_seconds(2_592_001))))
+        .done()
+}
+
+fn found(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchUsersRequest {
+    let filters = filters.into_iter().map(|filter| UserSearchFilter { filter: Some(filter) }).collect();
+    SearchUsersRequest { ctx, filters, ..SearchUsersRequest::default() }
+}
+
+fn text(name: &str, method: TextFilterMethod) -> NameFilter {
+    NameFilter { name: name.into(), method: method.into() }
+}
+
+fn in_state(state: State) -> Filter {
+    Filter::State(StateFilter { state: state.into() })
+}
+
+fn search() -> Box<dyn Check + Sync> {
+    row(&SEARCH_USERS, a_user)
+        .good("by id", |it| found(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("everything", |_| found(None, vec![]))
+        .good("by name, of what is on", |_| {
+            let name = Filter::Name(text("Conf", TextFilterMethod::StartsWith));
+            found(None, vec![name, in_state(State::EffectiveStateActive)])
+        })
+        .good("nothing found", |_| found(None, vec![Filter::Name(text("no such name", TextFilterMethod::Equals))]))
+        .good("a page in another order", |_| SearchUsersRequest {
+            query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
+            sorting_column: UserFieldName::Username.into(),
+            ..found(None, vec![Filter::Username(text("USER", TextFilterMethod::ContainsIgnoreCase))])
+        })
+        .bad("a filter that is none", "INVALID_REQUEST", |_| SearchUsersRequest {
+            filters: vec![UserSearchFilter { filter: None }],
+            ..SearchUsersRequest::default()
+        })
+        .bad("long names and no state", "INVALID_REQUEST", |_| {
+            let long = text(&"x".repeat(201), TextFilterMethod::Contains);
+            let names = [Filter::Username(long.clone()), Filter::Name(long)];
+            found(None, names.into_iter().chain([in_state(State::EffectiveStateUnspecified)]).collect())
+        })
+        .bad("a large page", "INVALID_REQUEST", |_| SearchUsersRequest {
+            query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
+            ..SearchUsersRequest::default()
+        })
+        .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
+            found(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
+        })
+        .done()
+}
