@@ -11,30 +11,37 @@ mod user;
 
 use std::sync::Arc;
 
+use ::domain::resource::{
+    execution::Execution, instance::Instance, membership::Membership, organization::Organization, target::Target,
+};
 use axum::Router;
 use proto::operation;
 use transport::{edge::Edge, handler::with, mount::mount};
 
-use crate::execute::Commands;
+use crate::{
+    execute::Commands,
+    standard::{deactivate, delete, reactivate},
+};
 
 /// Mounts every command on all transports.
 pub fn routes(router: Router, edge: &Arc<Edge>, commands: &Arc<Commands>) -> Router {
     let router = mount(router, edge, &operation::CREATE_TARGET, with(commands, target::create));
     let router = mount(router, edge, &operation::PATCH_TARGET, with(commands, target::patch));
-    let router = mount(router, edge, &operation::DELETE_TARGET, with(commands, target::delete));
+    let router = mount(router, edge, &operation::DELETE_TARGET, with(commands, delete::<Target, _, _>));
     let router = mount(router, edge, &operation::PUT_EXECUTION, with(commands, execution::put));
-    let router = mount(router, edge, &operation::DELETE_EXECUTION, with(commands, execution::delete));
+    let router = mount(router, edge, &operation::DELETE_EXECUTION, with(commands, delete::<Execution, _, _>));
     let router = mount(router, edge, &operation::CREATE_ORGANIZATION, with(commands, organization::create));
     let router = mount(router, edge, &operation::PATCH_ORGANIZATION, with(commands, organization::patch));
     let router = mount(router, edge, &operation::DELETE_ORGANIZATION, with(commands, organization::delete));
     let router = mount(router, edge, &operation::DEACTIVATE_ORGANIZATION, with(commands, organization::deactivate));
-    let router = mount(router, edge, &operation::REACTIVATE_ORGANIZATION, with(commands, organization::reactivate));
+    let router =
+        mount(router, edge, &operation::REACTIVATE_ORGANIZATION, with(commands, reactivate::<Organization, _, _>));
     let router = mount(router, edge, &operation::SET_AS_INSTANCE_DEFAULT, with(commands, organization::set_as_default));
     let router = mount(router, edge, &operation::CREATE_INSTANCE, with(commands, instance::create));
     let router = mount(router, edge, &operation::PATCH_INSTANCE, with(commands, instance::patch));
     let router = mount(router, edge, &operation::DELETE_INSTANCE, with(commands, instance::delete));
-    let router = mount(router, edge, &operation::DEACTIVATE_INSTANCE, with(commands, instance::deactivate));
-    let router = mount(router, edge, &operation::REACTIVATE_INSTANCE, with(commands, instance::reactivate));
+    let router = mount(router, edge, &operation::DEACTIVATE_INSTANCE, with(commands, deactivate::<Instance, _, _>));
+    let router = mount(router, edge, &operation::REACTIVATE_INSTANCE, with(commands, reactivate::<Instance, _, _>));
     let router = mount(router, edge, &operation::LIMIT, with(commands, instance::limit));
     let router = mount(router, edge, &operation::BULK_LIMIT, with(commands, instance::bulk_limit));
     let router = mount(router, edge, &operation::CREATE_USER, with(commands, user::create));
@@ -51,5 +58,5 @@ pub fn routes(router: Router, edge: &Arc<Edge>, commands: &Arc<Commands>) -> Rou
     let router = mount(router, edge, &operation::REWRAP_DATA_KEYS, with(commands, system::rewrap_data_keys));
     let router = mount(router, edge, &operation::CREATE_MEMBERSHIP, with(commands, membership::create));
     let router = mount(router, edge, &operation::PATCH_MEMBERSHIP, with(commands, membership::patch));
-    mount(router, edge, &operation::DELETE_MEMBERSHIP, with(commands, membership::delete))
+    mount(router, edge, &operation::DELETE_MEMBERSHIP, with(commands, delete::<Membership, _, _>))
 }

@@ -20,7 +20,6 @@ use store::{
     record::Key,
     secret, signing,
 };
-
 use transport::error::{Error, Reason};
 
 use crate::{

@@ -1,4 +1,6 @@
-//! The three operations of any standard resource.
+//! The writes of any standard resource.
+
+use std::sync::Arc;
 
 use domain::{
     context::Owner,
@@ -6,7 +8,7 @@ use domain::{
     standard::{Command as StandardCommand, Resource, Standard},
 };
 use prost::Message;
-use proto::object::Details;
+use proto::{object::Details, shape::Identified};
 use store::record::Key;
 use transport::{edge::Call, error::Error, mount::Answer};
 
@@ -15,6 +17,11 @@ use crate::{
     executions,
     turn::{Decided, Stop, Turn},
 };
+
+/// The answer of a write that shows nothing but the details of the object.
+pub(crate) trait Plain: Message + Default + From<Details> + 'static {}
+
+impl<O: Message + Default + From<Details> + 'static> Plain for O {}
 
 impl Commands {
     /// Creates a resource under a new id.
@@ -31,54 +38,41 @@ impl Commands {
         self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
     }
 
-    /// Changes a resource.
-    pub(crate) async fn patch<R: Resource, I: Message, O: Message + Default>(
+    /// Changes the resource that a request names.
+    pub(crate) async fn patch<R: Resource, I: Message + Identified, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
-        (id, patch): (&str, R::Patch),
+        patch: R::Patch,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        self.change::<R, _, _>(call, request, (id, StandardCommand::Patch(patch)), answer).await
+        self.change::<R, _, _>(call, request, StandardCommand::Patch(patch), answer).await
     }
 
-    /// Switches a resource on or off.
-    pub(crate) async fn switch<R: Resource, I: Message, O: Message + Default>(
+    async fn change<R: Resource, I: Message + Identified, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
-        (id, on): (&str, bool),
+        asked: StandardCommand<R>,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        self.change::<R, _, _>(call, request, (id, StandardCommand::Switch(on)), answer).await
-    }
-
-    async fn change<R: Resource, I: Message, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        (id, asked): (&str, StandardCommand<R>),
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        let (key, id) = (key::<R>(call, id)?, id.to_owned());
+        let (key, id) = (key::<R>(call, request.id())?, request.id().to_owned());
         // An existing resource keeps its owner; one that does not exist is refused.
         let owner = Owner::instance(&call.tenant.id);
         let command = Command { key, is_new: false, owner, asked };
         self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
     }
 
-    /// Removes a resource, and takes it out of all executions that name it: nothing that races with it leaves a name
-    /// behind, because both are decided in one turn.
-    pub(crate) async fn delete<R: Resource, I: Message, O: Message + Default>(
+    /// Removes the resource that a request names, and takes it out of all executions that name it: nothing that races with
+    /// it leaves a name behind, because both are decided in one turn.
+    pub(crate) async fn delete<R: Resource, I: Message + Identified, O: Plain>(
         &self,
         call: &Call,
         request: &I,
-        id: &str,
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        let (key, gone) = (key::<R>(call, id)?, R::taken_out(id));
+        let (key, gone) = (key::<R>(call, request.id())?, R::taken_out(request.id()));
         let executions = if gone.is_some() { executions::keys(self, call) } else { vec![] };
-        let (id, owner) = (id.to_owned(), Owner::instance(&call.tenant.id));
+        let (id, owner) = (request.id().to_owned(), Owner::instance(&call.tenant.id));
         let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
             let known = turn.get::<Standard<R>>(&key)?;
             let executions = executions::of(turn, &executions)?;
@@ -90,8 +84,38 @@ impl Commands {
             }
             Ok(decided)
         };
-        self.execute_with(call, request, decide, move |decided| answer(details(&id, decided))).await
+        self.execute_with(call, request, decide, move |decided| details(&id, decided).into()).await
     }
+}
+
+/// Removes the resource that a request names.
+pub(crate) async fn delete<R, I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+where
+    R: Resource,
+    I: Message + Identified,
+    O: Plain,
+{
+    commands.delete::<R, _, _>(&call, &request).await
+}
+
+/// Switches the resource that a request names off.
+pub(crate) async fn deactivate<R, I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+where
+    R: Resource,
+    I: Message + Identified,
+    O: Plain,
+{
+    commands.change::<R, _, _>(&call, &request, StandardCommand::Switch(false), Into::into).await
+}
+
+/// Switches the resource that a request names on again.
+pub(crate) async fn reactivate<R, I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+where
+    R: Resource,
+    I: Message + Identified,
+    O: Plain,
+{
+    commands.change::<R, _, _>(&call, &request, StandardCommand::Switch(true), Into::into).await
 }
 
 /// The key of a resource that may exist.

@@ -1,4 +1,4 @@
-//! One transaction: the rows of a batch and the checkpoint.
+//! One transaction: the checkpoint and the rows of a batch.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
-/// Applies a batch and moves the checkpoint behind it, both or neither.
+/// Moves the checkpoint behind a batch and applies that, both or neither.
 pub(crate) async fn project(
     database: &Database,
     projection: &Projection,
@@ -55,16 +55,16 @@ pub(crate) async fn project(
         checkpoint.advance(&connection, projection, shard, batch.end, committed_at).await?
     } else {
         let transaction = connection.transaction().await?;
-        if matches!(projection.kind, Kind::History) {
-            history::apply(&transaction, &batch.records, &batch.events).await?;
-            fault::point("history.applied");
-        }
-        for (table, changes) in changes {
-            apply(&transaction, &projection.schema_name(), table, changes).await?;
-        }
-        fault::point("project.applied");
         let moved = checkpoint.advance(&transaction, projection, shard, batch.end, committed_at).await?;
         if moved.is_ok() {
+            if matches!(projection.kind, Kind::History) {
+                history::apply(&transaction, &batch.records, &batch.events).await?;
+                fault::point("history.applied");
+            }
+            for (table, changes) in changes {
+                apply(&transaction, &projection.schema_name(), table, changes).await?;
+            }
+            fault::point("project.applied");
             transaction.commit().await.map_err(database::Failure::from)?;
         }
         moved

@@ -1,8 +1,10 @@
-//! Turns the proto files into Rust: messages (prost), their JSON form (pbjson), their validation and the operations.
+//! Turns the proto files into Rust: messages (prost), their JSON form (pbjson), their validation, their shapes and the
+//! operations.
 
 mod operation;
 #[path = "../src/option.rs"]
 pub mod option;
+mod shape;
 mod validation;
 
 use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
@@ -45,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = DescriptorPool::decode(descriptors.as_slice())?;
 
     let mut packages = messages(compiler.file_descriptor_set().file)?;
-    for (package, code) in json(&descriptors)?.into_iter().chain(validation::generate(&pool)) {
+    let printed = json(&descriptors)?.into_iter().chain(validation::generate(&pool)).chain(shape::generate(&pool));
+    for (package, code) in printed {
         packages.entry(package).or_default().push_str(&code);
     }
 

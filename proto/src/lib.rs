@@ -5,6 +5,7 @@
 
 pub mod operation;
 pub mod option;
+pub mod shape;
 pub mod validate;
 pub mod wellknown;
 

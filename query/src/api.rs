@@ -11,34 +11,40 @@ mod user;
 
 use std::sync::Arc;
 
+use ::domain::resource::{
+    domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target, user::User,
+};
 use axum::Router;
 use proto::operation;
 use transport::{edge::Edge, handler::with, mount::mount};
 
-use crate::Queries;
+use crate::{
+    Queries,
+    standard::{get, search},
+};
 
 /// Mounts every query on all transports.
 pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Arc<Queries>) -> Router {
-    let router = mount(router, edge, &operation::GET_TARGET, with(queries, target::get));
-    let router = mount(router, edge, &operation::SEARCH_TARGETS, with(queries, target::search));
+    let router = mount(router, edge, &operation::GET_TARGET, with(queries, get::<Target>));
+    let router = mount(router, edge, &operation::SEARCH_TARGETS, with(queries, search::<Target>));
     let router = mount(router, edge, &operation::SEARCH_EXECUTIONS, with(queries, execution::search));
     let functions = &operation::LIST_AVAILABLE_EXECUTION_FUNCTIONS;
     let router = mount(router, edge, functions, with(queries, execution::functions));
     let router = mount(router, edge, &operation::LIST_AVAILABLE_EXECUTION_METHODS, with(queries, execution::methods));
     let services = &operation::LIST_AVAILABLE_EXECUTION_SERVICES;
     let router = mount(router, edge, services, with(queries, execution::services));
-    let router = mount(router, edge, &operation::GET_ORGANIZATION, with(queries, organization::get));
-    let router = mount(router, edge, &operation::SEARCH_ORGANIZATIONS, with(queries, organization::search));
+    let router = mount(router, edge, &operation::GET_ORGANIZATION, with(queries, get::<Organization>));
+    let router = mount(router, edge, &operation::SEARCH_ORGANIZATIONS, with(queries, search::<Organization>));
     let router = mount(router, edge, &operation::GET_INSTANCE_DEFAULT, with(queries, organization::instance_default));
     let router = mount(router, edge, &operation::SEARCH_EVENTS, with(queries, event::search));
     let router = mount(router, edge, &operation::SEARCH_SYSTEM_EVENTS, with(queries, event::search_system));
-    let router = mount(router, edge, &operation::GET_INSTANCE, with(queries, instance::get));
-    let router = mount(router, edge, &operation::SEARCH_INSTANCES, with(queries, instance::search));
-    let router = mount(router, edge, &operation::GET_USER, with(queries, user::get));
-    let router = mount(router, edge, &operation::SEARCH_USERS, with(queries, user::search));
-    let router = mount(router, edge, &operation::GET_DOMAIN, with(queries, domain::get));
-    let router = mount(router, edge, &operation::SEARCH_DOMAINS, with(queries, domain::search));
-    let router = mount(router, edge, &operation::GET_MEMBERSHIP, with(queries, membership::get));
-    let router = mount(router, edge, &operation::SEARCH_MEMBERSHIPS, with(queries, membership::search));
+    let router = mount(router, edge, &operation::GET_INSTANCE, with(queries, get::<Instance>));
+    let router = mount(router, edge, &operation::SEARCH_INSTANCES, with(queries, search::<Instance>));
+    let router = mount(router, edge, &operation::GET_USER, with(queries, get::<User>));
+    let router = mount(router, edge, &operation::SEARCH_USERS, with(queries, search::<User>));
+    let router = mount(router, edge, &operation::GET_DOMAIN, with(queries, get::<Domain>));
+    let router = mount(router, edge, &operation::SEARCH_DOMAINS, with(queries, search::<Domain>));
+    let router = mount(router, edge, &operation::GET_MEMBERSHIP, with(queries, get::<Membership>));
+    let router = mount(router, edge, &operation::SEARCH_MEMBERSHIPS, with(queries, search::<Membership>));
     mount(router, edge, &operation::LIST_AVAILABLE_ROLES, with(queries, membership::roles))
 }

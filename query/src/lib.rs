@@ -4,6 +4,7 @@ pub mod api;
 pub mod follow;
 mod get;
 mod search;
+mod standard;
 mod wait;
 
 use std::sync::Arc;

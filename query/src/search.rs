@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{
     context::{Owner, OwnerType},
-    resource::instance::Instance,
     standard::Resource,
 };
 use proto::object::{ListDetails, ListQuery, NameFilter, State, TextFilterMethod};
@@ -60,8 +59,8 @@ impl Queries {
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let mut filters = list.filters;
+        let instance_id = call.instance_for::<R>().map(str::to_owned);
         // Instances are found by operators of the platform, who see all of them.
-        let instance_id = (R::NAME != Instance::NAME).then(|| call.tenant.id.clone());
         if instance_id.is_some() {
             filters.extend(visible(call));
             let removed = self.ended.removed(&call.tenant.id);

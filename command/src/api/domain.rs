@@ -48,10 +48,8 @@ pub(super) async fn create(
         return Err(Rejection::invalid("ctx", "must be an instance or an organization").into());
     }
     let wanted = request.domain.clone().unwrap_or_default();
-    let asked =
-        CreateDomainRequest::decode(call.asked(&request).as_slice()).map_err(|error| Error::internal(&error))?;
     // A target of the instance must not say for the operator that a domain needs no challenge.
-    if wanted.is_verified && asked.domain != request.domain {
+    if wanted.is_verified && call.asked(&request) != request.encode_to_vec() {
         return Err(permission_denied(GIVE_HOSTS));
     }
     let (context, id) = (call.context.clone(), commands.ids.next());
@@ -85,8 +83,7 @@ pub(super) async fn patch(
 ) -> Result<Answer<PatchDomainResponse>, Error> {
     let name = request.domain.clone().unwrap_or_default().domain;
     let patch = DomainPatch { name, ..DomainPatch::default() };
-    let answer = |details| PatchDomainResponse { details: Some(details) };
-    commands.patch::<Domain, _, _>(&call, &request, (&request.id, patch), answer).await
+    commands.patch::<Domain, _, _>(&call, &request, patch, Into::into).await
 }
 
 pub(super) async fn delete(
@@ -109,8 +106,7 @@ pub(super) async fn delete(
         }
         Ok(decided)
     };
-    let answer = move |decided: &Decided| DeleteDomainResponse { details: Some(standard::details(&id, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
 }
 
 /// The challenge is looked for outside of the turn. The turn verifies only what was looked for.
@@ -143,8 +139,7 @@ pub(super) async fn validate(
         }
         Ok(decided)
     };
-    let answer = move |decided: &Decided| ValidateResponse { details: Some(standard::details(&id, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
 }
 
 pub(super) async fn set_as_primary(
@@ -181,6 +176,5 @@ pub(super) async fn set_as_primary(
         }
         deciding.decide(turn, (&key, &context), known, set(true))
     };
-    let answer = move |decided: &Decided| SetAsPrimaryResponse { details: Some(standard::details(&id, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
 }

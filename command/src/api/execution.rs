@@ -11,7 +11,7 @@ use domain::{
     },
     standard::{Command as Asked, Standard},
 };
-use proto::action::{DeleteExecutionRequest, DeleteExecutionResponse, PutExecutionRequest, PutExecutionResponse};
+use proto::action::{PutExecutionRequest, PutExecutionResponse};
 use store::{id, record::Key};
 use transport::{
     condition,
@@ -42,17 +42,7 @@ pub(super) async fn put(
     let put =
         Put { key: Key::of::<Executions>(&instance_id, &id), others: executions::keys(&commands, &call), execution };
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| put.decide(turn, deciding);
-    let answer = move |decided: &Decided| PutExecutionResponse { details: Some(details(&id, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
-}
-
-pub(super) async fn delete(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeleteExecutionRequest,
-) -> Result<Answer<DeleteExecutionResponse>, Error> {
-    let answer = |details| DeleteExecutionResponse { details: Some(details) };
-    commands.delete::<Execution, _, _>(&call, &request, &request.id, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
 }
 
 /// An execution that is created or replaced.

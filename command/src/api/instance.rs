@@ -12,9 +12,9 @@ use domain::{
     standard::{Command as Asked, Standard},
 };
 use proto::instance::{
-    BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
-    DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
-    PatchInstanceRequest, PatchInstanceResponse, ReactivateInstanceRequest, ReactivateInstanceResponse, SetLimits,
+    BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeleteInstanceRequest,
+    DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse, PatchInstanceRequest, PatchInstanceResponse,
+    SetLimits,
 };
 use store::{
     keyring::{Purpose, SYSTEM},
@@ -92,8 +92,7 @@ pub(super) async fn patch(
 ) -> Result<Answer<PatchInstanceResponse>, Error> {
     let name = request.instance.clone().unwrap_or_default().name;
     let patch = InstancePatch { name, ..InstancePatch::default() };
-    let answer = |details| PatchInstanceResponse { details: Some(details) };
-    commands.patch::<Instance, _, _>(&call, &request, (&request.id, patch), answer).await
+    commands.patch::<Instance, _, _>(&call, &request, patch, Into::into).await
 }
 
 pub(super) async fn delete(
@@ -105,26 +104,7 @@ pub(super) async fn delete(
     if request.id == call.home.id {
         return Err(Rejection::Precondition("it is the instance that was asked; ask another one for it").into());
     }
-    let answer = |details| DeleteInstanceResponse { details: Some(details) };
-    commands.delete::<Instance, _, _>(&call, &request, &request.id, answer).await
-}
-
-pub(super) async fn deactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeactivateInstanceRequest,
-) -> Result<Answer<DeactivateInstanceResponse>, Error> {
-    let answer = |details| DeactivateInstanceResponse { details: Some(details) };
-    commands.switch::<Instance, _, _>(&call, &request, (&request.id, false), answer).await
-}
-
-pub(super) async fn reactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: ReactivateInstanceRequest,
-) -> Result<Answer<ReactivateInstanceResponse>, Error> {
-    let answer = |details| ReactivateInstanceResponse { details: Some(details) };
-    commands.switch::<Instance, _, _>(&call, &request, (&request.id, true), answer).await
+    commands.delete::<Instance, _, _>(&call, &request).await
 }
 
 pub(super) async fn limit(
@@ -133,8 +113,7 @@ pub(super) async fn limit(
     request: LimitRequest,
 ) -> Result<Answer<LimitResponse>, Error> {
     let patch = limited(request.limits.unwrap_or_default());
-    let answer = |details| LimitResponse { details: Some(details) };
-    commands.patch::<Instance, _, _>(&call, &request, (&request.id, patch), answer).await
+    commands.patch::<Instance, _, _>(&call, &request, patch, Into::into).await
 }
 
 pub(super) async fn bulk_limit(
@@ -162,8 +141,7 @@ pub(super) async fn bulk_limit(
         }
         decided
     };
-    let answer = move |decided: &Decided| BulkLimitResponse { details: Some(details(&last, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| details(&last, decided).into()).await
 }
 
 fn limited(wanted: SetLimits) -> InstancePatch {

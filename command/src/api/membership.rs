@@ -11,8 +11,7 @@ use domain::{
     standard::{Command as Asked, Standard},
 };
 use proto::membership::{
-    CreateMembershipRequest, CreateMembershipResponse, DeleteMembershipRequest, DeleteMembershipResponse,
-    PatchMembershipRequest, PatchMembershipResponse,
+    CreateMembershipRequest, CreateMembershipResponse, PatchMembershipRequest, PatchMembershipResponse,
 };
 use store::record::Key;
 use transport::{edge::Call, error::Error, mount::Answer};
@@ -20,7 +19,7 @@ use transport::{edge::Call, error::Error, mount::Answer};
 use crate::{
     execute::{Commands, Deciding},
     standard::{details, key},
-    turn::{Decided, Stop, Turn},
+    turn::{Stop, Turn},
 };
 
 /// The user must be one that the caller may know of.
@@ -47,8 +46,7 @@ pub(super) async fn create(
         }
         deciding.decide(turn, (&own, &context), known, Asked::Create(membership.clone()))
     };
-    let answer = move |decided: &Decided| CreateMembershipResponse { details: Some(details(&id, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
 }
 
 pub(super) async fn patch(
@@ -57,15 +55,5 @@ pub(super) async fn patch(
     request: PatchMembershipRequest,
 ) -> Result<Answer<PatchMembershipResponse>, Error> {
     let patch = MembershipPatch { roles: request.membership.clone().unwrap_or_default().roles };
-    let answer = |details| PatchMembershipResponse { details: Some(details) };
-    commands.patch::<Membership, _, _>(&call, &request, (&request.id, patch), answer).await
-}
-
-pub(super) async fn delete(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeleteMembershipRequest,
-) -> Result<Answer<DeleteMembershipResponse>, Error> {
-    let answer = |details| DeleteMembershipResponse { details: Some(details) };
-    commands.delete::<Membership, _, _>(&call, &request, &request.id, answer).await
+    commands.patch::<Membership, _, _>(&call, &request, patch, Into::into).await
 }

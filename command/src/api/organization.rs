@@ -17,8 +17,7 @@ use proto::{
     organization::{
         CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
         DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
-        PatchOrganizationRequest, PatchOrganizationResponse, ReactivateOrganizationRequest,
-        ReactivateOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
+        PatchOrganizationRequest, PatchOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
     },
 };
 use store::record::Key;
@@ -27,7 +26,7 @@ use transport::{edge::Call, error::Error, mount::Answer};
 use crate::{
     execute::{Commands, Deciding},
     standard::{details, key},
-    turn::{Decided, Stop, Turn},
+    turn::{Stop, Turn},
 };
 
 pub(super) async fn create(
@@ -40,8 +39,7 @@ pub(super) async fn create(
     }
     let wanted = request.organization.clone().unwrap_or_default();
     let organization = Organization { name: wanted.name, is_active: true };
-    let answer = |details| CreateOrganizationResponse { details: Some(details) };
-    commands.create(&call, &request, (call.context.clone(), organization), answer).await
+    commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
 }
 
 pub(super) async fn patch(
@@ -50,8 +48,7 @@ pub(super) async fn patch(
     request: PatchOrganizationRequest,
 ) -> Result<Answer<PatchOrganizationResponse>, Error> {
     let patch = OrganizationPatch { name: request.organization.clone().unwrap_or_default().name };
-    let answer = |details| PatchOrganizationResponse { details: Some(details) };
-    commands.patch::<Organization, _, _>(&call, &request, (&request.id, patch), answer).await
+    commands.patch::<Organization, _, _>(&call, &request, patch, Into::into).await
 }
 
 pub(super) async fn deactivate(
@@ -59,17 +56,7 @@ pub(super) async fn deactivate(
     call: Call,
     request: DeactivateOrganizationRequest,
 ) -> Result<Answer<DeactivateOrganizationResponse>, Error> {
-    let answer = |details| DeactivateOrganizationResponse { details: Some(details) };
-    unless_default(&commands, &call, &request, (&request.id, Asked::Switch(false)), answer).await
-}
-
-pub(super) async fn reactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: ReactivateOrganizationRequest,
-) -> Result<Answer<ReactivateOrganizationResponse>, Error> {
-    let answer = |details| ReactivateOrganizationResponse { details: Some(details) };
-    commands.switch::<Organization, _, _>(&call, &request, (&request.id, true), answer).await
+    unless_default(&commands, &call, &request, (&request.id, Asked::Switch(false)), Into::into).await
 }
 
 pub(super) async fn delete(
@@ -77,8 +64,7 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteOrganizationRequest,
 ) -> Result<Answer<DeleteOrganizationResponse>, Error> {
-    let answer = |details| DeleteOrganizationResponse { details: Some(details) };
-    unless_default(&commands, &call, &request, (&request.id, Asked::Delete), answer).await
+    unless_default(&commands, &call, &request, (&request.id, Asked::Delete), Into::into).await
 }
 
 /// The default one stays, and stays on: those who name no organization would be nowhere, and whoever owns only this one
@@ -126,8 +112,7 @@ pub(super) async fn set_as_default(
             InstancePatch { default_organization_id: Some(organization.id.clone()), ..InstancePatch::default() };
         deciding.decide(turn, (&instance, &owner), known, Asked::Patch(default))
     };
-    let answer = move |decided: &Decided| SetAsInstanceDefaultResponse { details: Some(details(&id, decided)) };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
 }
 
 /// The instance of the call.

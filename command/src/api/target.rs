@@ -11,8 +11,7 @@ use domain::{
 use proto::{
     Violation,
     action::{
-        CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse, PatchTargetRequest,
-        PatchTargetResponse, patch_target, target,
+        CreateTargetRequest, CreateTargetResponse, PatchTargetRequest, PatchTargetResponse, patch_target, target,
     },
 };
 use store::{clock, keyring::Purpose, secret::random_text};
@@ -74,16 +73,7 @@ pub(super) async fn patch(
         rotation,
     };
     let answer = move |details| PatchTargetResponse { details: Some(details), signing_key: signing_key.clone() };
-    commands.patch::<Target, _, _>(&call, &request, (&request.id, patch), answer).await
-}
-
-pub(super) async fn delete(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeleteTargetRequest,
-) -> Result<Answer<DeleteTargetResponse>, Error> {
-    let answer = |details| DeleteTargetResponse { details: Some(details) };
-    commands.delete::<Target, _, _>(&call, &request, &request.id, answer).await
+    commands.patch::<Target, _, _>(&call, &request, patch, answer).await
 }
 
 /// Refuses what is seen to be no address of the public internet. A name is looked at again when the target is called.

@@ -60,8 +60,7 @@ pub(super) async fn create(
         is_active: true,
         ..User::default()
     };
-    let answer = |details| CreateUserResponse { details: Some(details) };
-    commands.create(&call, &request, (call.context.clone(), user), answer).await
+    commands.create(&call, &request, (call.context.clone(), user), Into::into).await
 }
 
 pub(super) async fn patch(
@@ -73,8 +72,7 @@ pub(super) async fn patch(
     let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
     let (name, description) = (service.name, service.description);
     let patch = UserPatch { username: wanted.username, name, description, renewal: None };
-    let answer = |details| PatchUserResponse { details: Some(details) };
-    change(&commands, &call, &request, (&request.id, Asked::Patch(patch)), answer).await
+    change(&commands, &call, &request, (&request.id, Asked::Patch(patch)), Into::into).await
 }
 
 /// Its roles go with it.
@@ -83,8 +81,7 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteUserRequest,
 ) -> Result<Answer<DeleteUserResponse>, Error> {
-    let answer = |details| DeleteUserResponse { details: Some(details) };
-    change(&commands, &call, &request, (&request.id, Asked::Delete), answer).await
+    change(&commands, &call, &request, (&request.id, Asked::Delete), Into::into).await
 }
 
 pub(super) async fn deactivate(
@@ -92,8 +89,7 @@ pub(super) async fn deactivate(
     call: Call,
     request: DeactivateUserRequest,
 ) -> Result<Answer<DeactivateUserResponse>, Error> {
-    let answer = |details| DeactivateUserResponse { details: Some(details) };
-    change(&commands, &call, &request, (&request.id, Asked::Switch(false)), answer).await
+    change(&commands, &call, &request, (&request.id, Asked::Switch(false)), Into::into).await
 }
 
 pub(super) async fn reactivate(
@@ -101,8 +97,7 @@ pub(super) async fn reactivate(
     call: Call,
     request: ReactivateUserRequest,
 ) -> Result<Answer<ReactivateUserResponse>, Error> {
-    let answer = |details| ReactivateUserResponse { details: Some(details) };
-    change(&commands, &call, &request, (&request.id, Asked::Switch(true)), answer).await
+    change(&commands, &call, &request, (&request.id, Asked::Switch(true)), Into::into).await
 }
 
 pub(super) async fn generate_secret(

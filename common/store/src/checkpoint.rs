@@ -25,6 +25,7 @@ impl Checkpoint {
     /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
     /// begins with empty tables, whatever was left in them.
     pub async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
+        end_move(client, projection, shard).await?;
         let transaction = client.transaction().await?;
         let row = transaction
             .query_one(
@@ -54,7 +55,8 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Moves the checkpoint, if it still is the one that this worker left.
+    /// Moves the checkpoint, if it still is the one that this worker left. In a transaction it comes before the rows: from
+    /// then on whoever takes over knows whose transaction it is.
     pub async fn advance(
         self,
         client: &impl GenericClient,
@@ -108,6 +110,16 @@ impl Checkpoint {
         };
         Self { epoch: row.get("epoch"), position, committed_at: row.get("committed_at") }
     }
+}
+
+/// Ends the session that moves the checkpoint just now. Its worker stands still or is cut off, or else it would hold the
+/// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`.
+async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), Failure> {
+    let text = "select pg_terminate_backend(l.pid) from platform.checkpoints c \
+                join pg_locks l on l.locktype = 'transactionid' and l.granted and l.transactionid = c.xmax \
+                where projection = $1 and version = $2 and shard = $3";
+    client.execute(text, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
+    Ok(())
 }
 
 /// A sequence as Postgres stores it.

@@ -72,8 +72,8 @@ impl Database {
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
     ///
-    /// A worker that stands still or vanishes inside a transaction keeps its locks, and the one that took its work over
-    /// would wait for them. Postgres ends such a session.
+    /// Whoever stands still inside a transaction keeps its locks, for which others would wait. Postgres ends such a session,
+    /// save in the middle of a `copy`; see [`Checkpoint::take_over`].
     pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
         let mut config = config(url)?;
         let options = config.get_options().unwrap_or_default();
@@ -128,20 +128,20 @@ impl Database {
 
     /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
     ///
-    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone.
+    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses none is
+    /// left alone, as it may be at work, and also `if not exists` waits for its locks.
     pub async fn prepare(&self) -> Result<(), Failure> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
         transaction.execute("select pg_advisory_xact_lock(7105771)", &[]).await?;
-        let mut incomplete = vec![];
+        transaction.batch_execute(CHECKPOINTS).await?;
         for projection in PROJECTIONS {
-            if !has_all(&transaction, projection.tables()).await? {
-                incomplete.push(projection);
+            if let Some(schema) = projection.schema()
+                && !has_all(&transaction, projection.tables()).await?
+            {
+                transaction.batch_execute(&schema).await?;
+                Checkpoint::reset(&transaction, projection).await?;
             }
-        }
-        transaction.batch_execute(&schema()).await?;
-        for projection in incomplete {
-            Checkpoint::reset(&transaction, projection).await?;
         }
         Ok(transaction.commit().await?)
     }

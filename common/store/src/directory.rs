@@ -31,6 +31,7 @@ use crate::{
 const LONGEST_NAME: usize = 800;
 /// The longest host name, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
+
 /// An instance as requests see it.
 #[derive(Debug)]
 pub struct Tenant {

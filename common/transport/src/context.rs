@@ -93,9 +93,14 @@ impl Edge {
 }
 
 impl Call {
+    /// The instance that resources of a kind are kept in, that of the call; `None` where each is an instance itself.
+    pub fn instance_for<R: Resource>(&self) -> Option<&str> {
+        (R::context("", &Owner::system()).kind != OwnerType::Instance).then_some(&self.tenant.id)
+    }
+
     /// The instance that a resource is kept in: an instance in itself, everything else in that of the call.
     pub fn instance_of<'a, R: Resource>(&'a self, id: &'a str) -> &'a str {
-        if R::context(id, &Owner::system()).kind == OwnerType::Instance { id } else { &self.tenant.id }
+        self.instance_for::<R>().unwrap_or(id)
     }
 
     /// Whether the caller may do what the operation does to something in a context.

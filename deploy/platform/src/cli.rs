@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use domain::address::{Allowed, Networks};
 use store::ended::SILENCE;
 pub(crate) use tools::{
-    Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, Listed, Log, MasterKey,
+    At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, Listed, Log, MasterKey,
     OfInstance, RenewBootstrap, RotateMasterKey, Servers, Tail, Verify, WantedEvents,
 };
 use url::Url;

@@ -12,7 +12,7 @@ const PAGE: u64 = 1000;
 
 /// Prints the newest events that are asked for, the newest last.
 pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
-    let operator = Operator::new(&options.wanted.of, options.wanted.url.clone())?;
+    let operator = Operator::new(&options.wanted.at)?;
     let body = json!({ "query": { "limit": options.limit }, "filters": filters(&options.wanted) });
     let found = operator.ask(Method::POST, SEARCH, Some(body)).await?;
     let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -26,7 +26,7 @@ pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
 
 /// Prints all events that are asked for as JSON, one a line, the oldest first, and says where to go on.
 pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
-    let operator = Operator::new(&options.wanted.of, options.wanted.url.clone())?;
+    let operator = Operator::new(&options.wanted.at)?;
     let wanted = filters(&options.wanted);
     let (mut last, mut count) = (options.after, 0);
     loop {

@@ -66,8 +66,8 @@ pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKe
 /// Puts a new key before the old one, wraps everything anew, and takes the old one away. Begun again it goes on where it
 /// was.
 pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure> {
-    let operator = Operator::new(&options.of, options.url)?;
-    let own = options.of.data.data_dir.join("master.key");
+    let operator = Operator::new(&options.at)?;
+    let own = options.at.of.data.data_dir.join("master.key");
     let file = options.master_key_file.unwrap_or(own);
     let keys = read_master_keys(&file)?;
     let keys = if keys.count() == 1 { keys.behind(Key::random()) } else { keys };

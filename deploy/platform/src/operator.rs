@@ -6,7 +6,6 @@ use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
 use store::explain::explain;
 use tokio::time::sleep;
-use url::Url;
 
 use crate::{Failure, bootstrap::Bootstrap, cli, say, system_user};
 
@@ -30,10 +29,10 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    pub(crate) fn new(of: &cli::OfInstance, url: Option<Url>) -> Result<Self, Failure> {
+    pub(crate) fn new(cli::At { of, url }: &cli::At) -> Result<Self, Failure> {
         let issuer = of.issuer()?;
         Ok(Self {
-            base: url.map_or_else(|| issuer.clone(), |url| url.origin().ascii_serialization()),
+            base: url.as_ref().map_or_else(|| issuer.clone(), |url| url.origin().ascii_serialization()),
             host: issuer.split_once("://").map_or(issuer.as_str(), |(_, host)| host).to_owned(),
             folder: of.data.data_dir.clone(),
             issuer,
@@ -84,7 +83,7 @@ impl Operator {
 
 /// Removes an execution, whatever executions there are: none runs on the calls of a system user.
 pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
-    let operator = Operator::new(&options.of, options.url)?;
+    let operator = Operator::new(&options.at)?;
     let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
     operator
         .ask(Method::DELETE, &format!("{RESOURCES}/executions/{id}"), None)
@@ -97,8 +96,8 @@ pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<()
 /// Gives the first service user of a data directory a new secret, and writes `bootstrap.json` with it, also where that is
 /// lost. The old secret ends at once.
 pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), Failure> {
-    let (folder, issuer) = (&options.of.data.data_dir, options.of.issuer()?);
-    let operator = Operator::new(&options.of, options.url)?;
+    let (folder, issuer) = (&options.at.of.data.data_dir, options.at.of.issuer()?);
+    let operator = Operator::new(&options.at)?;
     // Whatever it is called by now.
     let wanted = match Bootstrap::user_of(folder) {
         Some(id) => json!([{ "inIds": { "ids": [id] } }]),

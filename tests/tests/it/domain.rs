@@ -219,7 +219,7 @@ async fn an_organization_is_named_by_its_domain() {
 async fn website(address: &str, text: String, (certificate, key): (PathBuf, PathBuf)) -> Option<()> {
     let address: SocketAddr = format!("{address}:443").parse().expect("it is an address");
     let listener = TcpListener::bind(address).await;
-    let listener = listener.inspect_err(|error| eprintln!("SKIPPED: {address} cannot be listened on: {error}")).ok()?;
+    let listener = listener.inspect_err(|error| println!("SKIPPED: {address} cannot be listened on: {error}")).ok()?;
     let certificate = Certificate::load(&certificate, &key).expect("it is one");
     let shown = move || std::future::ready(text.clone());
     let router = Router::new().route("/.well-known/platform-challenge/{file}", get(shown));

@@ -1,10 +1,9 @@
-//! The command line of the tools that look at a platform and change nothing.
+//! The command line of the tools of operators: those that look at a platform, and those that change a running one.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-
 use url::Url;
 
 use super::{DataDirectory, MaybePostgres, Nats};
@@ -48,10 +47,7 @@ pub(crate) struct DeleteExecution {
     /// The id of the execution
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) of: OfInstance,
-    /// Where a command node is reached, if not under the issuer's address
-    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
-    pub(crate) url: Option<Url>,
+    pub(crate) at: At,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,10 +59,7 @@ pub(crate) enum Bootstrap {
 #[derive(Debug, Args)]
 pub(crate) struct RenewBootstrap {
     #[command(flatten)]
-    pub(crate) of: OfInstance,
-    /// Where a node is reached, if not under the issuer's address
-    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
-    pub(crate) url: Option<Url>,
+    pub(crate) at: At,
 }
 
 #[derive(Debug, Args)]
@@ -126,10 +119,7 @@ pub(crate) enum MasterKey {
 #[derive(Debug, Args)]
 pub(crate) struct RotateMasterKey {
     #[command(flatten)]
-    pub(crate) of: OfInstance,
-    /// Where a command node is reached, if not under the issuer's address
-    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
-    pub(crate) url: Option<Url>,
+    pub(crate) at: At,
     /// The file that the nodes read; master.key in the data directory if not given
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
@@ -171,10 +161,7 @@ pub(crate) struct ExportEvents {
 #[derive(Debug, Args)]
 pub(crate) struct WantedEvents {
     #[command(flatten)]
-    pub(crate) of: OfInstance,
-    /// Where a node is reached, if not under the issuer's address
-    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
-    pub(crate) url: Option<Url>,
+    pub(crate) at: At,
     /// Events of this instance
     #[arg(long, value_name = "ID")]
     pub(crate) instance: Option<String>,
@@ -196,6 +183,16 @@ pub(crate) struct WantedEvents {
     /// Events before this time
     #[arg(long, value_name = "TIME", value_parser = crate::events::time)]
     pub(crate) until: Option<Timestamp>,
+}
+
+/// The instance that an operator asks, and where.
+#[derive(Debug, Args)]
+pub(crate) struct At {
+    #[command(flatten)]
+    pub(crate) of: OfInstance,
+    /// Where a node that can do it is reached, if not under the issuer's address
+    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
+    pub(crate) url: Option<Url>,
 }
 
 /// The data directory of an operator, and the instance that is asked.

@@ -1,0 +1,100 @@
+//! Prints what messages of the standard shapes have in common, for those of that shape; see `src/shape.rs`.
+
+use std::collections::BTreeMap;
+
+use heck::{ToSnakeCase, ToUpperCamelCase};
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor};
+
+use crate::validation::rust_path;
+
+const DETAILS: &str = "platform.object.v3alpha.Details";
+
+/// The code, by package.
+pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
+    let mut packages: BTreeMap<String, String> = BTreeMap::new();
+    for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
+        let code = [identified(&method.input()), written(&method.output()), got(&method), searched(&method)];
+        packages.entry(method.input().package_name().to_owned()).or_default().extend(code.into_iter().flatten());
+    }
+    packages
+}
+
+/// A request that names the object with an id.
+fn identified(request: &MessageDescriptor) -> Option<String> {
+    let id = request.get_field_by_name("id")?;
+    let path = rust_path(request.full_name());
+    (id.kind() == Kind::String && !id.is_list())
+        .then(|| format!("impl crate::shape::Identified for {path} {{ fn id(&self) -> &str {{ &self.id }} }}\n"))
+}
+
+/// A response of a write that shows nothing but the details.
+fn written(response: &MessageDescriptor) -> Option<String> {
+    let path = rust_path(response.full_name());
+    (names(response) == ["details"] && message(&only(response)?)?.full_name() == DETAILS).then(|| {
+        format!(
+            "impl From<crate::object::Details> for {path} {{ \
+             fn from(details: crate::object::Details) -> Self {{ Self {{ details: Some(details) }} }} }}\n"
+        )
+    })
+}
+
+/// A request for one resource, which is all that the response has.
+fn got(method: &MethodDescriptor) -> Option<String> {
+    let (request, response) = (method.input(), method.output());
+    let shown = only(&response)?;
+    let resource = rust_path(message(&shown)?.full_name());
+    (names(&request) == ["id"] && method.name().starts_with("Get")).then(|| {
+        format!(
+            "impl crate::shape::Get for {} {{ type Resource = {resource}; type Response = {}; \
+             fn response(resource: {resource}) -> Self::Response {{ Self::Response {{ {}: Some(resource) }} }} }}\n",
+            rust_path(request.full_name()),
+            rust_path(response.full_name()),
+            shown.name(),
+        )
+    })
+}
+
+/// A request for a sorted page of what filters find, each of them one of several.
+fn searched(method: &MethodDescriptor) -> Option<String> {
+    let (request, response) = (method.input(), method.output());
+    let wanted: Vec<String> = names(&request).into_iter().filter(|name| name != "ctx").collect();
+    if wanted != ["query", "sorting_column", "filters"] || names(&response) != ["details", "sorting_column", "result"] {
+        return None;
+    }
+    let column = request.get_field_by_name("sorting_column")?.kind();
+    let filter = message(&request.get_field_by_name("filters")?)?;
+    let choice = filter.oneofs().next()?;
+    let (modules, name) = rust_path(filter.full_name()).rsplit_once("::").map(|(a, b)| (a.to_owned(), b.to_owned()))?;
+    let oneof = choice.name();
+    Some(format!(
+        "impl crate::shape::Search for {} {{ type Column = {}; type Filter = {modules}::{}::{}; \
+         type Resource = {}; type Response = {}; \
+         fn list(self) -> (Option<crate::object::ListQuery>, Self::Column, Vec<Self::Filter>) {{ \
+         let column = self.sorting_column(); \
+         (self.query, column, self.filters.into_iter().filter_map(|filter| filter.{oneof}).collect()) }} \
+         fn response(details: crate::object::ListDetails, column: Self::Column, result: Vec<Self::Resource>) \
+         -> Self::Response {{ \
+         Self::Response {{ details: Some(details), sorting_column: column.into(), result }} }} }}\n",
+        rust_path(request.full_name()),
+        rust_path(column.as_enum()?.full_name()),
+        name.to_snake_case(),
+        oneof.to_upper_camel_case(),
+        rust_path(message(&response.get_field_by_name("result")?)?.full_name()),
+        rust_path(response.full_name()),
+    ))
+}
+
+fn names(message: &MessageDescriptor) -> Vec<String> {
+    message.fields().map(|field| field.name().to_owned()).collect()
+}
+
+/// The field of a message that has one.
+fn only(message: &MessageDescriptor) -> Option<FieldDescriptor> {
+    let mut fields = message.fields();
+    fields.next().filter(|_| fields.next().is_none())
+}
+
+/// The message that a field holds.
+fn message(field: &FieldDescriptor) -> Option<MessageDescriptor> {
+    field.kind().as_message().cloned()
+}
