@@ -1,5 +1,6 @@
 //! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
 
+mod feed;
 mod follow;
 mod inspect;
 mod keep;
@@ -15,16 +16,16 @@ use async_nats::jetstream::{
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use self::follow::Feed;
+use self::feed::Feeds;
 pub use self::keep::{Kept, keep};
 use crate::{
     explain::explain,
     record::{Broken, Position, Record},
 };
 
-/// How many records are on their way to a reader at most. A record has half a megabyte at most, a connection has a reader
-/// for each projection and some more, and NATS gives a connection up that is 64 MiB behind.
-const MOST_IN_FLIGHT: i64 = 6;
+/// How many records are on their way to a feed at most. A record has half a megabyte at most, a connection has few feeds, and
+/// NATS gives a connection up that is 64 MiB behind.
+const MOST_IN_FLIGHT: i64 = 20;
 /// How long a reader hears nothing before it looks whether there was something to hear.
 const IDLE: Duration = Duration::from_secs(5);
 /// How long a question to NATS waits for its answer.
@@ -34,7 +35,7 @@ const API_TIMEOUT: Duration = Duration::from_secs(5);
 const ACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A log that cannot be opened, read or trusted.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Failure {
     /// NATS did not answer, or answered with an error.
     #[error("NATS: {0}")]
@@ -89,7 +90,7 @@ pub struct Log {
     /// The stream on the connection of readers.
     reading: stream::Stream,
     subject: String,
-    feed: Arc<Feed>,
+    feeds: Arc<Feeds>,
 }
 
 impl Log {
@@ -118,14 +119,14 @@ impl Log {
     }
 
     fn of(context: jetstream::Context, stream: stream::Stream, shard: u16) -> Self {
-        Self { context, reading: stream.clone(), stream, subject: subject(shard), feed: Arc::default() }
+        Self { context, reading: stream.clone(), stream, subject: subject(shard), feeds: Arc::default() }
     }
 
     /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait behind
     /// the megabytes that readers are sent.
     pub async fn read_through(self, client: async_nats::Client) -> Result<Self, Failure> {
         let reading = context(client).get_stream(&self.stream.cached_info().config.name).await.map_err(nats)?;
-        Ok(Self { reading, feed: Arc::default(), ..self })
+        Ok(Self { reading, feeds: Arc::default(), ..self })
     }
 
     /// Publishes a record behind the message of this stream sequence. One at a time: pipelined publishes do not fence.

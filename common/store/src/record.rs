@@ -53,7 +53,7 @@ pub struct Recorded {
 }
 
 /// A message that cannot follow the record before it. Nothing after it may be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Broken {
     /// The message is no commit record.
     #[error(

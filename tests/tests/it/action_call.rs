@@ -40,8 +40,9 @@ async fn a_request_and_its_response_are_told_signed_and_complete() {
     let (id, key) = endpoint.target(&client, WEBHOOK, &json!({})).await;
     execute(&client, on_get("request"), &[&id]).await;
     execute(&client, on_get("response"), &[&id]).await;
-    let request = client.request(Method::GET, &format!("{TARGETS}/{id}")).header("x-forwarded-for", "192.0.2.7");
-    let read = send(request.header("authorization-extra", "x").header("origin", "https://app.example")).await;
+    let request = client.request(Method::GET, &format!("{TARGETS}/{id}")).header("authorization-extra", "x");
+    let forged = request.header("x-forwarded-for", "192.0.2.7").header("x-forwarded-host", "other.example");
+    let read = send(forged.header("origin", "https://app.example")).await;
     assert_eq!(read.status, StatusCode::OK, "{}", read.body);
 
     let calls = endpoint.called(2).await;
@@ -55,8 +56,8 @@ async fn a_request_and_its_response_are_told_signed_and_complete() {
         assert_eq!(payload["projectID"], platform.bootstrap.project_id);
         assert_eq!(payload["userID"], platform.bootstrap.service_user.user_id);
         let host = platform.bootstrap.issuer.trim_start_matches("http://");
-        let headers = json!({ "host": [host], "origin": ["https://app.example"], "x-forwarded-for": ["192.0.2.7"] });
-        assert_eq!(payload["headers"], headers, "the token and what else there is stays inside");
+        let headers = json!({ "host": [host], "origin": ["https://app.example"], "x-forwarded-for": ["127.0.0.1"] });
+        assert_eq!(payload["headers"], headers, "the token and what nobody vouches for stays inside");
     }
     assert_ne!(calls[0].header("platform-delivery-id"), calls[1].header("platform-delivery-id"));
     for call in &calls {

@@ -15,8 +15,8 @@ use tokio::{task::JoinHandle, time::sleep};
 
 const EARLY: u64 = 200;
 const LATE: u64 = 600;
-/// Of each event, in bytes.
-const LARGE: usize = 4096;
+/// Of each event, in bytes: those that come late are more than is kept for one that is slow.
+const LARGE: usize = 16 * 1024;
 
 /// Reads the log from a position to an end, with a pause behind so many records, and checks that it is all there.
 fn reader(log: &Log, from: Position, end: u64, (pause, every): (Duration, u64)) -> JoinHandle<Vec<Position>> {
@@ -73,7 +73,17 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
     println!("{sent} bytes were sent for {LATE} records of {LARGE} bytes and {} readers", read.len());
     assert!(sent < 4 * LATE * LARGE as u64, "the readers at the end share what comes");
 
-    // Nobody listens any more; who comes then hears what comes then.
+    // Nobody listens any more. Who begins together shares what was there before, too.
+    let before = servers.sent_to("readers").await;
+    let together: Vec<_> = (0..8).map(|_| reader(&log, early, end, at_once)).collect();
+    for reader in together {
+        assert_eq!(reader.await.expect("it reads everything").last(), read[0].last());
+    }
+    let sent = servers.sent_to("readers").await - before;
+    println!("{sent} bytes were sent for {end} records and 8 readers that began together");
+    assert!(sent < 3 * end * LARGE as u64, "readers that begin together share what there is");
+
+    // Who comes then hears what comes then.
     let last = read[0].last().copied().expect("it has read");
     let again = reader(&log, last, end + 2, at_once);
     sleep(Duration::from_millis(200)).await;

@@ -6,21 +6,25 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use domain::address::Networks;
-use http::{HeaderMap, Request, Uri, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Request, Uri, header, uri::PathAndQuery};
 
 use super::Peer;
 
 const HOST: &str = "x-forwarded-host";
 const FOR: &str = "x-forwarded-for";
 
-/// Puts what a trusted proxy says in its place.
+/// Puts what a trusted proxy says in its place. What others say of it is taken away, and where the request came from is
+/// said, so that targets, which are told both headers, need not know who is trusted.
 pub(super) fn believe<B>(trusted: &Networks, Peer(peer): Peer, request: &mut Request<B>) {
     let came_from = if trusted.has(peer.ip()) {
         be_sent_to(request);
         forwarded_for(trusted, request.headers()).map_or(peer, |address| SocketAddr::new(address, 0))
     } else {
+        request.headers_mut().remove(HOST);
         peer
     };
+    let said = HeaderValue::try_from(came_from.ip().to_canonical().to_string()).expect("an address is visible ASCII");
+    request.headers_mut().insert(FOR, said);
     request.extensions_mut().insert(Peer(came_from));
 }
 
@@ -69,8 +73,10 @@ mod tests {
         let mut request = request.body(()).expect("it is a request");
         let trusted = "10.0.0.0/8,::1".parse().expect("they are networks");
         believe(&trusted, Peer(SocketAddr::new(peer.parse().expect("it is an address"), 1)), &mut request);
+        let said: Vec<_> = request.headers().get_all(FOR).iter().collect();
         let hosts = request.headers().get_all(header::HOST).iter();
         let Peer(came_from) = request.extensions().get().expect("it came from somewhere");
+        assert_eq!(said, [&came_from.ip().to_canonical().to_string()], "it is said as it is believed");
         let hosts = hosts.map(|host| host.to_str().expect("it is text").to_owned()).collect();
         (request.uri().to_string(), hosts, came_from.ip())
     }

@@ -42,6 +42,11 @@ async fn main() {
         Some("bare-requests") => return requests::serve().await,
         Some("actions") => return actions::measure().await,
         Some("commands") => return commands::measure(&mut Platform::start().await).await,
+        Some("replay") => {
+            let mut platform = Platform::start().await;
+            commands::measure(&mut platform).await;
+            return replay::measure(&mut platform).await;
+        }
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("index") => return index::measure().await,

@@ -1,0 +1,327 @@
+//! What readers of a process share: records as they come from NATS, decoded once.
+//!
+//! A feed runs a little ahead of its slowest reader, and keeps what that has not read yet. Whoever is elsewhere begins a
+//! feed of its own, which ends where it meets another one.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use async_nats::jetstream::{
+    consumer::{
+        DeliverPolicy,
+        pull::{Ordered, OrderedConfig},
+    },
+    stream,
+};
+use futures::StreamExt;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{Failure, IDLE, Log, MOST_IN_FLIGHT, nats};
+use crate::record::Record;
+
+/// How many bytes of the log a feed is ahead of its slowest reader at most.
+const AHEAD: u64 = 4 << 20;
+/// How many bytes it keeps that all have read, for those who begin a little later.
+const BEHIND: u64 = 1 << 20;
+/// How long it waits for its slowest reader, before it goes on without that one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The feeds of a process.
+#[derive(Debug, Default)]
+pub(super) struct Feeds {
+    open: Mutex<Vec<Arc<Feed>>>,
+    numbers: AtomicU64,
+}
+
+/// Records of one stretch of the log.
+#[derive(Debug)]
+struct Feed {
+    number: u64,
+    window: Mutex<Window>,
+    /// There is a further record, or the feed has ended.
+    came: Notify,
+    /// A reader has read on, or was left behind.
+    read: Notify,
+    /// A reader is gone.
+    left: Notify,
+}
+
+#[derive(Debug)]
+struct Window {
+    /// The newest at the back, each with the bytes of the log that the feed had sent with it.
+    records: VecDeque<(Arc<Record>, u64)>,
+    /// The stream sequence of the newest record, or of the one before the first.
+    end: u64,
+    /// How many bytes of the log the feed has sent with all records, and with those that are no longer here.
+    sent: u64,
+    gone: u64,
+    /// The stream sequences that the readers have read, by their numbers.
+    readers: HashMap<u64, u64>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Goes,
+    /// It has met another one, or has no reader.
+    Ended,
+    Failed(Failure),
+}
+
+/// One reader's part in a feed.
+#[derive(Debug)]
+pub(super) struct Seat {
+    feed: Arc<Feed>,
+    number: u64,
+}
+
+/// What a feed has for a reader.
+enum Next {
+    Record(Arc<Record>),
+    Later,
+    /// It does not have the record, and never will.
+    Never,
+    Failed(Failure),
+}
+
+impl Feeds {
+    /// A part in a feed that has, or will have, the record behind `last`.
+    pub(super) fn join(self: &Arc<Self>, log: &Log, last: u64) -> Seat {
+        let number = self.numbers.fetch_add(1, Relaxed);
+        let mut open = self.open();
+        if let Some(feed) = open.iter().find(|feed| feed.window().seat(number, last)) {
+            return Seat { feed: feed.clone(), number };
+        }
+        let window = Window {
+            records: VecDeque::new(),
+            end: last,
+            sent: 0,
+            gone: 0,
+            readers: HashMap::from([(number, last)]),
+            state: State::Goes,
+        };
+        let window = Mutex::new(window);
+        let feed = Arc::new(Feed { number, window, came: Notify::new(), read: Notify::new(), left: Notify::new() });
+        open.push(feed.clone());
+        tokio::spawn(self.clone().run(feed.clone(), log.reading.clone(), log.stream.clone()));
+        Seat { feed, number }
+    }
+
+    async fn run(self: Arc<Self>, feed: Arc<Feed>, reading: stream::Stream, stream: stream::Stream) {
+        let outcome = tokio::select! {
+            outcome = self.fill(&feed, &reading, &stream) => outcome,
+            () = feed.is_left() => Ok(()),
+        };
+        // Nobody joins any more, and whoever did is told.
+        self.open().retain(|open| open.number != feed.number);
+        feed.window().state = outcome.map_or_else(State::Failed, |()| State::Ended);
+        feed.came.notify_waiters();
+    }
+
+    /// Sends what comes, until that is what another feed sends.
+    async fn fill(&self, feed: &Feed, reading: &stream::Stream, stream: &stream::Stream) -> Result<(), Failure> {
+        let mut last = feed.window().end;
+        let mut messages = messages(reading, last + 1).await?;
+        loop {
+            let (record, size) = match next(&mut messages, stream, last).await {
+                // They are asked for again.
+                Err(Failure::Nats(what)) if what == LOST => {
+                    messages = self::messages(reading, last + 1).await?;
+                    continue;
+                }
+                outcome => outcome?,
+            };
+            last = record.stream_sequence;
+            feed.push(record, size).await;
+            let slowest = feed.window().slowest();
+            if self.open().iter().any(|other| other.is_met_by(feed.number, last, slowest)) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Arc<Feed>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Feed {
+    /// Sends a record to all readers. It waits for one that is far behind, but not for long.
+    async fn push(&self, record: Record, size: u64) {
+        let mut deadline = Instant::now() + PATIENCE;
+        loop {
+            let read = self.read.notified();
+            if !self.window().is_full() {
+                break;
+            }
+            if timeout_at(deadline, read).await.is_err() {
+                self.window().leave_behind();
+                deadline = Instant::now() + PATIENCE;
+            }
+        }
+        self.window().push(Arc::new(record), size);
+        self.came.notify_waiters();
+    }
+
+    /// Whether it serves all readers of another feed, and is further than that.
+    fn is_met_by(&self, other: u64, end: u64, slowest: u64) -> bool {
+        let window = self.window();
+        let is_further = window.end > end || window.end == end && self.number < other;
+        self.number != other && is_further && window.serves(slowest)
+    }
+
+    /// Ends when nobody listens.
+    async fn is_left(&self) {
+        loop {
+            let left = self.left.notified();
+            if self.window().readers.is_empty() {
+                return;
+            }
+            left.await;
+        }
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Window {
+    /// Whether the record behind `last` is here, or is the next to come.
+    fn serves(&self, last: u64) -> bool {
+        matches!(self.state, State::Goes) && (self.end - self.records.len() as u64..=self.end).contains(&last)
+    }
+
+    fn seat(&mut self, number: u64, last: u64) -> bool {
+        let serves = self.serves(last);
+        if serves {
+            self.readers.insert(number, last);
+        }
+        serves
+    }
+
+    /// The record behind `last`, if it is here.
+    fn behind(&self, last: u64) -> Option<&(Arc<Record>, u64)> {
+        let first = self.end - self.records.len() as u64;
+        self.records.get(usize::try_from(last.checked_sub(first)?).ok()?)
+    }
+
+    /// What the slowest reader has read.
+    fn slowest(&self) -> u64 {
+        self.readers.values().min().copied().unwrap_or(self.end)
+    }
+
+    /// How many bytes the slowest reader has read.
+    fn read(&self) -> u64 {
+        let read = self.slowest().checked_sub(1).and_then(|before| self.behind(before));
+        read.map_or(self.gone, |(_, sent)| *sent)
+    }
+
+    fn is_full(&self) -> bool {
+        self.sent - self.read() > AHEAD
+    }
+
+    /// Goes on without the slowest readers, unless all are as slow.
+    fn leave_behind(&mut self) {
+        let slowest = self.slowest();
+        if self.readers.values().any(|last| *last > slowest) {
+            self.readers.retain(|_, last| *last > slowest);
+        }
+    }
+
+    fn push(&mut self, record: Arc<Record>, size: u64) {
+        (self.end, self.sent) = (record.stream_sequence, self.sent + size);
+        self.records.push_back((record, self.sent));
+        let read = self.read();
+        while let Some((_, sent)) = self.records.front()
+            && sent + BEHIND < read
+        {
+            self.gone = *sent;
+            self.records.pop_front();
+        }
+    }
+
+    fn next(&mut self, number: u64, last: u64) -> Next {
+        let record = self.behind(last).map(|(record, _)| record.clone());
+        match (&self.state, record) {
+            (State::Goes | State::Failed(_), Some(record)) => {
+                // One that was left behind is waited for no more, though it may still find what it needs.
+                self.readers.entry(number).and_modify(|read| *read = last + 1);
+                Next::Record(record)
+            }
+            (State::Goes, None) if last == self.end => Next::Later,
+            (State::Failed(failure), None) if last == self.end => Next::Failed(failure.clone()),
+            (State::Goes | State::Failed(_), None) | (State::Ended, _) => Next::Never,
+        }
+    }
+}
+
+impl Seat {
+    /// The record behind `last`, waited for; `None` where this feed never has it.
+    pub(super) async fn next(&self, last: u64) -> Result<Option<Arc<Record>>, Failure> {
+        loop {
+            let came = self.feed.came.notified();
+            let next = self.feed.window().next(self.number, last);
+            match next {
+                Next::Record(record) => {
+                    self.feed.read.notify_waiters();
+                    return Ok(Some(record));
+                }
+                Next::Later => came.await,
+                Next::Never => return Ok(None),
+                Next::Failed(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.feed.window().readers.remove(&self.number);
+        self.feed.read.notify_waiters();
+        self.feed.left.notify_waiters();
+    }
+}
+
+async fn messages(stream: &stream::Stream, start_sequence: u64) -> Result<Ordered, Failure> {
+    let config = OrderedConfig {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
+        max_batch: MOST_IN_FLIGHT,
+        ..OrderedConfig::default()
+    };
+    let consumer = stream.create_consumer(config).await.map_err(nats)?;
+    consumer.messages().await.map_err(nats)
+}
+
+/// The record behind the one of stream sequence `last`, and its size in bytes.
+async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Result<(Record, u64), Failure> {
+    let message = loop {
+        match timeout(IDLE, messages.next()).await {
+            Ok(Some(message)) => break message.map_err(nats)?,
+            Ok(None) => return Err(Failure::Nats(LOST.to_owned())),
+            Err(_) => nothing_lost(stream, last).await?,
+        }
+    };
+    let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
+    Ok((Record::decode(sequence, &message.payload)?, message.payload.len() as u64))
+}
+
+/// What is said of records that were sent and did not arrive.
+const LOST: &str = "records were lost on their way";
+
+/// A feed that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
+async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), Failure> {
+    match stream.get_info().await.map_err(nats)?.state.last_sequence {
+        end if end > last => Err(Failure::Nats(LOST.to_owned())),
+        _ => Ok(()),
+    }
+}
