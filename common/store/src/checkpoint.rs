@@ -4,7 +4,7 @@ use deadpool_postgres::{Client, GenericClient};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
-use crate::{database::Failure, projection::Projection, record::Position};
+use crate::{database::Failure, explain::explain, projection::Projection, record::Position};
 
 /// How far one projection of one shard is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,14 @@ impl Checkpoint {
     /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
     /// begins with empty tables, whatever was left in them.
     pub async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
-        end_move(client, projection, shard).await?;
+        if let Err(error) = end_move(client, projection, shard).await {
+            let error = explain(&error);
+            tracing::warn!(
+                projection = projection.name,
+                error,
+                "the transaction before cannot be ended; it is waited for"
+            );
+        }
         let transaction = client.transaction().await?;
         let row = transaction
             .query_one(
@@ -113,10 +120,11 @@ impl Checkpoint {
 }
 
 /// Ends the session that moves the checkpoint just now. Its worker stands still or is cut off, or else it would hold the
-/// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`.
+/// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`. One that
+/// has gone on to other work just then loses that, and does it again.
 async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), Failure> {
     let text = "select pg_terminate_backend(l.pid) from platform.checkpoints c \
-                join pg_locks l on l.locktype = 'transactionid' and l.granted and l.transactionid = c.xmax \
+                join pg_locks l on l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = c.xmax \
                 where projection = $1 and version = $2 and shard = $3";
     client.execute(text, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
     Ok(())

@@ -128,19 +128,21 @@ impl Database {
 
     /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
     ///
-    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses none is
-    /// left alone, as it may be at work, and also `if not exists` waits for its locks.
+    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses
+    /// nothing is left alone: it may be at work, and also `if not exists` waits for its locks.
     pub async fn prepare(&self) -> Result<(), Failure> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
         transaction.execute("select pg_advisory_xact_lock(7105771)", &[]).await?;
         transaction.batch_execute(CHECKPOINTS).await?;
         for projection in PROJECTIONS {
-            if let Some(schema) = projection.schema()
-                && !has_all(&transaction, projection.tables()).await?
-            {
-                transaction.batch_execute(&schema).await?;
+            let Some(schema) = projection.schema() else { continue };
+            let has_tables = has_all(&transaction, projection.tables()).await?;
+            if !has_tables {
                 Checkpoint::reset(&transaction, projection).await?;
+            }
+            if !has_tables || !has_all(&transaction, projection.indexes()).await? {
+                transaction.batch_execute(&schema).await?;
             }
         }
         Ok(transaction.commit().await?)

@@ -144,6 +144,14 @@ impl Projection {
         names.iter().map(|name| format!("{}.{name}", self.schema_name())).collect()
     }
 
+    /// The indexes of its tables.
+    pub fn indexes(&self) -> Vec<String> {
+        let schema = self.schema().unwrap_or_default();
+        let names =
+            schema.lines().filter_map(|line| line.strip_prefix("create index if not exists ")?.split(' ').next());
+        names.map(|name| format!("{}.{name}", self.schema_name())).collect()
+    }
+
     /// The SQL that creates what is missing; `None` for what is not in Postgres.
     pub fn schema(&self) -> Option<String> {
         let schema = self.schema_name();
@@ -161,6 +169,12 @@ mod tests {
     use domain::catalog::AGGREGATES;
 
     use super::*;
+
+    #[test]
+    fn indexes_are_found_in_the_schema() {
+        let indexes = ["events_by_sequence", "events_in_order", "answers_by_time"];
+        assert_eq!(HISTORY.indexes(), indexes.map(|name| format!("history_1.{name}")));
+    }
 
     #[test]
     fn the_catalog_has_every_aggregate_that_is_kept() {

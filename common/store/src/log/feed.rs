@@ -4,7 +4,7 @@
 //! feed of its own, which ends where it meets another one.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -26,14 +26,16 @@ use tokio::{
 };
 
 use super::{Failure, IDLE, Log, MOST_IN_FLIGHT, nats};
-use crate::record::Record;
+use crate::record::{Broken, Record};
 
 /// How many bytes of the log a feed is ahead of its slowest reader at most.
 const AHEAD: u64 = 4 << 20;
 /// How many bytes it keeps that all have read, for those who begin a little later.
 const BEHIND: u64 = 1 << 20;
-/// How long it waits for its slowest reader, before it goes on without that one.
+/// How long it waits for readers that stand still, before it goes on without them.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits all in all for readers that are slow, before it goes on without them.
+const FORBEARANCE: Duration = Duration::from_secs(30);
 
 /// The feeds of a process.
 #[derive(Debug, Default)]
@@ -66,7 +68,17 @@ struct Window {
     gone: u64,
     /// The stream sequences that the readers have read, by their numbers.
     readers: HashMap<u64, u64>,
+    /// Since it was too far ahead of a reader.
+    full: Option<Full>,
     state: State,
+}
+
+#[derive(Debug)]
+struct Full {
+    since: Instant,
+    /// Who was late when it was looked last, and what they had read.
+    late: HashMap<u64, u64>,
+    looked: Instant,
 }
 
 #[derive(Debug)]
@@ -107,6 +119,7 @@ impl Feeds {
             sent: 0,
             gone: 0,
             readers: HashMap::from([(number, last)]),
+            full: None,
             state: State::Goes,
         };
         let window = Mutex::new(window);
@@ -135,18 +148,38 @@ impl Feeds {
             let (record, size) = match next(&mut messages, stream, last).await {
                 // They are asked for again.
                 Err(Failure::Nats(what)) if what == LOST => {
+                    tracing::debug!(last, "{LOST}; they are asked for again");
                     messages = self::messages(reading, last + 1).await?;
                     continue;
                 }
                 outcome => outcome?,
             };
-            last = record.stream_sequence;
+            match record.stream_sequence {
+                // A consumer that is made anew by its client may begin anywhere; one that is asked for again does not.
+                found if found <= last => return Err(Failure::Nats(format!("message {found} came behind {last}"))),
+                found if found > last + 1 => return Err(Broken::MessageHole { last, found }.into()),
+                found => last = found,
+            }
             feed.push(record, size).await;
-            let slowest = feed.window().slowest();
-            if self.open().iter().any(|other| other.is_met_by(feed.number, last, slowest)) {
+            if self.is_met(feed) {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether another feed has all that the readers of this one want, and is as far. Nobody joins this one then.
+    fn is_met(&self, feed: &Feed) -> bool {
+        let (end, slowest) = {
+            let window = feed.window();
+            (window.end, window.slowest())
+        };
+        let mut open = self.open();
+        let others = open.iter().filter(|other| other.number != feed.number);
+        let is_met = others.map(|other| other.window()).any(|window| window.end >= end && window.serves(slowest));
+        if is_met {
+            open.retain(|open| open.number != feed.number);
+        }
+        is_met
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Arc<Feed>>> {
@@ -157,26 +190,13 @@ impl Feeds {
 impl Feed {
     /// Sends a record to all readers. It waits for one that is far behind, but not for long.
     async fn push(&self, record: Record, size: u64) {
-        let mut deadline = Instant::now() + PATIENCE;
         loop {
             let read = self.read.notified();
-            if !self.window().is_full() {
-                break;
-            }
-            if timeout_at(deadline, read).await.is_err() {
-                self.window().leave_behind();
-                deadline = Instant::now() + PATIENCE;
-            }
+            let Some(until) = self.window().full_until() else { break };
+            let _ = timeout_at(until, read).await;
         }
         self.window().push(Arc::new(record), size);
         self.came.notify_waiters();
-    }
-
-    /// Whether it serves all readers of another feed, and is further than that.
-    fn is_met_by(&self, other: u64, end: u64, slowest: u64) -> bool {
-        let window = self.window();
-        let is_further = window.end > end || window.end == end && self.number < other;
-        self.number != other && is_further && window.serves(slowest)
     }
 
     /// Ends when nobody listens.
@@ -220,28 +240,46 @@ impl Window {
         self.readers.values().min().copied().unwrap_or(self.end)
     }
 
-    /// How many bytes the slowest reader has read.
-    fn read(&self) -> u64 {
-        let read = self.slowest().checked_sub(1).and_then(|before| self.behind(before));
-        read.map_or(self.gone, |(_, sent)| *sent)
+    /// How many bytes were sent up to a record.
+    fn sent_with(&self, last: u64) -> u64 {
+        last.checked_sub(1).and_then(|before| self.behind(before)).map_or(self.gone, |(_, sent)| *sent)
     }
 
-    fn is_full(&self) -> bool {
-        self.sent - self.read() > AHEAD
-    }
-
-    /// Goes on without the slowest readers, unless all are as slow.
-    fn leave_behind(&mut self) {
-        let slowest = self.slowest();
-        if self.readers.values().any(|last| *last > slowest) {
-            self.readers.retain(|_, last| *last > slowest);
+    /// Until when there is no room for a further record; `None` where there is. Goes on without those who were waited for
+    /// long enough, unless nobody else is there.
+    fn full_until(&mut self) -> Option<Instant> {
+        let lag = self.sent - self.sent_with(self.slowest());
+        if lag <= AHEAD / 2 {
+            self.full = None;
         }
+        if lag <= AHEAD {
+            return None;
+        }
+        let (now, sent) = (Instant::now(), self.sent);
+        let mut late = self.readers.clone();
+        late.retain(|_, last| sent - self.sent_with(*last) > AHEAD / 2);
+        let full = self.full.get_or_insert_with(|| Full { since: now, late: late.clone(), looked: now });
+        let (is_over, until) = (now >= full.since + FORBEARANCE, full.looked + PATIENCE);
+        if !is_over && now < until {
+            return Some(until.min(full.since + FORBEARANCE));
+        }
+        let given_up: HashSet<u64> = late
+            .iter()
+            .filter(|(number, last)| is_over || full.late.get(number) == Some(last))
+            .map(|(number, _)| *number)
+            .collect();
+        let since = if is_over { now } else { full.since };
+        self.full = Some(Full { since, late, looked: now });
+        if given_up.len() < self.readers.len() {
+            self.readers.retain(|number, _| !given_up.contains(number));
+        }
+        self.full_until()
     }
 
     fn push(&mut self, record: Arc<Record>, size: u64) {
         (self.end, self.sent) = (record.stream_sequence, self.sent + size);
         self.records.push_back((record, self.sent));
-        let read = self.read();
+        let read = self.sent_with(self.slowest());
         while let Some((_, sent)) = self.records.front()
             && sent + BEHIND < read
         {

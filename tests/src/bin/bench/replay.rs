@@ -10,6 +10,9 @@ use tests::{
 
 use crate::cpu;
 
+/// How often the tables are dropped; the figure is that of the middle.
+const TIMES: usize = 5;
+
 /// Measures a start without tables, and one without Postgres's data.
 pub(crate) async fn measure(platform: &mut Platform) {
     let (url, token) = platform.nats();
@@ -19,17 +22,22 @@ pub(crate) async fn measure(platform: &mut Platform) {
     println!(
         "\nreplay of {events} events in {records} records into rows; CPU of the platform and Postgres from their start"
     );
-    let postgres = connect(&platform.postgres_url()).await;
     let drop = "do $$ declare name text; begin \
                 for name in select nspname from pg_namespace where nspname ~ '_[0-9]+$' loop \
                 execute format('drop schema %I cascade', name); end loop; end $$; delete from platform.checkpoints";
-    postgres.batch_execute(drop).await.expect("the tables are dropped");
-    platform.stop().await;
-    let rate = replayed(platform, &audit, "tables dropped").await;
+    let mut rates = vec![];
+    for _ in 0..TIMES {
+        // A projector that lives would begin at once, before it is measured; the servers outlive it.
+        platform.process().kill().await;
+        let postgres = connect(&platform.postgres_url()).await;
+        postgres.batch_execute(drop).await.expect("the tables are dropped");
+        rates.push(replayed(platform, &audit, "tables dropped").await);
+    }
     platform.stop().await;
     fs::remove_dir_all(platform.data().join("postgres")).expect("the folder is there");
     replayed(platform, &audit, "Postgres deleted, initdb included").await;
-    println!("tables dropped: {rate:.0} events per CPU-second (to reach: 20000)");
+    rates.sort_by(f64::total_cmp);
+    println!("tables dropped: {:.0} events per CPU-second (to reach: 20000)", rates[TIMES / 2]);
 }
 
 /// Starts the platform and prints what it took until all rows are there.
