@@ -21,6 +21,7 @@ use tests::{
     process::Process,
     servers::Servers,
 };
+use tokio::time::timeout;
 
 /// The stream as the platform makes it.
 fn rules() -> Config {
@@ -163,5 +164,27 @@ async fn records_of_another_log_or_of_an_older_writer_are_not_read() {
             let told = failure.as_ref().expect_err("nothing behind it is read").to_string();
             assert!(told.contains("message 3") && told.contains(complaint), "{complaint}: {told}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_hole_in_the_log_is_told() {
+    let servers = Servers::start().await;
+    let mut forged = Forged::begin(servers.nats().await).await;
+    for _ in 0..3 {
+        forged.put(vec![], |_| {}).await;
+    }
+    let log = Log::find(servers.nats().await, 0).await.expect("there is a log");
+    let last = log.read(2).await.expect("it is a record").expect("it is there").position();
+    let stream = jetstream::new(servers.nats().await).get_stream("EVENTS_0").await.expect("it is there");
+    assert!(stream.delete_message(3).await.expect("NATS is there"));
+    // Whoever begins before it, and whoever begins right there.
+    for (from, good) in [(Position::default(), 2), (last, 0)] {
+        let records = log.follow(from).await.expect("it is read").collect::<Vec<_>>();
+        let records = timeout(Duration::from_secs(30), records).await.expect("it is noticed");
+        let (failure, records) = records.split_last().expect("it ends");
+        assert_eq!(records.len(), good);
+        let told = failure.as_ref().expect_err("nothing behind it is read").to_string();
+        assert!(told.contains("message 4 follows message 2"), "{told}");
     }
 }
