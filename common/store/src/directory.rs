@@ -16,7 +16,7 @@ use domain::{
     setting::features::Features,
 };
 use serde::de::DeserializeOwned;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, types::ToSql};
 
 use self::known::{Known, Said};
 use crate::{
@@ -202,16 +202,21 @@ impl Directory {
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 
+    /// The row that a statement has of something in an instance.
+    async fn row(&self, text: &Sql, instance_id: &str, value: &str) -> Result<Row, Failure> {
+        let connection = self.database.connection().await?;
+        let statement = connection.prepare_cached(text).await?;
+        let shard = i32::from(self.shard);
+        let parameters: [&(dyn ToSql + Sync); 5] = [&ACCESS.name, &ACCESS.version, &shard, &instance_id, &value];
+        Ok(connection.query_one(&statement, &parameters).await?)
+    }
+
     async fn load_organization(&self, instance_id: &str, name: &Host) -> Result<Said<Tenancy>, Failure> {
         let (text, value) = match name {
             Host::Id(id) => (&ORGANIZATION_BY_ID, id),
             Host::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
         };
-        let connection = self.database.connection().await?;
-        let statement = connection.prepare_cached(text).await?;
-        let shard = i32::from(self.shard);
-        let parameters: [&(dyn ToSql + Sync); 5] = [&ACCESS.name, &ACCESS.version, &shard, &instance_id, value];
-        let row = connection.query_one(&statement, &parameters).await?;
+        let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
         let found = Tenancy { organization: state("organization", instance_id, &row)?, id };
@@ -223,11 +228,7 @@ impl Directory {
             Name::Id(id) => (&USER_BY_ID, id),
             Name::Username(username) => (&USER_BY_NAME, username),
         };
-        let connection = self.database.connection().await?;
-        let statement = connection.prepare_cached(text).await?;
-        let shard = i32::from(self.shard);
-        let parameters: [&(dyn ToSql + Sync); 5] = [&ACCESS.name, &ACCESS.version, &shard, &instance_id, value];
-        let row = connection.query_one(&statement, &parameters).await?;
+        let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
         let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| Failure::Inconsistent {
@@ -303,7 +304,7 @@ fn with_processed(statement: &str) -> String {
     ))
 }
 
-fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &tokio_postgres::Row) -> Result<R, Failure> {
+fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, Failure> {
     serde_json::from_str(row.get("state")).map_err(|_| Failure::Inconsistent {
         table,
         instance_id: instance_id.to_owned(),
