@@ -48,8 +48,10 @@ impl Operator {
             .header("prefer", "wait=10")
             .bearer_auth(system_user::token(&self.folder, &self.issuer)?);
         let request = body.iter().fold(request, reqwest::RequestBuilder::json);
-        let answer =
-            request.send().await.map_err(|error| format!("{} does not answer: {}", self.base, explain(&error)))?;
+        let answer = request.send().await.map_err(|error| {
+            let error = explain(&error);
+            format!("{} does not answer; start the platform, or name a node elsewhere with --url: {error}", self.base)
+        })?;
         let (is_done, body) = (answer.status().is_success(), answer.text().await?);
         if !is_done {
             return Err(format!("it was refused: {body}").into());

@@ -13,11 +13,12 @@ use crate::{Failure, cli};
 
 pub(crate) use export::Exporting;
 
-/// What is told where `RUST_LOG` does not say.
-const DEFAULT: &str = "info,async_nats=warn";
+/// What is told where `RUST_LOG` does not say. Whoever used a connection that ends tells more of it than its pool does.
+const DEFAULT: &str = "info,async_nats=warn,deadpool=error";
 /// The crates of the platform. Below INFO no other is heard, whatever `RUST_LOG` says: libraries tell there what they
 /// send, passwords and tokens too.
-const OWN: [&str; 9] = ["platform", "proto", "domain", "store", "transport", "command", "query", "projector", "oidc"];
+const OWN: [&str; 10] =
+    ["platform", "proto", "domain", "store", "action", "transport", "command", "query", "projector", "oidc"];
 
 /// Starts telling for a program that is no node.
 pub(crate) fn start() {
