@@ -25,7 +25,7 @@ use proto::bus;
 use store::metric::catalog::COMMANDS_FORWARDED;
 use tokio::{
     sync::{Semaphore, watch},
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
@@ -267,7 +267,7 @@ impl Way {
         }
     }
 
-    /// Waits for an answer for as long as this node writes, and a little longer.
+    /// Waits for an answer for as long as this node writes, and a little longer unless it is dead.
     async fn while_it_writes<T>(&self, writer: &Arc<str>, answer: impl Future<Output = T>) -> Option<T> {
         let mut phases = self.phases.clone();
         let replaced = async {
@@ -276,8 +276,23 @@ impl Way {
         };
         let mut answer = std::pin::pin!(answer);
         tokio::select! {
-            answer = &mut answer => Some(answer),
-            () = replaced => timeout(GRACE, answer).await.ok(),
+            answer = &mut answer => return Some(answer),
+            () = replaced => {}
+        }
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            () = self.gone(writer) => None,
+            () = sleep(GRACE) => None,
+        }
+    }
+
+    /// Ends when nobody hears what is sent to a node. Whoever ends in order goes on listening, and has answered before.
+    async fn gone(&self, writer: &str) {
+        let probe = self.client.request(subject(self.shard, writer), Bytes::new());
+        match probe.await {
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {}
+            _ => std::future::pending().await,
         }
     }
 }
