@@ -57,11 +57,11 @@ async fn main() {
     }
     machine::print(&std::env::temp_dir());
     let mut platform = Platform::start().await;
-    start::memory("idle, after the first start", &mut platform);
+    start::memory("idle, after the first start", &mut platform).await;
     commands::measure(&mut platform).await;
     tokens::measure(&mut platform).await;
     requests::measure(&mut platform).await;
-    start::memory("after the load", &mut platform);
+    start::memory("after the load", &mut platform).await;
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
     platform.stop().await;

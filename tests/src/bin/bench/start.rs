@@ -1,13 +1,18 @@
 //! Starting again, and memory.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tests::platform::Platform;
+use tokio::time::sleep;
 
 use crate::cpu;
 
-/// Prints the resident memory of the platform's process.
-pub(crate) fn memory(when: &str, platform: &mut Platform) {
+/// How long the allocator keeps what was freed.
+const SETTLED: Duration = Duration::from_secs(20);
+
+/// Prints the resident memory of the platform's process once it has rested.
+pub(crate) async fn memory(when: &str, platform: &mut Platform) {
+    sleep(SETTLED).await;
     println!(
         "\nmemory {when}: {} MiB resident (to reach when idle: below 100)",
         cpu::resident_mib(platform.process().pid())
@@ -21,5 +26,5 @@ pub(crate) async fn measure(platform: &mut Platform) {
     platform.restart(&[]).await;
     let (elapsed, used) = (start.elapsed(), cpu::of(platform.process().pid()));
     println!("\nsecond start, to the first answer: {elapsed:.2?} (to reach: 3 s), {used:.2?} CPU of the platform");
-    memory("after a start", platform);
+    memory("after a start", platform).await;
 }

@@ -36,7 +36,7 @@ pub(crate) async fn measure(count: usize) {
     let operator = platform.operator().await;
     make(&operator, "warm".to_owned()).await;
     println!("\n{count} instances with {} organizations each", MORE + 1);
-    start::memory("before", &mut platform);
+    start::memory("before", &mut platform).await;
     let before = held(&platform).await;
     let (begun, used) = (Instant::now(), cpu::of(platform.process().pid()));
     let making = futures::stream::iter(0..count).map(|number| make(&operator, format!("tenant-{number}")));
@@ -51,7 +51,7 @@ pub(crate) async fn measure(count: usize) {
     for ((name, _), (before, after)) in HELD.iter().zip(before.into_iter().zip(after)) {
         println!("{name:<12} {before:>6} before, {after:>6} after");
     }
-    start::memory("with all of them", &mut platform);
+    start::memory("with all of them", &mut platform).await;
     lists(&operator, ids.clone()).await;
     start::measure(&mut platform).await;
     let operator = platform.operator().await;
