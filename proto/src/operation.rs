@@ -62,6 +62,19 @@ pub enum Verb {
     Delete,
 }
 
+impl Verb {
+    /// The method of HTTP (RFC 9110, section 9).
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Patch => "PATCH",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
 /// The part of a request that an HTTP body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {

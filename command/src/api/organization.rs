@@ -13,19 +13,19 @@ use domain::{
 };
 use prost::Message;
 use proto::{
-    object::Details,
     organization::{
         CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
         DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
         PatchOrganizationRequest, PatchOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
     },
+    shape::Identified,
 };
 use store::record::Key;
 use transport::{edge::Call, error::Error, mount::Answer};
 
 use crate::{
     execute::{Commands, Deciding},
-    standard::{details, key},
+    standard::{Plain, details, key},
     turn::{Stop, Turn},
 };
 
@@ -56,7 +56,7 @@ pub(super) async fn deactivate(
     call: Call,
     request: DeactivateOrganizationRequest,
 ) -> Result<Answer<DeactivateOrganizationResponse>, Error> {
-    unless_default(&commands, &call, &request, (&request.id, Asked::Switch(false)), Into::into).await
+    unless_default(&commands, &call, &request, Asked::Switch(false)).await
 }
 
 pub(super) async fn delete(
@@ -64,20 +64,19 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteOrganizationRequest,
 ) -> Result<Answer<DeleteOrganizationResponse>, Error> {
-    unless_default(&commands, &call, &request, (&request.id, Asked::Delete), Into::into).await
+    unless_default(&commands, &call, &request, Asked::Delete).await
 }
 
 /// The default one stays, and stays on: those who name no organization would be nowhere, and whoever owns only this one
 /// would lock out who owns the instance.
-async fn unless_default<I: Message, O: Message + Default>(
+async fn unless_default<I: Message + Identified, O: Plain>(
     commands: &Commands,
     call: &Call,
     request: &I,
-    (id, asked): (&str, Asked<Organization>),
-    answer: impl Fn(Details) -> O + Send + Sync + 'static,
+    asked: Asked<Organization>,
 ) -> Result<Answer<O>, Error> {
-    let key = key::<Organization>(call, id)?;
-    let (instance, owner, id) = (instance(call), Owner::instance(&call.tenant.id), id.to_owned());
+    let key = key::<Organization>(call, request.id())?;
+    let (instance, owner, id) = (instance(call), Owner::instance(&call.tenant.id), request.id().to_owned());
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let (known, instance) = (turn.get::<Standard<Organization>>(&key)?, turn.get::<Standard<Instance>>(&instance)?);
         turn.complete()?;
@@ -90,7 +89,7 @@ async fn unless_default<I: Message, O: Message + Default>(
         }
         Ok(decided)
     };
-    commands.execute_with(call, request, decide, move |decided| answer(details(&id, decided))).await
+    commands.execute_with(call, request, decide, move |decided| details(&id, decided).into()).await
 }
 
 pub(super) async fn set_as_default(

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use prost::Message;
 use proto::{
     object::Details,
+    shape::Identified,
     user::{
         CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeactivateUserResponse, DeleteUserRequest,
         DeleteUserResponse, GenerateUserSecretRequest, GenerateUserSecretResponse, PatchUserRequest, PatchUserResponse,
@@ -72,7 +73,7 @@ pub(super) async fn patch(
     let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
     let (name, description) = (service.name, service.description);
     let patch = UserPatch { username: wanted.username, name, description, renewal: None };
-    change(&commands, &call, &request, (&request.id, Asked::Patch(patch)), Into::into).await
+    change(&commands, &call, &request, Asked::Patch(patch), Into::into).await
 }
 
 /// Its roles go with it.
@@ -81,7 +82,7 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteUserRequest,
 ) -> Result<Answer<DeleteUserResponse>, Error> {
-    change(&commands, &call, &request, (&request.id, Asked::Delete), Into::into).await
+    change(&commands, &call, &request, Asked::Delete, Into::into).await
 }
 
 pub(super) async fn deactivate(
@@ -89,7 +90,7 @@ pub(super) async fn deactivate(
     call: Call,
     request: DeactivateUserRequest,
 ) -> Result<Answer<DeactivateUserResponse>, Error> {
-    change(&commands, &call, &request, (&request.id, Asked::Switch(false)), Into::into).await
+    change(&commands, &call, &request, Asked::Switch(false), Into::into).await
 }
 
 pub(super) async fn reactivate(
@@ -97,7 +98,7 @@ pub(super) async fn reactivate(
     call: Call,
     request: ReactivateUserRequest,
 ) -> Result<Answer<ReactivateUserResponse>, Error> {
-    change(&commands, &call, &request, (&request.id, Asked::Switch(true)), Into::into).await
+    change(&commands, &call, &request, Asked::Switch(true), Into::into).await
 }
 
 pub(super) async fn generate_secret(
@@ -119,27 +120,27 @@ pub(super) async fn generate_secret(
         client_secret: secret.clone(),
         previous_valid_until: previous_valid_until.map(Into::into),
     };
-    change(&commands, &call, &request, (&request.id, Asked::Patch(patch)), answer).await
+    change(&commands, &call, &request, Asked::Patch(patch), answer).await
 }
 
 /// Changes a user, if the caller may do that to one with these roles.
-async fn change<I: Message, O: Message + Default>(
+async fn change<I: Message + Identified, O: Message + Default>(
     commands: &Commands,
     call: &Call,
     request: &I,
-    (id, asked): (&str, Asked<User>),
+    asked: Asked<User>,
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
-    let key = key::<User>(call, id)?;
+    let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
     let newest = commands.progress.of(&ACCESS).borrow().sequence;
-    let standing = match commands.directory.standing(&call.tenant.id, Name::Id(id.to_owned()), newest).await {
+    let standing = match commands.directory.standing(&call.tenant.id, Name::Id(id.clone()), newest).await {
         // Who must be stopped is stopped while Postgres is away; what cannot be undone waits.
         Err(error) if matches!(asked, Asked::Switch(false)) && !matches!(*error, Failure::Inconsistent { .. }) => None,
         read => read.map_err(read_model)?,
     };
     let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
     contexts.extend(standing.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
-    let (id, nowhere) = (id.to_owned(), Owner::instance(&call.tenant.id));
+    let nowhere = Owner::instance(&call.tenant.id);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let known = turn.get::<Standard<User>>(&key)?;
         turn.complete()?;

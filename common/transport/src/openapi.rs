@@ -42,7 +42,8 @@ pub fn document(mounted: &[&Facts], further: &str) -> Value {
     let mut document: Value = serde_json::from_str(SHARED).expect("the file is JSON");
     let mut services: BTreeMap<String, Value> = BTreeMap::new();
     for facts in mounted {
-        document["paths"][facts.path][operation::verb(facts)] = operation::operation(facts, &source, &mut schemas);
+        document["paths"][facts.path][facts.verb.method().to_ascii_lowercase()] =
+            operation::operation(facts, &source, &mut schemas);
         services.entry(source.tag(facts)).or_insert_with(|| source.about(facts));
     }
     let tags: Vec<Value> =

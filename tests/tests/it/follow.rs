@@ -1,4 +1,4 @@
-//! Readers of one process share what comes to the log, and each hears all of it, whatever its place and its pace.
+//! Readers of one process share what they read of the log, and each hears all of it, whatever its place and its pace.
 
 use std::time::Duration;
 

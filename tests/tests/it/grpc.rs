@@ -5,7 +5,7 @@ use proto::{
         self, CreateTargetRequest, DeleteTargetRequest, GetTargetRequest, PatchTarget, PatchTargetRequest,
         SetRestWebhook, Target, target::ExecutionType, target::TargetType,
     },
-    operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, OPERATIONS, PATCH_TARGET, Verb},
+    operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, OPERATIONS, PATCH_TARGET},
     wellknown::Duration,
 };
 use reqwest::{Method, StatusCode};
@@ -185,13 +185,7 @@ async fn every_operation_that_is_not_built_says_so_on_both_transports() {
     for facts in OPERATIONS.iter().filter(|facts| !is_built(facts)) {
         let refused = grpc.call_path::<(), ()>(facts.grpc, (), &[]).await.unwrap_err();
         assert_refused(facts.method, &refused, Code::Unimplemented, "NOT_IMPLEMENTED");
-        let method = match facts.verb {
-            Verb::Get => Method::GET,
-            Verb::Post => Method::POST,
-            Verb::Patch => Method::PATCH,
-            Verb::Put => Method::PUT,
-            Verb::Delete => Method::DELETE,
-        };
+        let method = facts.verb.method().parse().expect("it is a method");
         let answer = send(client.request(method, &facts.path.replace("{id}", "1")).json(&json!({}))).await;
         answer.assert_refused(facts.method, 501, "NOT_IMPLEMENTED");
         unbuilt += 1;

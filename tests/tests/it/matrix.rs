@@ -3,7 +3,7 @@
 //! What gets in is refused for what it asks, which is nothing, or of an object that is not there: nothing is changed.
 
 use domain::permission::{IAM_OWNER_VIEWER, ORG_OWNER, Role};
-use proto::operation::{Body, Facts, OPERATIONS, Verb};
+use proto::operation::{Body, Facts, OPERATIONS};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
@@ -51,13 +51,7 @@ impl Expects {
 
 /// A request that asks for nothing, over HTTP.
 fn over_http(caller: &Caller, facts: &Facts) -> RequestBuilder {
-    let method = match facts.verb {
-        Verb::Get => Method::GET,
-        Verb::Post => Method::POST,
-        Verb::Patch => Method::PATCH,
-        Verb::Put => Method::PUT,
-        Verb::Delete => Method::DELETE,
-    };
+    let method = facts.verb.method().parse().expect("it is a method");
     let request = asking(caller, method, &facts.path.replace("{id}", "1"));
     match facts.body {
         Body::None => request,

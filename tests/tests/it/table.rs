@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use domain::permission::{ROLES, permits};
-use proto::operation::{Body, Facts, OPERATIONS, Verb};
+use proto::operation::{Body, OPERATIONS};
 use tests::{client::send, platform::Platform};
 
 fn same_as_committed(name: &str, printed: &str) {
@@ -14,16 +14,6 @@ fn same_as_committed(name: &str, printed: &str) {
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(committed == printed, "{name} is not true any more; `make bless` accepts this:\n{printed}");
-}
-
-fn verb(facts: &Facts) -> &'static str {
-    match facts.verb {
-        Verb::Get => "GET",
-        Verb::Post => "POST",
-        Verb::Patch => "PATCH",
-        Verb::Put => "PUT",
-        Verb::Delete => "DELETE",
-    }
 }
 
 #[test]
@@ -55,7 +45,7 @@ async fn every_route_is_the_committed_one() {
     let client = platform.client().await;
     let mut table = String::new();
     for facts in OPERATIONS {
-        let verb = verb(facts);
+        let verb = facts.verb.method();
         let method = verb.parse().expect("it is a method");
         let answer = send(client.anonymous(method, &facts.path.replace("{id}", "1"))).await;
         let built = match answer.status.as_u16() {

@@ -113,16 +113,7 @@ impl Feeds {
         if let Some(feed) = open.iter().find(|feed| feed.window().seat(number, last)) {
             return Seat { feed: feed.clone(), number };
         }
-        let window = Window {
-            records: VecDeque::new(),
-            end: last,
-            sent: 0,
-            gone: 0,
-            readers: HashMap::from([(number, last)]),
-            full: None,
-            state: State::Goes,
-        };
-        let window = Mutex::new(window);
+        let window = Mutex::new(Window::new(last, [number]));
         let feed = Arc::new(Feed { number, window, came: Notify::new(), read: Notify::new(), left: Notify::new() });
         open.push(feed.clone());
         tokio::spawn(self.clone().run(feed.clone(), log.reading.clone(), log.stream.clone()));
@@ -192,7 +183,7 @@ impl Feed {
     async fn push(&self, record: Record, size: u64) {
         loop {
             let read = self.read.notified();
-            let Some(until) = self.window().full_until() else { break };
+            let Some(until) = self.window().full_until(Instant::now()) else { break };
             let _ = timeout_at(until, read).await;
         }
         self.window().push(Arc::new(record), size);
@@ -216,6 +207,13 @@ impl Feed {
 }
 
 impl Window {
+    /// An empty one behind a record, for readers that have read that.
+    fn new(last: u64, readers: impl IntoIterator<Item = u64>) -> Self {
+        let readers = readers.into_iter().map(|number| (number, last)).collect();
+        let (records, state) = (VecDeque::new(), State::Goes);
+        Self { records, end: last, sent: 0, gone: 0, readers, full: None, state }
+    }
+
     /// Whether the record behind `last` is here, or is the next to come.
     fn serves(&self, last: u64) -> bool {
         matches!(self.state, State::Goes) && (self.end - self.records.len() as u64..=self.end).contains(&last)
@@ -247,7 +245,7 @@ impl Window {
 
     /// Until when there is no room for a further record; `None` where there is. Goes on without those who were waited for
     /// long enough, unless nobody else is there.
-    fn full_until(&mut self) -> Option<Instant> {
+    fn full_until(&mut self, now: Instant) -> Option<Instant> {
         let lag = self.sent - self.sent_with(self.slowest());
         if lag <= AHEAD / 2 {
             self.full = None;
@@ -255,9 +253,8 @@ impl Window {
         if lag <= AHEAD {
             return None;
         }
-        let (now, sent) = (Instant::now(), self.sent);
         let mut late = self.readers.clone();
-        late.retain(|_, last| sent - self.sent_with(*last) > AHEAD / 2);
+        late.retain(|_, last| self.sent - self.sent_with(*last) > AHEAD / 2);
         let full = self.full.get_or_insert_with(|| Full { since: now, late: late.clone(), looked: now });
         let (is_over, until) = (now >= full.since + FORBEARANCE, full.looked + PATIENCE);
         if !is_over && now < until {
@@ -273,7 +270,7 @@ impl Window {
         if given_up.len() < self.readers.len() {
             self.readers.retain(|number, _| !given_up.contains(number));
         }
-        self.full_until()
+        self.full_until(now)
     }
 
     fn push(&mut self, record: Arc<Record>, size: u64) {
@@ -361,5 +358,77 @@ async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), Failure>
     match stream.get_info().await.map_err(nats)?.state.last_sequence {
         end if end > last => Err(Failure::Nats(LOST.to_owned())),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::log::CommitRecord;
+
+    use super::*;
+
+    const SIZE: u64 = AHEAD / 4;
+
+    fn fill(window: &mut Window, records: u64) {
+        for _ in 0..records {
+            let record = Record::new(window.end + 1, [0; 32], CommitRecord { first_sequence: 1, ..Default::default() });
+            window.push(Arc::new(record), SIZE);
+        }
+    }
+
+    fn read(window: &mut Window, number: u64, from: u64, to: u64) {
+        for last in from..to {
+            assert!(matches!(window.next(number, last), Next::Record(record) if record.stream_sequence == last + 1));
+        }
+    }
+
+    #[test]
+    fn one_that_stands_still_is_waited_for_a_second() {
+        let (mut window, begin) = (Window::new(10, [1, 2]), Instant::now());
+        fill(&mut window, 4);
+        assert_eq!(window.full_until(begin), None, "there is room");
+        fill(&mut window, 1);
+        read(&mut window, 1, 10, 15);
+        assert_eq!(window.full_until(begin), Some(begin + PATIENCE));
+        assert_eq!(window.full_until(begin + PATIENCE / 2), Some(begin + PATIENCE));
+        assert_eq!(window.full_until(begin + PATIENCE), None, "it is waited for no more");
+        assert_eq!(window.readers, HashMap::from([(1, 15)]));
+        read(&mut window, 2, 10, 15);
+        fill(&mut window, 9);
+        assert!(matches!(window.next(2, 15), Next::Never), "what it has not read is gone");
+    }
+
+    #[test]
+    fn one_that_is_slow_is_waited_for_longer_and_one_that_is_alone_for_ever() {
+        let (mut window, begin) = (Window::new(0, [1, 2]), Instant::now());
+        fill(&mut window, 5);
+        let mut now = begin;
+        while now < begin + FORBEARANCE {
+            let (one, other, end) = (window.readers[&1], window.readers[&2], window.end);
+            read(&mut window, 1, one, end);
+            assert!(window.full_until(now).is_some(), "it is waited for");
+            now += PATIENCE;
+            read(&mut window, 2, other, other + 1);
+            fill(&mut window, 1);
+        }
+        assert_eq!(window.full_until(now), None, "it is waited for no more");
+        assert_eq!(window.readers.len(), 1);
+
+        fill(&mut window, 5);
+        assert_eq!(window.full_until(now), Some(now + PATIENCE));
+        assert_eq!(window.full_until(now + 2 * FORBEARANCE), Some(now + 2 * FORBEARANCE + PATIENCE));
+        assert_eq!(window.readers.len(), 1, "nobody else is there");
+    }
+
+    #[test]
+    fn what_all_have_read_goes_except_for_the_last_of_it() {
+        let mut window = Window::new(0, [1]);
+        for last in 0..20 {
+            fill(&mut window, 1);
+            read(&mut window, 1, last, last + 1);
+        }
+        assert!(window.records.len() < 4, "{}", window.records.len());
+        assert!(window.serves(19) && !window.serves(10) && !window.serves(21));
+        assert!(matches!(window.next(1, 20), Next::Later));
     }
 }

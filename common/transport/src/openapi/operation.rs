@@ -8,17 +8,6 @@ use super::{Source, example, name::Way, refusal, schema::Schemas};
 
 const JSON: &str = "application/json";
 
-/// The verb as it stands in a path item.
-pub(super) fn verb(facts: &Facts) -> &'static str {
-    match facts.verb {
-        Verb::Get => "get",
-        Verb::Post => "post",
-        Verb::Patch => "patch",
-        Verb::Put => "put",
-        Verb::Delete => "delete",
-    }
-}
-
 /// References to headers of responses.
 pub(super) fn headers(names: &[&str]) -> Value {
     let reference = |name: &&str| ((*name).to_owned(), json!({ "$ref": format!("#/components/headers/{name}") }));

@@ -182,7 +182,7 @@ fn as_json(message: &impl Serialize) -> Value {
 }
 
 fn method(facts: &Facts) -> Method {
-    format!("{:?}", facts.verb).to_uppercase().parse().expect("it is a method")
+    facts.verb.method().parse().expect("it is a method")
 }
 
 /// The URL of an operation, with what is part of its path.
