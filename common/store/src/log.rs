@@ -4,6 +4,7 @@ mod feed;
 mod follow;
 mod inspect;
 mod keep;
+mod window;
 
 use std::{error::Error, sync::Arc, time::Duration};
 

@@ -1,0 +1,231 @@
+//! The stretch of the log that a feed keeps, and how far its readers are. It knows no clock and no NATS.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::Failure;
+use crate::record::Record;
+
+/// How many bytes of the log a feed is ahead of its slowest reader at most.
+const AHEAD: u64 = 4 << 20;
+/// How many bytes it keeps that all have read, for those who begin a little later.
+const BEHIND: u64 = 1 << 20;
+/// How long it waits for readers that stand still, before it goes on without them.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits all in all for readers that are slow, before it goes on without them.
+const FORBEARANCE: Duration = Duration::from_secs(30);
+
+/// Records of one stretch of the log.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// The newest at the back, each with the bytes of the log that the feed had sent with it.
+    records: VecDeque<(Arc<Record>, u64)>,
+    /// The stream sequence of the newest record, or of the one before the first.
+    pub(super) end: u64,
+    /// How many bytes of the log the feed has sent with all records, and with those that are no longer here.
+    sent: u64,
+    gone: u64,
+    /// The stream sequences that the readers have read, by their numbers.
+    pub(super) readers: HashMap<u64, u64>,
+    /// Since it was too far ahead of a reader.
+    full: Option<Full>,
+    pub(super) state: State,
+}
+
+#[derive(Debug)]
+struct Full {
+    since: Instant,
+    /// Who was late when it was looked last, and what they had read.
+    late: HashMap<u64, u64>,
+    looked: Instant,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Goes,
+    /// It has met another one, or has no reader.
+    Ended,
+    Failed(Failure),
+}
+
+/// What a feed has for a reader.
+pub(super) enum Next {
+    Record(Arc<Record>),
+    Later,
+    /// It does not have the record, and never will.
+    Never,
+    Failed(Failure),
+}
+
+impl Window {
+    /// An empty one behind a record, for readers that have read that.
+    pub(super) fn new(last: u64, readers: impl IntoIterator<Item = u64>) -> Self {
+        let readers = readers.into_iter().map(|number| (number, last)).collect();
+        let (records, state) = (VecDeque::new(), State::Goes);
+        Self { records, end: last, sent: 0, gone: 0, readers, full: None, state }
+    }
+
+    /// Whether the record behind `last` is here, or is the next to come.
+    pub(super) fn serves(&self, last: u64) -> bool {
+        matches!(self.state, State::Goes) && (self.end - self.records.len() as u64..=self.end).contains(&last)
+    }
+
+    pub(super) fn seat(&mut self, number: u64, last: u64) -> bool {
+        let serves = self.serves(last);
+        if serves {
+            self.readers.insert(number, last);
+        }
+        serves
+    }
+
+    /// The record behind `last`, if it is here.
+    fn behind(&self, last: u64) -> Option<&(Arc<Record>, u64)> {
+        let first = self.end - self.records.len() as u64;
+        self.records.get(usize::try_from(last.checked_sub(first)?).ok()?)
+    }
+
+    /// What the slowest reader has read.
+    pub(super) fn slowest(&self) -> u64 {
+        self.readers.values().min().copied().unwrap_or(self.end)
+    }
+
+    /// How many bytes were sent up to a record.
+    fn sent_with(&self, last: u64) -> u64 {
+        last.checked_sub(1).and_then(|before| self.behind(before)).map_or(self.gone, |(_, sent)| *sent)
+    }
+
+    /// Until when there is no room for a further record; `None` where there is. Goes on without those who were waited for
+    /// long enough, unless nobody else is there.
+    pub(super) fn full_until(&mut self, now: Instant) -> Option<Instant> {
+        let lag = self.sent - self.sent_with(self.slowest());
+        if lag <= AHEAD / 2 {
+            self.full = None;
+        }
+        if lag <= AHEAD {
+            return None;
+        }
+        let mut late = self.readers.clone();
+        late.retain(|_, last| self.sent - self.sent_with(*last) > AHEAD / 2);
+        let full = self.full.get_or_insert_with(|| Full { since: now, late: late.clone(), looked: now });
+        let (is_over, until) = (now >= full.since + FORBEARANCE, full.looked + PATIENCE);
+        if !is_over && now < until {
+            return Some(until.min(full.since + FORBEARANCE));
+        }
+        let given_up: HashSet<u64> = late
+            .iter()
+            .filter(|(number, last)| is_over || full.late.get(number) == Some(last))
+            .map(|(number, _)| *number)
+            .collect();
+        let since = if is_over { now } else { full.since };
+        self.full = Some(Full { since, late, looked: now });
+        if given_up.len() < self.readers.len() {
+            self.readers.retain(|number, _| !given_up.contains(number));
+        }
+        self.full_until(now)
+    }
+
+    pub(super) fn push(&mut self, record: Arc<Record>, size: u64) {
+        (self.end, self.sent) = (record.stream_sequence, self.sent + size);
+        self.records.push_back((record, self.sent));
+        let read = self.sent_with(self.slowest());
+        while let Some((_, sent)) = self.records.front()
+            && sent + BEHIND < read
+        {
+            self.gone = *sent;
+            self.records.pop_front();
+        }
+    }
+
+    pub(super) fn next(&mut self, number: u64, last: u64) -> Next {
+        let record = self.behind(last).map(|(record, _)| record.clone());
+        match (&self.state, record) {
+            (State::Goes | State::Failed(_), Some(record)) => {
+                // One that was left behind is waited for no more, though it may still find what it needs.
+                self.readers.entry(number).and_modify(|read| *read = last + 1);
+                Next::Record(record)
+            }
+            (State::Goes, None) if last == self.end => Next::Later,
+            (State::Failed(failure), None) if last == self.end => Next::Failed(failure.clone()),
+            (State::Goes | State::Failed(_), None) | (State::Ended, _) => Next::Never,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::log::CommitRecord;
+
+    use super::*;
+
+    const SIZE: u64 = AHEAD / 4;
+
+    fn fill(window: &mut Window, records: u64) {
+        for _ in 0..records {
+            let record = Record::new(window.end + 1, [0; 32], CommitRecord { first_sequence: 1, ..Default::default() });
+            window.push(Arc::new(record), SIZE);
+        }
+    }
+
+    fn read(window: &mut Window, number: u64, from: u64, to: u64) {
+        for last in from..to {
+            assert!(matches!(window.next(number, last), Next::Record(record) if record.stream_sequence == last + 1));
+        }
+    }
+
+    #[test]
+    fn one_that_stands_still_is_waited_for_a_second() {
+        let (mut window, begin) = (Window::new(10, [1, 2]), Instant::now());
+        fill(&mut window, 4);
+        assert_eq!(window.full_until(begin), None, "there is room");
+        fill(&mut window, 1);
+        read(&mut window, 1, 10, 15);
+        assert_eq!(window.full_until(begin), Some(begin + PATIENCE));
+        assert_eq!(window.full_until(begin + PATIENCE / 2), Some(begin + PATIENCE));
+        assert_eq!(window.full_until(begin + PATIENCE), None, "it is waited for no more");
+        assert_eq!(window.readers, HashMap::from([(1, 15)]));
+        read(&mut window, 2, 10, 15);
+        fill(&mut window, 9);
+        read(&mut window, 1, 15, 24);
+        fill(&mut window, 1);
+        assert!(matches!(window.next(2, 15), Next::Never), "what it has not read is gone");
+    }
+
+    #[test]
+    fn one_that_is_slow_is_waited_for_longer_and_one_that_is_alone_for_ever() {
+        let (mut window, begin) = (Window::new(0, [1, 2]), Instant::now());
+        fill(&mut window, 5);
+        let mut now = begin;
+        while now < begin + FORBEARANCE {
+            let (one, other, end) = (window.readers[&1], window.readers[&2], window.end);
+            read(&mut window, 1, one, end);
+            assert!(window.full_until(now).is_some(), "it is waited for");
+            now += PATIENCE;
+            read(&mut window, 2, other, other + 1);
+            fill(&mut window, 1);
+        }
+        assert_eq!(window.full_until(now), None, "it is waited for no more");
+        assert_eq!(window.readers.len(), 1);
+
+        fill(&mut window, 5);
+        assert_eq!(window.full_until(now), Some(now + PATIENCE));
+        assert_eq!(window.full_until(now + 2 * FORBEARANCE), Some(now + 2 * FORBEARANCE + PATIENCE));
+        assert_eq!(window.readers.len(), 1, "nobody else is there");
+    }
+
+    #[test]
+    fn what_all_have_read_goes_except_for_the_last_of_it() {
+        let mut window = Window::new(0, [1]);
+        for last in 0..20 {
+            fill(&mut window, 1);
+            read(&mut window, 1, last, last + 1);
+        }
+        assert!(window.records.len() < 4, "{}", window.records.len());
+        assert!(window.serves(19) && !window.serves(10) && !window.serves(21));
+        assert!(matches!(window.next(1, 20), Next::Later));
+    }
+}
