@@ -22,14 +22,14 @@ use store::{
     keyring::{Keyring, Purpose, SYSTEM},
     metric::catalog::COMMANDS_REPLAYED,
     progress::Progress,
-    projection::PROJECTIONS,
+    projection::{PROJECTIONS, Projection},
     record::{Key, owner_type},
     secret,
 };
 use tokio::time::timeout;
 use transport::{
     caller::External,
-    consistency::{self, Tokens, unavailable},
+    consistency::{self, OWN_WAIT, Tokens, unavailable},
     details::{ETAG, entity_tag},
     edge::{Call, permission_denied},
     error::{Error, Reason},
@@ -280,6 +280,13 @@ impl Commands {
             metadata.push((prefer::APPLIED, prefer::WAITED.to_owned()));
         }
         Ok(Answer { message, status, metadata })
+    }
+
+    /// How far a read model is. It is waited for, but not insisted on, that it has processed a sequence.
+    pub(crate) async fn reached(&self, projection: &Projection, sequence: u64) -> u64 {
+        let mut progress = self.progress.of(projection);
+        let _ = timeout(OWN_WAIT, progress.wait_for(|reached| reached.sequence >= sequence)).await;
+        progress.borrow().sequence
     }
 
     /// Waits until every read model has processed a sequence.

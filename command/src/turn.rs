@@ -179,6 +179,16 @@ impl<'a> Turn<'a> {
         known
     }
 
+    /// Remembers that a user was given roles, at a sequence, in an organization that is not its own.
+    pub(crate) fn gave_roles(&mut self, user: Key, sequence: u64) {
+        self.memory.given.note(user, sequence);
+    }
+
+    /// The sequence at or before which a user was last given roles in an organization that is not its own.
+    pub(crate) fn roles_given(&self, user: &Key) -> u64 {
+        self.memory.given.last(user)
+    }
+
     /// The sequence of the last event that is committed.
     pub(crate) fn end(&self) -> u64 {
         self.memory.tail.end().sequence

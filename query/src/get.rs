@@ -10,7 +10,7 @@ use store::{
 };
 use tokio::time::{Instant, timeout_at};
 use transport::{
-    consistency::{Consistency, HEADER, unavailable},
+    consistency::{Consistency, HEADER, OWN_WAIT, unavailable},
     details::{ETAG, entity_tag},
     edge::{Call, read_model},
     error::{Error, Reason},
@@ -18,9 +18,6 @@ use transport::{
 };
 
 use crate::{Queries, wait::waited};
-
-/// How long a read waits for the caller's own last write on this node, where the caller did not ask for it.
-pub(crate) const OWN_WAIT: Duration = Duration::from_secs(1);
 
 impl Queries {
     /// The resource with this id, and an answer made of it.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
+    context::OwnerType,
     rejection::Rejection,
     resource::{
         membership::{Membership, MembershipPatch},
@@ -36,15 +37,19 @@ pub(super) async fn create(
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let (known, found) = (turn.unborn::<Standard<Membership>>(&own)?, turn.get::<Standard<User>>(&user)?);
         turn.complete()?;
-        let owner = found.filter(|found| found.state.is_some()).and_then(|found| found.place.owner);
-        let is_known = match &owner {
-            Some(owner) => deciding.authority.may(turn, "user.read", owner)?,
+        let home = found.filter(|found| found.state.is_some()).and_then(|found| found.place.owner);
+        let is_known = match &home {
+            Some(home) => deciding.authority.may(turn, "user.read", home)?,
             None => false,
         };
         if !is_known {
             return Err(Stop::Refused(Box::new(Rejection::NotFound("user").into())));
         }
-        deciding.decide(turn, (&own, &context), known, Asked::Create(membership.clone()))
+        let decided = deciding.decide(turn, (&own, &context), known, Asked::Create(membership.clone()))?;
+        if context.kind == OwnerType::Organization && home.as_ref() != Some(&context) {
+            turn.gave_roles(user.clone(), decided.sequence);
+        }
+        Ok(decided)
     };
     commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
 }

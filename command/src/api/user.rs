@@ -33,7 +33,7 @@ use store::{
 use transport::{
     consistency::unavailable,
     edge::{Call, permission_denied, read_model},
-    error::Error,
+    error::{Error, Reason},
     mount::Answer,
 };
 
@@ -123,7 +123,8 @@ pub(super) async fn generate_secret(
     change(&commands, &call, &request, Asked::Patch(patch), answer).await
 }
 
-/// Changes a user, if the caller may do that to one with these roles.
+/// Changes a user, if the caller may do that to one with these roles: those that are found by their claims, because they
+/// are in the user's own organization or above, and those in other organizations, which the read model knows.
 async fn change<I: Message + Identified, O: Message + Default>(
     commands: &Commands,
     call: &Call,
@@ -132,14 +133,17 @@ async fn change<I: Message + Identified, O: Message + Default>(
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let newest = commands.progress.of(&ACCESS).borrow().sequence;
+    let is_stop = matches!(asked, Asked::Switch(false));
+    let seen = if is_stop { 0 } else { call.consistency.required.max(call.consistency.own) };
+    let newest = commands.reached(&ACCESS, seen).await;
     let standing = match commands.directory.standing(&call.tenant.id, Name::Id(id.clone()), newest).await {
         // Who must be stopped is stopped while Postgres is away; what cannot be undone waits.
-        Err(error) if matches!(asked, Asked::Switch(false)) && !matches!(*error, Failure::Inconsistent { .. }) => None,
+        Err(error) if is_stop && !matches!(*error, Failure::Inconsistent { .. }) => None,
         read => read.map_err(read_model)?,
     };
     let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
     contexts.extend(standing.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
+    let heard = standing.as_ref().map_or(newest, |user| user.processed);
     let nowhere = Owner::instance(&call.tenant.id);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let known = turn.get::<Standard<User>>(&key)?;
@@ -149,41 +153,50 @@ async fn change<I: Message + Identified, O: Message + Default>(
         let mut memberships = vec![];
         if known.state.is_some() {
             deciding.permit(turn, &owner, &Object { name: User::NAME, exists: true })?;
-            let mut contexts = contexts.clone();
-            contexts.push(owner.clone());
-            memberships = powers(turn, deciding, &key.id, (contexts, &asked))?;
+            if has_power(&asked) {
+                let mut contexts = contexts.clone();
+                contexts.push(owner.clone());
+                memberships = powers(turn, deciding, &key.id, contexts)?;
+                if !is_stop && !deciding.authority.is_caller(&key.id) && turn.roles_given(&key) > heard {
+                    return Err(Stop::Refused(Box::new(behind())));
+                }
+            }
         }
         let decided = deciding.decide(turn, (&key, &owner), known, asked.clone())?;
-        for (key, known) in memberships {
-            deciding.follow(turn, (&key, &owner), known, Asked::Delete)?;
+        if matches!(asked, Asked::Delete) {
+            for (key, known) in memberships {
+                deciding.follow(turn, (&key, &owner), known, Asked::Delete)?;
+            }
         }
         Ok(decided)
     };
     commands.execute_with(call, request, decide, move |decided| answer(details(&id, decided))).await
 }
 
+/// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them.
+fn has_power(asked: &Asked<User>) -> bool {
+    match asked {
+        Asked::Patch(patch) => patch.username.is_some() || patch.renewal.is_some(),
+        _ => true,
+    }
+}
+
+fn behind() -> Error {
+    let message = "the read model has not heard yet of roles that users were given: send it again in a moment";
+    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
+}
+
 /// A membership, and what is known of it.
 type Held = (Key, Known<Standard<Membership>>);
 
-/// Refuses what would give the caller the roles of the user, or take the user away from those who gave them: only who may
-/// give roles somewhere may do that to one who holds some there. Gives the memberships that end with what is asked.
-///
-/// The contexts are those that the read model knows: one in another organization than the user's own that it has not heard
-/// of yet is missed.
+/// The memberships of a user in contexts. Only who may give roles in each of them may do something with power to the user.
 fn powers(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
     user_id: &str,
-    (mut contexts, asked): (Vec<Owner>, &Asked<User>),
+    mut contexts: Vec<Owner>,
 ) -> Result<Vec<Held>, Stop> {
-    let is_harmless = match asked {
-        Asked::Patch(patch) => patch.username.is_none() && patch.renewal.is_none(),
-        _ => false,
-    };
     let (authority, mut held) = (&deciding.authority, vec![]);
-    if is_harmless {
-        return Ok(held);
-    }
     contexts.sort_by_key(|context| (context.kind as u8, context.id.clone()));
     contexts.dedup();
     for context in contexts {
@@ -195,9 +208,6 @@ fn powers(
             turn.complete()?;
             held.extend(known.map(|known| (key, known)));
         }
-    }
-    if !matches!(asked, Asked::Delete) {
-        held.clear();
     }
     Ok(held)
 }

@@ -1,6 +1,6 @@
 //! What the writer keeps in memory: hot aggregates, claims and answers, and the end of the log.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -14,6 +14,8 @@ use crate::{cache::Cache, tail::Tail};
 
 /// How many aggregates, claims and answers are kept in memory, each.
 const HOT: usize = 100_000;
+/// Of how many users it is remembered when they were given roles in organizations that are not theirs.
+const MOST_GIVEN: usize = 10_000;
 
 /// What the writer knows without asking anybody.
 pub(crate) struct Memory {
@@ -22,6 +24,17 @@ pub(crate) struct Memory {
     answers: Cache<Bytes, Option<Answered>>,
     /// The records that history may not have.
     pub(crate) tail: Tail,
+    pub(super) given: Given,
+}
+
+/// When users were last given roles in organizations that are not theirs. Read models may not have heard of them yet, and
+/// no claim leads to them, because nobody knows for which organization to ask.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// The sequences of the memberships.
+    users: HashMap<Key, u64>,
+    /// What was given up to this sequence is not remembered.
+    forgotten: u64,
 }
 
 pub(super) enum Entry {
@@ -40,7 +53,8 @@ pub(super) struct Held {
 impl Memory {
     /// A memory that knows the tail only.
     pub(crate) fn new(tail: Tail) -> Self {
-        Self { aggregates: Cache::new(HOT), claims: Cache::new(HOT), answers: Cache::new(HOT), tail }
+        let given = Given::behind(tail.end().sequence);
+        Self { aggregates: Cache::new(HOT), claims: Cache::new(HOT), answers: Cache::new(HOT), tail, given }
     }
 
     /// Takes up what was loaded, brought up to the end of the log. The snapshot must reach the tail.
@@ -85,5 +99,42 @@ impl Memory {
         self.aggregates.clear();
         self.claims.clear();
         self.answers.clear();
+    }
+}
+
+impl Given {
+    fn behind(sequence: u64) -> Self {
+        Self { users: HashMap::new(), forgotten: sequence }
+    }
+
+    /// Remembers that a user was given roles at a sequence.
+    pub(super) fn note(&mut self, user: Key, sequence: u64) {
+        if self.users.len() == MOST_GIVEN {
+            *self = Self::behind(sequence.saturating_sub(1));
+        }
+        self.users.insert(user, sequence);
+    }
+
+    /// The sequence at or before which a user was last given roles.
+    pub(super) fn last(&self, user: &Key) -> u64 {
+        self.users.get(user).copied().unwrap_or(self.forgotten)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_and_is_forgotten_counts_as_given_to_all() {
+        let user = |number: u64| Key { instance_id: "1".into(), aggregate_type: "user".into(), id: number.to_string() };
+        let mut given = Given::behind(7);
+        assert_eq!(given.last(&user(1)), 7);
+        for number in 1..=MOST_GIVEN as u64 {
+            given.note(user(number), 100 + number);
+        }
+        assert_eq!((given.last(&user(1)), given.last(&user(0))), (101, 7));
+        given.note(user(0), 20_000);
+        assert_eq!((given.last(&user(1)), given.last(&user(0))), (19_999, 20_000));
     }
 }

@@ -26,6 +26,8 @@ pub const HEADER: &str = "consistency-token";
 const WAIT_HEADER: &str = "consistency-wait";
 /// How long a read waits unless it says otherwise.
 const DEFAULT_WAIT: Duration = Duration::from_secs(2);
+/// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
+pub const OWN_WAIT: Duration = Duration::from_secs(1);
 /// The longest that a read may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How long a node remembers what it answered to whom.

@@ -2,7 +2,9 @@
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use store::projection::ACCESS;
 use tests::{
+    auditor::connect,
     client::{Answer, Client, send},
     eventually,
     platform::{Platform, ServiceUser},
@@ -169,6 +171,34 @@ async fn nobody_gets_more_rights_by_the_secret_of_somebody_else() {
     let secret = post(&manager, &format!("{USERS}/{plain}/_generate_secret"), json!({})).await;
     assert_eq!(secret.status, 200, "one without roles: {}", secret.body);
     platform.client().await;
+}
+
+#[tokio::test]
+async fn roles_count_before_the_read_model_has_heard_of_them() {
+    let platform = Platform::start().await;
+    let admin = platform.client().await;
+    let home = &platform.bootstrap.organization_id;
+    let other = created(&admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id();
+    let (_, manager) = member(&platform, &admin, home, "manager", &["ORG_USER_MANAGER"]).await;
+    let (holder, _) = member(&platform, &admin, home, "owner-of-another", &[]).await;
+    let (plain, _) = member(&platform, &admin, home, "plain", &[]).await;
+    let secret = async |of: &str| post(&manager, &format!("{USERS}/{of}/_generate_secret"), json!({})).await;
+
+    // The read model can be read, and stands still.
+    let mut postgres = connect(&platform.postgres_url()).await;
+    let still = postgres.transaction().await.expect("Postgres is there");
+    let lock = ACCESS.sql("lock table {schema}.memberships in share mode");
+    still.batch_execute(&lock).await.expect("nobody else has it");
+    let membership = json!({ "userId": holder, "roles": ["ORG_OWNER"] });
+    created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={other}"), membership).await;
+    secret(&holder).await.assert_refused("who was given roles", 503, "READ_MODEL_UNAVAILABLE");
+    let deleted = send(manager.request(Method::DELETE, &format!("{USERS}/{holder}"))).await;
+    deleted.assert_refused("who was given roles", 503, "READ_MODEL_UNAVAILABLE");
+    assert_eq!(secret(&plain).await.status, 200, "who was not");
+    still.rollback().await.expect("Postgres is there");
+    let knows = async || (secret(&holder).await.status != 503).then_some(());
+    eventually("the read model goes on", knows).await;
+    secret(&holder).await.assert_refused("an owner of another organization", 403, "PERMISSION_DENIED");
 }
 
 #[tokio::test]
