@@ -14,6 +14,7 @@ use std::{
 };
 
 use store::{
+    clock,
     explain::explain,
     fault,
     index::{self, Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show},
@@ -39,8 +40,7 @@ use crate::{
 
 /// The first event commits at once; what follows gathers for so long.
 const COMMIT_EVERY: Duration = Duration::from_millis(250);
-/// As above, while so many records are still to be read: few large segments cost less than many small ones.
-const BEHIND: u64 = 100;
+/// As above, while what comes is older than that: few large segments cost less than many small ones.
 const CATCH_UP_EVERY: Duration = Duration::from_secs(2);
 /// How often published files may come in part before they count as gone.
 const MOST_INCOMPLETE: u32 = 10;
@@ -213,8 +213,7 @@ impl Unit {
 
     async fn commit(&self, opened: Opened, committed: Committed) -> Result<Infallible, Stall> {
         let Opened { mut writer, mut snapshot, complete_from } = opened;
-        let log = &self.follower.log;
-        let mut records = log.follow(snapshot.position).await?;
+        let mut records = self.follower.log.follow(snapshot.position).await?;
         self.tell(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
         let mut due = Instant::now();
@@ -249,7 +248,7 @@ impl Unit {
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
-            let is_behind = log.end().await? > end.stream_sequence + BEHIND;
+            let is_behind = clock::now().checked_sub(CATCH_UP_EVERY).is_ok_and(|then| committed_at < then);
             due = Instant::now() + if is_behind { CATCH_UP_EVERY } else { COMMIT_EVERY };
             self.tell(&snapshot, complete_from, &committed);
         }
