@@ -18,6 +18,8 @@ use crate::{
 
 /// How long a read may take, all its statements together.
 const READ_TIME: Duration = Duration::from_secs(5);
+/// How long a connection may be silent before it counts as broken: nobody says so when a server has lost its power.
+const SILENT: Duration = Duration::from_secs(5);
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
 /// How long a worker may do nothing inside a transaction, about as long as its lease lasts.
@@ -67,7 +69,8 @@ impl std::fmt::Debug for Database {
 impl Database {
     /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
     pub fn new(url: &str, size: usize) -> Result<Self, Failure> {
-        Self::build(config(url)?, size, "read")
+        // A read that nobody waits for any more must not keep its connection busy.
+        Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), (size, "read"))
     }
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
@@ -75,17 +78,16 @@ impl Database {
     /// Whoever stands still inside a transaction keeps its locks, for which others would wait. Postgres ends such a session,
     /// save in the middle of a `copy`; see [`Checkpoint::take_over`].
     pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
-        let mut config = config(url)?;
-        let options = config.get_options().unwrap_or_default();
         let idle = IDLE_IN_TRANSACTION.as_millis();
-        let options = format!("{options} -c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
-        config.options(options);
-        Self::build(config, size, "project")
+        let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
+        Self::build(config(url)?, &options, (size, "project"))
     }
 
-    fn build(mut config: Config, size: usize, name: &'static str) -> Result<Self, Failure> {
+    fn build(mut config: Config, options: &str, (size, name): (usize, &'static str)) -> Result<Self, Failure> {
+        // What the address says has the last word.
+        config.options(format!("{options} {}", config.get_options().unwrap_or_default()));
         config.application_name("platform");
-        config.connect_timeout(WAIT);
+        config.connect_timeout(WAIT).tcp_user_timeout(SILENT).keepalives_idle(SILENT).keepalives_interval(WAIT);
         let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(size)
@@ -133,7 +135,7 @@ impl Database {
     pub async fn prepare(&self) -> Result<(), Failure> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        transaction.execute("select pg_advisory_xact_lock(7105771)", &[]).await?;
+        transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
         transaction.batch_execute(CHECKPOINTS).await?;
         for projection in PROJECTIONS {
             let Some(schema) = projection.schema() else { continue };

@@ -9,8 +9,8 @@ mod window;
 use std::{error::Error, sync::Arc, time::Duration};
 
 use async_nats::jetstream::{
-    self,
-    context::{CreateStreamErrorKind, GetStreamErrorKind},
+    self, ErrorCode,
+    context::{CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind},
     message::PublishMessage,
     stream::{self, DiscardPolicy, PersistenceMode, RawMessageErrorKind, RetentionPolicy, StorageType},
 };
@@ -107,10 +107,8 @@ impl Log {
             Ok(stream) => stream,
             Err(error) if is_absent(&error) => match context.create_stream(wanted.clone()).await {
                 Ok(stream) => stream,
-                // Another node created it in the meantime.
-                Err(error) if matches!(error.kind(), CreateStreamErrorKind::JetStream(_)) => {
-                    context.get_stream(&name).await.map_err(nats)?
-                }
+                // Another node, which was started otherwise, created it in the meantime.
+                Err(error) if is_taken(&error) => context.get_stream(&name).await.map_err(nats)?,
                 Err(error) => return Err(nats(error)),
             },
             Err(error) => return Err(nats(error)),
@@ -238,6 +236,11 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Fa
         Some((_, rule)) => Err(Failure::Rules { stream: found.name.clone(), rule: (*rule).to_owned() }),
         None => Ok(()),
     }
+}
+
+fn is_taken(error: &CreateStreamError) -> bool {
+    let code = |error: &jetstream::Error| error.error_code() == ErrorCode::STREAM_NAME_EXIST;
+    matches!(error.kind(), CreateStreamErrorKind::JetStream(error) if code(&error))
 }
 
 fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) -> bool {

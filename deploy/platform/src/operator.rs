@@ -11,6 +11,8 @@ use crate::{Failure, bootstrap::Bootstrap, cli, say, system_user};
 
 /// The scope that the platform's API asks for.
 const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
+/// How long an answer may take: longer than a node gives itself for one.
+const LIMIT: Duration = Duration::from_secs(70);
 /// How often a new secret is tried, and how long after one time the next.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -36,7 +38,7 @@ impl Operator {
             host: issuer.split_once("://").map_or(issuer.as_str(), |(_, host)| host).to_owned(),
             folder: of.data.data_dir.clone(),
             issuer,
-            client: reqwest::Client::builder().no_proxy().build()?,
+            client: reqwest::Client::builder().no_proxy().timeout(LIMIT).build()?,
         })
     }
 

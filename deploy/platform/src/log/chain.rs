@@ -203,12 +203,15 @@ fn check_header(record: &Record, before: &CommitRecord) -> Result<(), Violation>
 impl From<Broken> for Violation {
     fn from(broken: Broken) -> Self {
         let place = match broken {
+            Broken::MessageHole { last, found } => {
+                let (found, expected) = (format!("message {found}"), format!("message {}", last + 1));
+                return fault(last + 1, "it is missing", found, expected);
+            }
             Broken::NoRecord { stream_sequence }
             | Broken::EventHole { stream_sequence, .. }
             | Broken::OtherLog { stream_sequence }
             | Broken::OldEpoch { stream_sequence, .. }
             | Broken::OtherHistory { stream_sequence } => stream_sequence,
-            Broken::MessageHole { last, .. } => last + 1,
         };
         let (found, expected) = ("another message".to_owned(), "a commit record".to_owned());
         Self { remedy: FOREIGN, ..fault(place, "it is no commit record", found, expected) }
