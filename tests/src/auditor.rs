@@ -176,10 +176,18 @@ impl Audit {
         let position = self.position(stream_sequence);
         let (sequence, stream_sequence) = (signed(position.sequence), signed(position.stream_sequence));
         let digest = hex(&position.digest);
+        let kept: Vec<_> = self.events.iter().filter(|event| event.sequence <= position.sequence).cloned().collect();
+        let claims = fold_claims(&kept).into_iter().filter_map(|(claim, holder)| Some((claim, holder?)));
+        let claims = claims.map(|(claim, Key { instance_id, aggregate_type, id })| {
+            let claim = hex(&claim);
+            format!("insert into history_1.claims values ('\\x{claim}', '{instance_id}', '{aggregate_type}', '{id}'); ")
+        });
+        let claims: String = claims.collect();
         let text = format!(
             "begin; \
              delete from history_1.events where sequence > {sequence}; \
              delete from history_1.answers where sequence > {sequence}; \
+             delete from history_1.claims; {claims} \
              update platform.checkpoints set sequence = {sequence}, stream_sequence = {stream_sequence}, \
                digest = decode('{digest}', 'hex') where projection = 'history'; \
              delete from targets_1.targets; \

@@ -17,6 +17,7 @@ use tests::{
 };
 use tokio::time::Instant;
 
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 /// How long read models may stay behind after a loss.
 const HEALED: Duration = Duration::from_secs(3);
 const SLACK: u32 = 5;
@@ -48,6 +49,8 @@ async fn commands_decide_on_the_log_when_history_lost_its_last_commits() {
         assert_eq!(patch(&client, &cold, json!({ "name": format!("cold {number}") })).await.0, StatusCode::OK);
     }
     assert_eq!(send(client.request(Method::DELETE, &format!("{TARGETS}/{removed}"))).await.status, StatusCode::OK);
+    let organization = || client.request(Method::POST, ORGANIZATIONS).json(&json!({ "name": "Taken" }));
+    assert_eq!(send(organization()).await.status, StatusCode::CREATED);
     cluster.audit().await.assert_projected(url).await;
 
     // A writer that knows none of them, and has forgotten the tail, because history has it.
@@ -69,6 +72,8 @@ async fn commands_decide_on_the_log_when_history_lost_its_last_commits() {
     assert_eq!(unchanged.1["details"]["sequence"], json!(last.to_string()), "nothing changed, at its true sequence");
     assert_eq!(patch(&client, &cold, json!({ "name": "cold 6" })).await.0, StatusCode::OK);
     assert_eq!(patch(&client, &removed, json!({ "name": "back" })).await.0, StatusCode::NOT_FOUND);
+    let organization = client.request(Method::POST, ORGANIZATIONS).json(&json!({ "name": "Taken" }));
+    send(organization).await.assert_refused("a name that is taken", 409, "RESOURCE_EXISTS");
     let again = client.request(Method::POST, TARGETS).header("idempotency-key", "key");
     let again = send(again.json(&tests::client::target("keyed"))).await;
     assert_eq!((again.status, &again.body), (StatusCode::CREATED, &keyed.body), "the same command, the same answer");
