@@ -20,7 +20,7 @@ use transport::{edge::Edge, handler::with, mount::mount};
 
 use crate::{
     execute::Commands,
-    standard::{deactivate, delete, reactivate},
+    standard::{delete, reactivate},
 };
 
 /// Mounts every command on all transports.
@@ -40,7 +40,7 @@ pub fn routes(router: Router, edge: &Arc<Edge>, commands: &Arc<Commands>) -> Rou
     let router = mount(router, edge, &operation::CREATE_INSTANCE, with(commands, instance::create));
     let router = mount(router, edge, &operation::PATCH_INSTANCE, with(commands, instance::patch));
     let router = mount(router, edge, &operation::DELETE_INSTANCE, with(commands, instance::delete));
-    let router = mount(router, edge, &operation::DEACTIVATE_INSTANCE, with(commands, deactivate::<Instance, _, _>));
+    let router = mount(router, edge, &operation::DEACTIVATE_INSTANCE, with(commands, instance::deactivate));
     let router = mount(router, edge, &operation::REACTIVATE_INSTANCE, with(commands, reactivate::<Instance, _, _>));
     let router = mount(router, edge, &operation::LIMIT, with(commands, instance::limit));
     let router = mount(router, edge, &operation::BULK_LIMIT, with(commands, instance::bulk_limit));

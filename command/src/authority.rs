@@ -3,7 +3,7 @@
 //! The checks at the edge are early refusals from a read model that may lag. A right that was revoked at some sequence
 //! is refused here for every command behind it.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use domain::{
     context::{Owner, OwnerType},
@@ -26,7 +26,7 @@ use transport::{
     error::{Error, Reason},
 };
 
-use crate::turn::{Stop, Turn};
+use crate::turn::{Known, Stop, Turn};
 
 /// On what a caller's right to an operation rests.
 pub(crate) struct Authority {
@@ -87,20 +87,20 @@ impl Authority {
             let organization = organization.flatten();
             let organization = organization.as_ref().and_then(|known| known.state.as_ref().as_ref());
             if !user.is_some_and(|user| user.is_active) || !organization.is_some_and(|found| found.is_active) {
-                return refuse(Error::new(Reason::TokenInvalid, "the user of the access token is not active"));
+                return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active").into());
             }
             match instance {
                 Some(instance) if instance.limits.block => {
-                    return refuse(Error::new(Reason::InstanceBlocked, "the instance is blocked"));
+                    return Err(Error::new(Reason::InstanceBlocked, "the instance is blocked").into());
                 }
                 Some(instance) if instance.is_active => {}
-                _ => return refuse(Error::new(Reason::InstanceInactive, "the instance is switched off")),
+                _ => return Err(Error::new(Reason::InstanceInactive, "the instance is switched off").into()),
             }
         }
         if let Some(flag) = self.operation.feature {
             let mut set = features.iter().flatten().filter_map(|features| features.state.flag(flag));
             if !set.next().unwrap_or(false) {
-                return refuse(feature_disabled(flag));
+                return Err(feature_disabled(flag).into());
             }
         }
         Ok(())
@@ -113,7 +113,7 @@ impl Authority {
             let instance = turn.get::<Standard<Instance>>(&key)?;
             turn.complete()?;
             if instance.is_some_and(|known| known.state.is_none()) {
-                return refuse(Rejection::NotFound(Instance::NAME).into());
+                return Err(Rejection::NotFound(Instance::NAME).into());
             }
         }
         if let OwnerType::Organization = context.kind {
@@ -121,7 +121,7 @@ impl Authority {
             let organization = turn.get::<Standard<Organization>>(&key)?;
             turn.complete()?;
             if !organization.is_some_and(|known| known.state.is_some()) {
-                return refuse(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into());
+                return Err(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into());
             }
         }
         let Some(permission) = self.operation.permission else { return Ok(()) };
@@ -129,39 +129,54 @@ impl Authority {
             return Ok(());
         }
         if context.kind != OwnerType::Organization && !object.exists || self.may(turn, &reading(permission), context)? {
-            return refuse(permission_denied(permission));
+            return Err(permission_denied(permission).into());
         }
-        refuse(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into())
+        Err(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into())
     }
 
     /// Whether the caller has a permission in a context.
     pub(crate) fn may(&self, turn: &mut Turn<'_>, permission: &str, context: &Owner) -> Result<bool, Stop> {
+        self.may_in_all(turn, permission, std::slice::from_ref(context))
+    }
+
+    /// Whether the caller has a permission in each of these contexts. All that must be loaded for that is loaded at once.
+    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, contexts: &[Owner]) -> Result<bool, Stop> {
         if let Some(user) = &self.system {
             return Ok(user.may(permission, &[Owner::system()]));
         }
-        let mut held = vec![];
-        for key in self.memberships(turn, &self.caller_id, &context.chain(&self.instance_id))? {
-            held.extend(turn.get::<Standard<Membership>>(&key)?);
-        }
-        turn.complete()?;
-        let held = held.iter().filter_map(|known| known.state.as_ref().as_ref());
-        Ok(permits(held.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission))
+        let chains: Vec<_> = contexts.iter().map(|context| context.chain(&self.instance_id)).collect();
+        let held = memberships(turn, &self.claims, &self.caller_id, &chains.concat())?;
+        let held: Vec<_> = held.iter().filter_map(|(_, known)| known.state.as_ref().as_ref()).collect();
+        Ok(chains.iter().all(|chain| {
+            let here = held.iter().filter(|membership| chain.contains(&membership.context));
+            permits(here.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
+        }))
     }
 
     /// Whether this is about the caller itself.
     pub(crate) fn is_caller(&self, user_id: &str) -> bool {
         self.caller_id == user_id
     }
-
-    /// The memberships of a user of the caller's own instance in contexts.
-    pub(crate) fn memberships(&self, turn: &mut Turn<'_>, user: &str, contexts: &[Owner]) -> Result<Vec<Key>, Stop> {
-        let claims = contexts.iter().map(|context| claim_hash(&self.claims, &Membership::claim(context, user)));
-        let holders: Vec<_> = claims.map(|claim| turn.holder(&claim)).collect();
-        turn.complete()?;
-        Ok(holders.into_iter().flatten().flatten().collect())
-    }
 }
 
-fn refuse(error: Error) -> Result<(), Stop> {
-    Err(Stop::Refused(Box::new(error)))
+/// A membership, and what is known of it.
+pub(crate) type Held = (Key, Known<Standard<Membership>>);
+
+/// The memberships of a user in contexts. `claims` is the key of the user's instance.
+pub(crate) fn memberships(
+    turn: &mut Turn<'_>,
+    claims: &secret::Key,
+    user_id: &str,
+    contexts: &[Owner],
+) -> Result<Vec<Held>, Stop> {
+    let claims: HashSet<_> =
+        contexts.iter().map(|context| claim_hash(claims, &Membership::claim(context, user_id))).collect();
+    let holders: Vec<_> = claims.iter().map(|claim| turn.holder(claim)).collect();
+    turn.complete()?;
+    let mut held = vec![];
+    for key in holders.into_iter().flatten().flatten() {
+        held.extend(turn.get(&key)?.map(|known| (key, known)));
+    }
+    turn.complete()?;
+    Ok(held)
 }

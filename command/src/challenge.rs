@@ -143,7 +143,11 @@ impl Challenges {
         if host != Some(Host::Domain(domain.name.clone())) {
             return Err(Failure::Forbidden);
         }
-        let found = self.resolver()?.lookup_ip(format!("{}.", domain.name)).await?;
+        let found = match self.resolver()?.lookup_ip(format!("{}.", domain.name)).await {
+            // Whether a name of a private network exists is not told.
+            Err(error) if error.is_no_records_found() => return Err(Failure::Forbidden),
+            found => found?,
+        };
         let is_named = self.allowed.names(&domain.name);
         let may = |address: &IpAddr| is_named || self.allowed.has_address(*address);
         // 0 is the port of the URL.
@@ -199,7 +203,9 @@ impl From<NetError> for Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Busy => Self::new(Reason::RateLimited, failure.to_string()).retry_after(Duration::from_secs(1)),
+            Failure::Busy => Self::new(Reason::RateLimited, failure.to_string())
+                .with("limit", "validation")
+                .retry_after(Duration::from_secs(1)),
             failure => Self::new(Reason::ChallengeNotFound, failure.to_string()),
         }
     }

@@ -22,14 +22,14 @@ use store::{
     keyring::{Keyring, Purpose, SYSTEM},
     metric::catalog::COMMANDS_REPLAYED,
     progress::Progress,
-    projection::{PROJECTIONS, Projection},
+    projection::PROJECTIONS,
     record::{Key, owner_type},
     secret,
 };
 use tokio::time::timeout;
 use transport::{
     caller::External,
-    consistency::{self, OWN_WAIT, Tokens, unavailable},
+    consistency::{self, Tokens, unavailable},
     details::{ETAG, entity_tag},
     edge::{Call, permission_denied},
     error::{Error, Reason},
@@ -91,7 +91,7 @@ pub(crate) struct Command<A: Aggregate> {
 pub(crate) struct Deciding {
     if_match: Option<IfMatch>,
     pub(crate) authority: Arc<Authority>,
-    keys: ClaimKeys,
+    pub(crate) keys: ClaimKeys,
     pub(crate) cause: Cause,
     /// Where the caller may do what is decided; nothing is written before that is known.
     permitted: Cell<Option<Owner>>,
@@ -114,12 +114,12 @@ impl Deciding {
             let context = if object.exists { A::context(&key.id, owner) } else { owner.clone() };
             self.permit(turn, &context, &object)?;
         }
-        let events = events.map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
+        let events = events?;
         let sequence = known.place.sequence;
         if self.if_match.as_ref().is_some_and(|expected| !expected.has(sequence)) {
             let message = format!("the object has sequence {sequence}, which If-Match does not name");
             let mismatch = Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string());
-            return Err(Stop::Refused(Box::new(mismatch)));
+            return Err(mismatch.into());
         }
         turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
     }
@@ -149,7 +149,7 @@ impl Deciding {
         known: Known<A>,
         asked: A::Command,
     ) -> Result<Decided, Stop> {
-        let events = A::decide(&known.state, asked).map_err(|rejection| Stop::Refused(Box::new(rejection.into())))?;
+        let events = A::decide(&known.state, asked)?;
         turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
     }
 }
@@ -207,12 +207,10 @@ impl Commands {
         let (key, seen) = (key.clone(), Arc::new(Mutex::new(None)));
         let shown = seen.clone();
         let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-            let known = turn.get::<Standard<R>>(&key)?;
-            turn.complete()?;
-            let Some(known) = known else { return Err(Stop::Missing) };
+            let known = turn.known::<Standard<R>>(&key)?;
             let (state, owner) = (known.state.clone(), known.place.owner.clone());
             let (Some(found), Some(owner)) = (state.as_ref(), owner) else {
-                return Err(Stop::Refused(Box::new(Rejection::NotFound(R::NAME).into())));
+                return Err(Rejection::NotFound(R::NAME).into());
             };
             deciding.permit(turn, &R::context(&key.id, &owner), &Object { name: R::NAME, exists: true })?;
             *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.known.clone(), turn.end()));
@@ -282,13 +280,6 @@ impl Commands {
         Ok(Answer { message, status, metadata })
     }
 
-    /// How far a read model is. It is waited for, but not insisted on, that it has processed a sequence.
-    pub(crate) async fn reached(&self, projection: &Projection, sequence: u64) -> u64 {
-        let mut progress = self.progress.of(projection);
-        let _ = timeout(OWN_WAIT, progress.wait_for(|reached| reached.sequence >= sequence)).await;
-        progress.borrow().sequence
-    }
-
     /// Waits until every read model has processed a sequence.
     async fn read_models_have(&self, sequence: u64) {
         for projection in PROJECTIONS {
@@ -328,7 +319,7 @@ impl Commands {
 struct Unpermitted;
 
 fn unpermitted() -> Stop {
-    Stop::Refused(Box::new(Error::internal(&Unpermitted)))
+    Error::internal(&Unpermitted).into()
 }
 
 /// The status where it is not the operation's own: that of a put which found what it replaces.
@@ -337,8 +328,6 @@ fn status(operation: &Facts, decided: &Decided) -> Option<u16> {
 }
 
 fn decide<A: Aggregate>(turn: &mut Turn<'_>, command: &Command<A>, deciding: &Deciding) -> Result<Decided, Stop> {
-    let known = if command.is_new { Some(turn.unborn(&command.key)?) } else { turn.get::<A>(&command.key)? };
-    turn.complete()?;
-    let Some(known) = known else { return Err(Stop::Missing) };
+    let known = if command.is_new { turn.unborn(&command.key)? } else { turn.known::<A>(&command.key)? };
     deciding.decide(turn, (&command.key, &command.owner), known, command.asked.clone())
 }

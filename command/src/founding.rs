@@ -99,7 +99,7 @@ impl Founding {
         // Whoever has all data keys wrapped anew relies on it.
         if self.keyring.master_key_id() != self.master_key_id {
             let changed = Error::new(Reason::WriterUnavailable, "the master key was changed meanwhile; try again");
-            return Err(Stop::Refused(Box::new(changed)));
+            return Err(changed.into());
         }
         let (instance, organization) = (Owner::instance(id), Owner::organization(&plan.organization_id));
         let itself = Instance {
@@ -154,11 +154,7 @@ impl Founding {
         cause: &Cause,
     ) -> Result<Decided, Stop> {
         let known = turn.unborn::<A>(key)?;
-        let events = decided(A::decide(&known.state, command))?;
+        let events = A::decide(&known.state, command)?;
         turn.append::<A>(key, known, owner, &events, (&self.keys, cause))
     }
-}
-
-fn decided<E>(decided: Result<Vec<E>, domain::rejection::Rejection>) -> Result<Vec<E>, Stop> {
-    decided.map_err(|rejection| Stop::Refused(Box::new(rejection.into())))
 }

@@ -13,6 +13,7 @@ mod executions;
 pub mod forward;
 mod founding;
 mod kept;
+mod powers;
 pub mod settle;
 pub mod setup;
 mod standard;

@@ -143,13 +143,18 @@ impl<'a> Turn<'a> {
         if let Entry::Loaded(events) = entry {
             let held = restore::<A>(events).map_err(|error| match error {
                 newer if newer.is_newer() => Stop::Newer(Box::new(newer)),
-                error => Stop::Refused(Box::new(Error::internal(&error))),
+                error => Error::internal(&error).into(),
             })?;
             *entry = Entry::Held(held);
         }
         let Entry::Held(held) = entry else { return Ok(None) };
-        let state = held.state.clone().downcast().map_err(|_| Stop::Refused(Box::new(Error::internal(&WrongType))))?;
+        let state = held.state.clone().downcast().map_err(|_| Error::internal(&WrongType))?;
         Ok(Some(Known { state, place: held.place.clone() }))
+    }
+
+    /// An aggregate without which nothing can be decided.
+    pub(crate) fn known<A: Aggregate>(&mut self, key: &Key) -> Result<Known<A>, Stop> {
+        self.get(key)?.ok_or(Stop::Missing)
     }
 
     /// An aggregate under an id that was never used: nothing to load.
@@ -159,7 +164,7 @@ impl<'a> Turn<'a> {
             Entry::Held(held) => held.place.version > 0,
         };
         if self.memory.aggregates.get(key).is_some_and(was_born) {
-            return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
+            return Err(Rejection::AlreadyExists(A::NAME).into());
         }
         Ok(Known { state: Arc::default(), place: Place::default() })
     }
@@ -179,14 +184,14 @@ impl<'a> Turn<'a> {
         known
     }
 
-    /// Remembers that a user was given roles, at a sequence, in an organization that is not its own.
-    pub(crate) fn gave_roles(&mut self, user: Key, sequence: u64) {
-        self.memory.given.note(user, sequence);
+    /// Remembers that a user, or one of an organization, was given roles beyond its own organization at a sequence.
+    pub(crate) fn gave_roles(&mut self, holder: Key, sequence: u64) {
+        self.memory.given.note(holder, sequence);
     }
 
-    /// The sequence at or before which a user was last given roles in an organization that is not its own.
-    pub(crate) fn roles_given(&self, user: &Key) -> u64 {
-        self.memory.given.last(user)
+    /// The sequence at or before which a user, or one of an organization, was last given roles beyond its own organization.
+    pub(crate) fn roles_given(&self, holder: &Key) -> u64 {
+        self.memory.given.last(holder)
     }
 
     /// The sequence of the last event that is committed.
@@ -280,7 +285,7 @@ impl<'a> Turn<'a> {
             if let Some(holder) = self.holder(taken).flatten().filter(|holder| holder != key)
                 && !self.is_gone::<A>(&holder)?
             {
-                return Err(Stop::Refused(Box::new(Rejection::AlreadyExists(A::NAME).into())));
+                return Err(Rejection::AlreadyExists(A::NAME).into());
             }
             changes.push((*taken, Some(key.clone())));
         }
@@ -321,6 +326,18 @@ impl<'a> Turn<'a> {
             self.draft.events.extend(appended.events);
         }
         Ok(())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Refused(Box::new(error))
+    }
+}
+
+impl From<Rejection> for Stop {
+    fn from(rejection: Rejection) -> Self {
+        Error::from(rejection).into()
     }
 }
 

@@ -21,6 +21,7 @@ use store::{
     durability::{Durability, Unsafe},
     explain::explain,
     health::Health,
+    id::Ids,
     lease::Leases,
     log::Log,
     progress::Progress,
@@ -51,6 +52,8 @@ pub struct Writer {
     pub progress: Progress,
     /// Whether the broker keeps what it acknowledges.
     pub durability: Durability,
+    /// The ids that the commands of this node give, which must be none that another writer gave.
+    pub ids: Arc<Ids>,
     /// Where it tells how it is.
     pub health: Health,
     /// The shard.
@@ -162,7 +165,7 @@ impl Writer {
                     Ok(None) => (End::SteppedDown, VecDeque::new()),
                     Err(failure) => (End::Failed(failure), VecDeque::new()),
                 },
-                () = shutdown.cancelled(), if *phase.borrow() == Phase::TakingOver => (End::Shutdown, VecDeque::new()),
+                () = shutdown.cancelled() => (End::Shutdown, VecDeque::new()),
             };
             self.enter(&phase, Phase::Standby(None));
             queue.refuse_all(undone);

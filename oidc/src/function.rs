@@ -5,15 +5,11 @@ use action::{
     client::Failure,
 };
 use bytes::Bytes;
-use domain::resource::{execution::Function, organization::Organization};
+use domain::resource::execution::Function;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use store::{
-    directory::{Standing, Tenant},
-    projection::ACCESS,
-    rows,
-};
+use store::directory::{Host, Standing, Tenant};
 use transport::trigger;
 
 use crate::{Oidc, error::Error};
@@ -118,15 +114,15 @@ fn describing(char: char) -> char {
 
 async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Standing)) -> Result<Value, Error> {
     let id = &user.owner.id;
-    let organization = rows::get::<Organization>(&oidc.database, &ACCESS, tenant.shard, &tenant.id, id).await;
-    let organization = organization.map_err(|_| Error::Unavailable)?.answer;
-    let name = organization.map(|organization| organization.state.name);
+    let found = oidc.edge.directory.organization(&tenant.id, Host::Id(id.clone()), 0).await;
+    let found = found.map_err(|_| Error::Unavailable)?;
+    let (name, domain) = found.map(|found| (found.organization.name.clone(), found.primary_domain.clone())).unzip();
     Ok(json!({
         "function": format!("function/{}", function.name()),
         "userinfo": { "sub": user.id },
         "user": { "id": user.id, "username": user.user.username },
         "user_metadata": [],
-        "org": { "id": id, "name": name, "primary_domain": tenant.primary_domain },
+        "org": { "id": id, "name": name, "primary_domain": domain.flatten() },
         "user_grants": [],
         "application": { "client_id": user.user.username },
     }))

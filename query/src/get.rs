@@ -1,6 +1,6 @@
 //! Getting one resource by its id, not older than the caller asks for.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use domain::{rejection::Rejection, standard::Resource};
 use store::{
@@ -10,10 +10,10 @@ use store::{
 };
 use tokio::time::{Instant, timeout_at};
 use transport::{
-    consistency::{Consistency, HEADER, OWN_WAIT, unavailable},
+    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable},
     details::{ETAG, entity_tag},
     edge::{Call, read_model},
-    error::{Error, Reason},
+    error::Error,
     mount::Answer,
 };
 
@@ -89,12 +89,4 @@ impl Queries {
             is_last = !matches!(timeout_at(deadline, progress.changed()).await, Ok(Ok(())));
         }
     }
-}
-
-pub(crate) fn not_reached(required: u64, processed: u64) -> Error {
-    let message = format!("the read model has processed sequence {processed}, not yet {required}");
-    Error::new(Reason::ConsistencyNotReached, message)
-        .with("required", required.to_string())
-        .with("processed", processed.to_string())
-        .retry_after(Duration::from_secs(1))
 }

@@ -13,14 +13,14 @@ use store::{
 };
 use tokio::time::{Instant, timeout, timeout_at};
 use transport::{
-    consistency::{Consistency, HEADER, OWN_WAIT, unavailable},
+    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable},
     edge::Call,
     error::{Error, Reason},
     mount::Answer,
     page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
 
-use crate::{Queries, get::not_reached, wait::waited};
+use crate::{Queries, wait::waited};
 
 /// How long a search waits for its turn.
 const SEAT_WAIT: Duration = Duration::from_secs(5);

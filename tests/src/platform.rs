@@ -2,11 +2,19 @@
 
 use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
+use reqwest::Method;
 use rustix::process::{Signal, kill_process};
 use serde::Deserialize;
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{client::Client, eventually, management::Management, process::Process, servers::wait};
+use crate::{
+    client::{Client, send},
+    eventually,
+    management::Management,
+    process::Process,
+    servers::wait,
+};
 
 /// A platform in one process on a folder of its own, stopped when dropped.
 #[derive(Debug)]
@@ -183,6 +191,20 @@ impl Platform {
         let printed = command.arg("system-token").arg("--data-dir").arg(data).output().await.expect("it runs");
         let token = String::from_utf8(printed.stdout).expect("a token is text").trim().to_owned();
         self.client().await.with(token)
+    }
+
+    /// A client that is logged in as a service user, for which `admin` makes a new secret.
+    pub async fn log_in(&self, admin: &Client, id: &str, username: &str) -> Client {
+        let path = format!("/resources/v3alpha/users/{id}");
+        let secret = admin.request(Method::POST, &format!("{path}/_generate_secret")).json(&json!({}));
+        let secret = send(secret).await;
+        assert_eq!(secret.status, 200, "{}", secret.body);
+        // The token endpoint reads a read model.
+        let seen = admin.request(Method::GET, &path).header("consistency-token", secret.consistency());
+        let seen = send(seen.header("consistency-wait", "10s")).await;
+        assert_eq!(seen.body["user"]["hasSecret"], true, "{}", seen.body);
+        let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+        self.client_of(&ServiceUser { user_id: id.to_owned(), client_id: username.to_owned(), client_secret }).await
     }
 
     async fn client_of(&self, user: &ServiceUser) -> Client {

@@ -8,7 +8,6 @@ use ::domain::{
     resource::domain::{Domain, DomainPatch},
     standard::{Command as Asked, Standard},
 };
-use prost::Message;
 use proto::domain::{
     CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
     PatchDomainRequest, PatchDomainResponse, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest,
@@ -31,7 +30,7 @@ use crate::{
     challenge::Place,
     execute::{Commands, Deciding},
     standard::{self, key},
-    turn::{Decided, Stop, Turn},
+    turn::{Decided, Turn},
 };
 
 /// The permission by which operators of the platform give instances their hosts.
@@ -48,10 +47,6 @@ pub(super) async fn create(
         return Err(Rejection::invalid("ctx", "must be an instance or an organization").into());
     }
     let wanted = request.domain.clone().unwrap_or_default();
-    // A target of the instance must not say for the operator that a domain needs no challenge.
-    if wanted.is_verified && call.asked(&request) != request.encode_to_vec() {
-        return Err(permission_denied(GIVE_HOSTS));
-    }
     let (context, id) = (call.context.clone(), commands.ids.next());
     let domain = Domain {
         name: wanted.domain,
@@ -65,7 +60,7 @@ pub(super) async fn create(
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let known = turn.unborn::<Standard<Domain>>(&own)?;
         if domain.is_verified && !deciding.authority.may(turn, GIVE_HOSTS, &Owner::system())? {
-            return Err(Stop::Refused(Box::new(permission_denied(GIVE_HOSTS))));
+            return Err(permission_denied(GIVE_HOSTS).into());
         }
         deciding.decide(turn, (&own, &context), known, Asked::Create(domain.clone()))
     };
@@ -94,15 +89,13 @@ pub(super) async fn delete(
     let (key, id) = (key::<Domain>(&call, &request.id)?, request.id.clone());
     let owner = Owner::instance(&call.tenant.id);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.get::<Standard<Domain>>(&key)?;
-        turn.complete()?;
-        let Some(known) = known else { return Err(Stop::Missing) };
+        let known = turn.known::<Standard<Domain>>(&key)?;
         let of_organization = known.place.owner.as_ref().is_some_and(|owner| owner.kind == OwnerType::Organization);
         let is_primary = known.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary);
         let decided = deciding.decide(turn, (&key, &owner), known, Asked::Delete)?;
         if is_primary && !of_organization {
             let reason = "the issuer of the instance is made of it; make another one primary";
-            return Err(Stop::Refused(Box::new(Rejection::Precondition(reason).into())));
+            return Err(Rejection::Precondition(reason).into());
         }
         Ok(decided)
     };
@@ -126,16 +119,14 @@ pub(super) async fn validate(
     }
     let (id, owner) = (request.id.clone(), Owner::instance(&call.tenant.id));
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.get::<Standard<Domain>>(&key)?;
-        turn.complete()?;
-        let Some(known) = known else { return Err(Stop::Missing) };
+        let known = turn.known::<Standard<Domain>>(&key)?;
         let is_other = |now: &Domain| now.name != seen.name || seen.is_verified && !now.is_verified;
         let has_changed = known.state.as_ref().as_ref().is_some_and(|domain| is_other(domain));
         let verified = DomainPatch { is_verified: Some(true), ..DomainPatch::default() };
         let decided = deciding.decide(turn, (&key, &owner), known, Asked::Patch(verified))?;
         if has_changed {
             let reason = "its name was changed meanwhile; validate it again";
-            return Err(Stop::Refused(Box::new(Rejection::Precondition(reason).into())));
+            return Err(Rejection::Precondition(reason).into());
         }
         Ok(decided)
     };
@@ -152,9 +143,7 @@ pub(super) async fn set_as_primary(
     let of_system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let (instance, host) = (Owner::instance(&call.tenant.id), call.tenant.primary_domain.clone());
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.get::<Standard<Domain>>(&key)?;
-        turn.complete()?;
-        let Some(known) = known else { return Err(Stop::Missing) };
+        let known = turn.known::<Standard<Domain>>(&key)?;
         let context = known.place.owner.clone().unwrap_or_else(|| instance.clone());
         let first = turn.holder(&claim_hash(&of_instance, &Domain::primary_claim(&context)));
         // One of an older build holds its name only.

@@ -81,7 +81,7 @@ impl Put {
         if let Some((resource, field, id)) = unknown.into_iter().next() {
             let message = format!("there is no {resource} with the id that {field} names");
             let error = Error::new(Reason::ResourceNotFound, message).with("resource", resource).with("id", id);
-            return Err(refused(error.violation(field, "must be an id that there is")));
+            return Err(error.violation(field, "must be an id that there is").into());
         }
         let Some(known) = known else { return Err(Stop::Missing) };
         self.may_stand(&known, &others)?;
@@ -94,7 +94,7 @@ impl Put {
         let wanted = &self.execution;
         if known.state.as_ref().as_ref().is_some_and(|found| found.condition != wanted.condition) {
             // Ids are hashes of 63 bits.
-            return Err(refused(Rejection::Precondition("another condition has the id of this one").into()));
+            return Err(Rejection::Precondition("another condition has the id of this one").into());
         }
         let states =
             others.iter().filter_map(|(key, other)| Some((key.id.as_str(), &other.state.as_ref().as_ref()?.known)));
@@ -102,10 +102,10 @@ impl Put {
         let includes = wanted.includes.iter().filter_map(|id| graph.get(id.as_str()));
         if includes.into_iter().any(|included| included.condition.kind() != wanted.condition.kind()) {
             let rule = "must be executions with the same kind of condition";
-            return Err(refused(Rejection::invalid("execution.includes", rule).into()));
+            return Err(Rejection::invalid("execution.includes", rule).into());
         }
         graph.insert(&self.key.id, wanted);
-        graph::check(&graph).map_err(|rejection| refused(rejection.into()))
+        Ok(graph::check(&graph)?)
     }
 }
 
@@ -120,8 +120,4 @@ fn include_others_once(execution: &Execution) -> Result<(), Error> {
         return Ok(());
     }
     Err(Rejection::invalid("execution.includes", "must not name an execution twice").into())
-}
-
-fn refused(error: Error) -> Stop {
-    Stop::Refused(Box::new(error))
 }

@@ -12,9 +12,9 @@ use domain::{
     standard::{Command as Asked, Standard},
 };
 use proto::instance::{
-    BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeleteInstanceRequest,
-    DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse, PatchInstanceRequest, PatchInstanceResponse,
-    SetLimits,
+    BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
+    DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
+    PatchInstanceRequest, PatchInstanceResponse, SetLimits,
 };
 use store::{
     keyring::{Purpose, SYSTEM},
@@ -27,7 +27,7 @@ use crate::{
     execute::{Commands, Deciding},
     founding::Founding,
     setup::{ADMIN, Plan, ServiceUser},
-    standard::{details, key},
+    standard::{self, details, key},
     turn::{Decided, Stop, Turn},
 };
 
@@ -101,10 +101,29 @@ pub(super) async fn delete(
     request: DeleteInstanceRequest,
 ) -> Result<Answer<DeleteInstanceResponse>, Error> {
     // So one is always left under whose host operators are answered.
-    if request.id == call.home.id {
+    of_another(&call, &request.id)?;
+    commands.delete::<Instance, _, _>(&call, &request).await
+}
+
+pub(super) async fn deactivate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeactivateInstanceRequest,
+) -> Result<Answer<DeactivateInstanceResponse>, Error> {
+    keeps_in(&call, &request.id)?;
+    standard::deactivate::<Instance, _, _>(commands, call, request).await
+}
+
+/// Whoever operates the platform as a user of an instance does not lock itself out of it.
+fn keeps_in(call: &Call, id: &str) -> Result<(), Error> {
+    if call.is_system { Ok(()) } else { of_another(call, id) }
+}
+
+fn of_another(call: &Call, id: &str) -> Result<(), Error> {
+    if id == call.home.id {
         return Err(Rejection::Precondition("it is the instance that was asked; ask another one for it").into());
     }
-    commands.delete::<Instance, _, _>(&call, &request).await
+    Ok(())
 }
 
 pub(super) async fn limit(
@@ -113,6 +132,9 @@ pub(super) async fn limit(
     request: LimitRequest,
 ) -> Result<Answer<LimitResponse>, Error> {
     let patch = limited(request.limits.unwrap_or_default());
+    if patch.block == Some(true) {
+        keeps_in(&call, &request.id)?;
+    }
     commands.patch::<Instance, _, _>(&call, &request, patch, Into::into).await
 }
 
@@ -125,10 +147,13 @@ pub(super) async fn bulk_limit(
     if request.limits.is_empty() || !request.limits.iter().all(|limits| seen.insert(&limits.id)) {
         return Err(Rejection::invalid("limits", "must name at least one instance, and none twice").into());
     }
-    let wanted = request
-        .limits
-        .iter()
-        .map(|one| Ok((key::<Instance>(&call, &one.id)?, limited(one.limits.unwrap_or_default()))));
+    let wanted = request.limits.iter().map(|one| {
+        let patch = limited(one.limits.unwrap_or_default());
+        if patch.block == Some(true) {
+            keeps_in(&call, &one.id)?;
+        }
+        Ok((key::<Instance>(&call, &one.id)?, patch))
+    });
     let wanted = wanted.collect::<Result<Vec<_>, Error>>()?;
     let last = request.limits.last().map(|limits| limits.id.clone()).unwrap_or_default();
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use domain::{
-    context::OwnerType,
     rejection::Rejection,
     resource::{
         membership::{Membership, MembershipPatch},
+        organization::Organization,
         user::User,
     },
     standard::{Command as Asked, Standard},
@@ -20,7 +20,7 @@ use transport::{edge::Call, error::Error, mount::Answer};
 use crate::{
     execute::{Commands, Deciding},
     standard::{details, key},
-    turn::{Stop, Turn},
+    turn::Turn,
 };
 
 /// The user must be one that the caller may know of.
@@ -43,10 +43,11 @@ pub(super) async fn create(
             None => false,
         };
         if !is_known {
-            return Err(Stop::Refused(Box::new(Rejection::NotFound("user").into())));
+            return Err(Rejection::NotFound("user").into());
         }
         let decided = deciding.decide(turn, (&own, &context), known, Asked::Create(membership.clone()))?;
-        if context.kind == OwnerType::Organization && home.as_ref() != Some(&context) {
+        if let Some(home) = home.filter(|home| *home != context) {
+            turn.gave_roles(Key::of::<Standard<Organization>>(&user.instance_id, &home.id), decided.sequence);
             turn.gave_roles(user.clone(), decided.sequence);
         }
         Ok(decided)

@@ -9,7 +9,7 @@ use domain::{
         instance::{Instance, InstancePatch},
         organization::{Organization, OrganizationPatch},
     },
-    standard::{Command as Asked, Standard},
+    standard::{Command as Asked, Resource, Standard},
 };
 use prost::Message;
 use proto::{
@@ -24,7 +24,9 @@ use store::record::Key;
 use transport::{edge::Call, error::Error, mount::Answer};
 
 use crate::{
+    authority::Object,
     execute::{Commands, Deciding},
+    powers::{Purpose, may_give_roles},
     standard::{Plain, details, key},
     turn::{Stop, Turn},
 };
@@ -56,7 +58,7 @@ pub(super) async fn deactivate(
     call: Call,
     request: DeactivateOrganizationRequest,
 ) -> Result<Answer<DeactivateOrganizationResponse>, Error> {
-    unless_default(&commands, &call, &request, Asked::Switch(false)).await
+    take_away(&commands, &call, &request, Asked::Switch(false)).await
 }
 
 pub(super) async fn delete(
@@ -64,12 +66,14 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteOrganizationRequest,
 ) -> Result<Answer<DeleteOrganizationResponse>, Error> {
-    unless_default(&commands, &call, &request, Asked::Delete).await
+    take_away(&commands, &call, &request, Asked::Delete).await
 }
 
+/// Its users go with it, so only who could give them the roles that they hold elsewhere may take it away.
+///
 /// The default one stays, and stays on: those who name no organization would be nowhere, and whoever owns only this one
 /// would lock out who owns the instance.
-async fn unless_default<I: Message + Identified, O: Plain>(
+async fn take_away<I: Message + Identified, O: Plain>(
     commands: &Commands,
     call: &Call,
     request: &I,
@@ -77,17 +81,24 @@ async fn unless_default<I: Message + Identified, O: Plain>(
 ) -> Result<Answer<O>, Error> {
     let key = key::<Organization>(call, request.id())?;
     let (instance, owner, id) = (instance(call), Owner::instance(&call.tenant.id), request.id().to_owned());
+    let purpose = if matches!(asked, Asked::Switch(_)) { Purpose::Stop } else { Purpose::Power };
+    commands.roles_known(call, purpose).await;
+    let (processed, contexts) = purpose.said(commands.directory.roles_outside(&call.tenant.id, &id).await)?;
+    let heard = purpose.heard(processed);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let (known, instance) = (turn.get::<Standard<Organization>>(&key)?, turn.get::<Standard<Instance>>(&instance)?);
+        let instance = turn.get::<Standard<Instance>>(&instance)?;
+        let known = turn.known::<Standard<Organization>>(&key)?;
         turn.complete()?;
-        let Some(known) = known else { return Err(Stop::Missing) };
-        let decided = deciding.decide(turn, (&key, &owner), known, asked.clone())?;
-        let instance = instance.as_ref().and_then(|instance| instance.state.as_ref().as_ref());
-        if instance.is_some_and(|instance| instance.default_organization_id.as_ref() == Some(&key.id)) {
-            let reason = "it is the default organization of the instance; make another one that";
-            return Err(Stop::Refused(Box::new(Rejection::Precondition(reason).into())));
+        if known.state.is_some() {
+            deciding.permit(turn, &Owner::organization(&key.id), &Object { name: Organization::NAME, exists: true })?;
+            let instance = instance.as_ref().and_then(|instance| instance.state.as_ref().as_ref());
+            if instance.is_some_and(|instance| instance.default_organization_id.as_ref() == Some(&key.id)) {
+                let reason = "it is the default organization of the instance; make another one that";
+                return Err(Rejection::Precondition(reason).into());
+            }
+            may_give_roles(turn, deciding, contexts.clone(), (&key, heard))?;
         }
-        Ok(decided)
+        deciding.decide(turn, (&key, &owner), known, asked.clone())
     };
     commands.execute_with(call, request, decide, move |decided| details(&id, decided).into()).await
 }
@@ -104,8 +115,11 @@ pub(super) async fn set_as_default(
             (turn.get::<Standard<Instance>>(&instance)?, turn.get::<Standard<Organization>>(&organization)?);
         turn.complete()?;
         let (Some(known), Some(found)) = (known, found) else { return Err(Stop::Missing) };
-        if found.state.is_none() {
-            return Err(Stop::Refused(Box::new(Rejection::NotFound("organization").into())));
+        let Some(found) = found.state.as_ref() else {
+            return Err(Rejection::NotFound(Organization::NAME).into());
+        };
+        if !found.known.is_active {
+            return Err(Rejection::Precondition("the organization is switched off; switch it on first").into());
         }
         let default =
             InstancePatch { default_organization_id: Some(organization.id.clone()), ..InstancePatch::default() };

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{
     context::Owner,
-    resource::{
-        membership::Membership,
-        user::{Renewal, User, UserPatch},
-    },
+    resource::user::{Renewal, User, UserPatch},
     standard::{Command as Asked, Resource, Standard},
 };
 use jiff::Timestamp;
@@ -23,29 +20,19 @@ use proto::{
 };
 use store::{
     clock,
-    database::Failure,
     directory::Name,
-    keyring::{Purpose, client_secret_hash},
-    projection::ACCESS,
-    record::Key,
+    keyring::{self, client_secret_hash},
     secret::random_secret,
 };
-use transport::{
-    consistency::unavailable,
-    edge::{Call, permission_denied, read_model},
-    error::{Error, Reason},
-    mount::Answer,
-};
+use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
 
 use crate::{
-    authority::Object,
+    authority::{self, Object},
     execute::{Commands, Deciding},
+    powers::{Purpose, may_give_roles},
     standard::{details, key},
-    turn::{Known, Stop, Turn},
+    turn::Turn,
 };
-
-/// The permission to give roles.
-const GIVE_ROLES: &str = "membership.write";
 
 pub(super) async fn create(
     commands: Arc<Commands>,
@@ -106,7 +93,7 @@ pub(super) async fn generate_secret(
     call: Call,
     request: GenerateUserSecretRequest,
 ) -> Result<Answer<GenerateUserSecretResponse>, Error> {
-    let secrets = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+    let secrets = commands.keyring.key(&call.tenant.id, keyring::Purpose::ClientSecret).await.map_err(unavailable)?;
     let secret = random_secret();
     let expiration = request.previous_expiration.and_then(|duration| Duration::try_from(duration).ok());
     let previous_until = expiration
@@ -133,33 +120,29 @@ async fn change<I: Message + Identified, O: Message + Default>(
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let is_stop = matches!(asked, Asked::Switch(false));
-    let seen = if is_stop { 0 } else { call.consistency.required.max(call.consistency.own) };
-    let newest = commands.reached(&ACCESS, seen).await;
-    let standing = match commands.directory.standing(&call.tenant.id, Name::Id(id.clone()), newest).await {
-        // Who must be stopped is stopped while Postgres is away; what cannot be undone waits.
-        Err(error) if is_stop && !matches!(*error, Failure::Inconsistent { .. }) => None,
-        read => read.map_err(read_model)?,
-    };
+    let purpose = if matches!(asked, Asked::Switch(false)) { Purpose::Stop } else { Purpose::Power };
+    let newest = commands.roles_known(call, purpose).await;
+    let standing = commands.directory.standing(&call.tenant.id, Name::Id(id.clone()), newest).await;
+    let standing = purpose.said(standing)?;
+    let heard = purpose.heard(standing.as_ref().map_or(newest, |user| user.processed));
     let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
     contexts.extend(standing.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
-    let heard = standing.as_ref().map_or(newest, |user| user.processed);
     let nowhere = Owner::instance(&call.tenant.id);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.get::<Standard<User>>(&key)?;
-        turn.complete()?;
-        let Some(known) = known else { return Err(Stop::Missing) };
+        let known = turn.known::<Standard<User>>(&key)?;
         let owner = known.place.owner.clone().unwrap_or_else(|| nowhere.clone());
         let mut memberships = vec![];
         if known.state.is_some() {
             deciding.permit(turn, &owner, &Object { name: User::NAME, exists: true })?;
-            if has_power(&asked) {
-                let mut contexts = contexts.clone();
-                contexts.push(owner.clone());
-                memberships = powers(turn, deciding, &key.id, contexts)?;
-                if !is_stop && !deciding.authority.is_caller(&key.id) && turn.roles_given(&key) > heard {
-                    return Err(Stop::Refused(Box::new(behind())));
-                }
+        }
+        if known.state.is_some() && has_power(&asked) {
+            let mut contexts = contexts.clone();
+            contexts.push(owner.clone());
+            memberships = authority::memberships(turn, &deciding.keys.instance, &key.id, &contexts)?;
+            if !deciding.authority.is_caller(&key.id) {
+                let held = memberships.iter().filter_map(|(_, known)| known.state.as_ref().as_ref());
+                let held = held.map(|membership| membership.context.clone()).collect();
+                may_give_roles(turn, deciding, held, (&key, heard))?;
             }
         }
         let decided = deciding.decide(turn, (&key, &owner), known, asked.clone())?;
@@ -179,35 +162,4 @@ fn has_power(asked: &Asked<User>) -> bool {
         Asked::Patch(patch) => patch.username.is_some() || patch.renewal.is_some(),
         _ => true,
     }
-}
-
-fn behind() -> Error {
-    let message = "the read model has not heard yet of roles that users were given: send it again in a moment";
-    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
-}
-
-/// A membership, and what is known of it.
-type Held = (Key, Known<Standard<Membership>>);
-
-/// The memberships of a user in contexts. Only who may give roles in each of them may do something with power to the user.
-fn powers(
-    turn: &mut Turn<'_>,
-    deciding: &Deciding,
-    user_id: &str,
-    mut contexts: Vec<Owner>,
-) -> Result<Vec<Held>, Stop> {
-    let (authority, mut held) = (&deciding.authority, vec![]);
-    contexts.sort_by_key(|context| (context.kind as u8, context.id.clone()));
-    contexts.dedup();
-    for context in contexts {
-        for key in authority.memberships(turn, user_id, std::slice::from_ref(&context))? {
-            if !authority.is_caller(user_id) && !authority.may(turn, GIVE_ROLES, &context)? {
-                return Err(Stop::Refused(Box::new(permission_denied(GIVE_ROLES))));
-            }
-            let known = turn.get::<Standard<Membership>>(&key)?;
-            turn.complete()?;
-            held.extend(known.map(|known| (key, known)));
-        }
-    }
-    Ok(held)
 }

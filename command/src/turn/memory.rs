@@ -14,7 +14,7 @@ use crate::{cache::Cache, tail::Tail};
 
 /// How many aggregates, claims and answers are kept in memory, each.
 const HOT: usize = 100_000;
-/// Of how many users it is remembered when they were given roles in organizations that are not theirs.
+/// Of how many users and organizations it is remembered when roles were given.
 const MOST_GIVEN: usize = 10_000;
 
 /// What the writer knows without asking anybody.
@@ -27,12 +27,12 @@ pub(crate) struct Memory {
     pub(super) given: Given,
 }
 
-/// When users were last given roles in organizations that are not theirs. Read models may not have heard of them yet, and
-/// no claim leads to them, because nobody knows for which organization to ask.
+/// When users, and those of an organization, were last given roles beyond their own organization. The read model may not
+/// have heard of them yet, and no claim leads there, because nobody knows for which context to ask.
 #[derive(Debug)]
 pub(super) struct Given {
     /// The sequences of the memberships.
-    users: HashMap<Key, u64>,
+    holders: HashMap<Key, u64>,
     /// What was given up to this sequence is not remembered.
     forgotten: u64,
 }
@@ -104,20 +104,20 @@ impl Memory {
 
 impl Given {
     fn behind(sequence: u64) -> Self {
-        Self { users: HashMap::new(), forgotten: sequence }
+        Self { holders: HashMap::new(), forgotten: sequence }
     }
 
-    /// Remembers that a user was given roles at a sequence.
-    pub(super) fn note(&mut self, user: Key, sequence: u64) {
-        if self.users.len() == MOST_GIVEN {
+    /// Remembers that roles were given at a sequence.
+    pub(super) fn note(&mut self, holder: Key, sequence: u64) {
+        if self.holders.len() == MOST_GIVEN {
             *self = Self::behind(sequence.saturating_sub(1));
         }
-        self.users.insert(user, sequence);
+        self.holders.insert(holder, sequence);
     }
 
-    /// The sequence at or before which a user was last given roles.
-    pub(super) fn last(&self, user: &Key) -> u64 {
-        self.users.get(user).copied().unwrap_or(self.forgotten)
+    /// The sequence at or before which roles were last given.
+    pub(super) fn last(&self, holder: &Key) -> u64 {
+        self.holders.get(holder).copied().unwrap_or(self.forgotten)
     }
 }
 

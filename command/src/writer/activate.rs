@@ -20,6 +20,8 @@ impl Writer {
         let Some(barrier) = self.raise_barrier(lease).await? else { return Ok(None) };
         tracing::info!(epoch = barrier.commit.epoch, behind = barrier.position().sequence, "this node writes now");
         self.tell_barrier(&barrier);
+        // Also of a node with the same number, whose clock was ahead.
+        self.ids.not_before(barrier.committed_at());
         fault::point("activate.barrier");
         let Some(tail) = self.fill(barrier.position(), lease).await? else { return Ok(None) };
         // A barrier that was long on its way may come when another writer has the lease. That one may answer without a record,

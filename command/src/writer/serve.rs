@@ -100,6 +100,10 @@ impl<'a> Active<'a> {
         shutdown: &CancellationToken,
     ) -> (End, VecDeque<Submission>) {
         let end = self.take_all_turns(queue, lease, shutdown).await;
+        // Those that were loaded and had no turn were not done either.
+        while let Ok(loaded) = self.loaded.1.try_recv() {
+            self.waiting.extend(loaded.submissions);
+        }
         (end, self.waiting)
     }
 
@@ -306,7 +310,13 @@ impl<'a> Active<'a> {
                     tracing::warn!(history = begin.sequence, "reading again what history does not have");
                     let refilled = self.writer.refill(begin, self.memory.tail.end(), lease).await;
                     // Where there is no tail, the next take-over waits for history.
-                    self.memory.tail = refilled.map_err(End::Failed)?.ok_or(End::SteppedDown)?;
+                    match refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown)) {
+                        Ok(tail) => self.memory.tail = tail,
+                        Err(end) => {
+                            self.waiting.extend(loaded.submissions);
+                            return Err(end);
+                        }
+                    }
                     self.trimmed = self.trimmed.min(begin.stream_sequence);
                 }
                 self.memory.learn(snapshot);

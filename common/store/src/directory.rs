@@ -5,7 +5,7 @@
 
 mod known;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     context::Owner,
@@ -16,6 +16,7 @@ use domain::{
     setting::features::Features,
 };
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
 use self::known::{Known, Said};
@@ -75,6 +76,8 @@ pub struct Tenancy {
     pub id: String,
     /// The organization.
     pub organization: Organization,
+    /// Its primary domain, if it has one.
+    pub primary_domain: Option<String>,
 }
 
 /// How an instance or an organization is named.
@@ -135,6 +138,18 @@ impl Directory {
         Self { database, progress, shard, tenants, organizations, standings: Arc::new(Known::new(100_000)) }
     }
 
+    /// How far the read model said last it is.
+    pub fn processed(&self) -> u64 {
+        self.progress.of(&ACCESS).borrow().sequence
+    }
+
+    /// How far the read model is when it has processed a sequence, or when the time is over.
+    pub async fn reaches(&self, sequence: u64, wait: Duration) -> u64 {
+        let mut progress = self.progress.of(&ACCESS);
+        let _ = timeout(wait, progress.wait_for(|reached| reached.sequence >= sequence)).await;
+        progress.borrow().sequence
+    }
+
     /// An instance, as of `sequence` or later if the read model has it.
     pub async fn tenant(&self, host: Host, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
         if host.text().len() > LONGEST_HOST || host.text().contains('\0') {
@@ -172,6 +187,26 @@ impl Directory {
         let key = (instance_id.to_owned(), name);
         let load = || self.database.within(self.load_standing(instance_id, &key.1));
         self.standings.get(&key, (sequence, &self.progress), load).await
+    }
+
+    /// The contexts beyond an organization in which its users hold roles, and the sequence that the read model had
+    /// processed, at least.
+    pub async fn roles_outside(
+        &self,
+        instance_id: &str,
+        organization_id: &str,
+    ) -> Result<(u64, Vec<Owner>), Arc<Failure>> {
+        self.database.within(self.load_roles_outside(instance_id, organization_id)).await.map_err(Arc::new)
+    }
+
+    async fn load_roles_outside(&self, instance_id: &str, id: &str) -> Result<(u64, Vec<Owner>), Failure> {
+        let row = self.row(&ROLES_OUTSIDE, instance_id, id).await?;
+        let contexts = serde_json::from_str(row.get("contexts")).map_err(|_| Failure::Inconsistent {
+            table: "membership",
+            instance_id: instance_id.to_owned(),
+            id: id.to_owned(),
+        })?;
+        Ok((unsigned(row.get("processed")), contexts))
     }
 
     async fn load_tenant(&self, host: &Host) -> Result<Said<Tenant>, Failure> {
@@ -219,7 +254,8 @@ impl Directory {
         let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
-        let found = Tenancy { organization: state("organization", instance_id, &row)?, id };
+        let organization = state("organization", instance_id, &row)?;
+        let found = Tenancy { organization, primary_domain: row.get("primary_domain"), id };
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 
@@ -272,7 +308,9 @@ static ORGANIZATION_BY_DOMAIN: Sql = Sql::new(|| {
     ))
 });
 
-const ORGANIZATION: &str = "select o.id, o.state::text from {schema}.organizations o";
+const ORGANIZATION: &str = "select o.id, o.state::text, (select p.name from {schema}.domains p where \
+                            p.instance_id = o.instance_id and p.owner_id = o.id and p.is_primary) as primary_domain \
+                            from {schema}.organizations o";
 
 static KEYS: Sql =
     Sql::new(|| ACCESS.sql("select id, state::text from {schema}.signing_keys where instance_id = $1 order by id"));
@@ -293,6 +331,14 @@ const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_op
                     coalesce(json_agg(m.state), '[]')::text from {schema}.memberships m where \
                     m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {schema}.users u join \
                     {schema}.organizations o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
+
+static ROLES_OUTSIDE: Sql = Sql::new(|| {
+    with_processed(
+        "select coalesce(json_agg(m.state -> 'context'), '[]')::text as contexts from {schema}.memberships m join \
+         {schema}.users u on u.instance_id = m.instance_id and u.id = m.user_id where m.instance_id = $4 and \
+         u.owner_id = $5 and m.owner_id <> $5",
+    )
+});
 
 /// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
 /// read with or before the data, so that it promises no more than the data holds.

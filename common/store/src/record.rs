@@ -7,6 +7,8 @@ use domain::{
     aggregate::Aggregate,
     context::{Owner, OwnerType},
     event::short_name,
+    resource::instance::Instance,
+    standard::Resource,
 };
 use jiff::Timestamp;
 use prost::Message;
@@ -228,6 +230,11 @@ impl Recorded {
     /// The context that the aggregate belongs to.
     pub fn owner(&self) -> Owner {
         owner_of(self.event.owner_type, self.event.owner_id.clone())
+    }
+
+    /// Whether the instance may know of it: not of what belongs to the system, save of itself.
+    pub fn is_for_instance(&self) -> bool {
+        self.event.owner_type != owner_type(OwnerType::System) || self.event.aggregate_type == Instance::NAME
     }
 }
 

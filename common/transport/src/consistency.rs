@@ -165,6 +165,11 @@ impl Form {
 }
 
 impl Consistency {
+    /// The newest that the caller has seen, as far as that is known.
+    pub fn seen(self) -> u64 {
+        self.required.max(self.own)
+    }
+
     /// Adds what the node remembers of the caller.
     pub(crate) fn with_own(self, tokens: &Tokens, instance_id: &str, caller_id: &str) -> Self {
         Self { own: tokens.answered(instance_id, caller_id), ..self }
@@ -191,6 +196,15 @@ impl Consistency {
 
 fn caller(instance_id: &str, caller_id: &str) -> Caller {
     (instance_id.to_owned(), caller_id.to_owned())
+}
+
+/// A read model that has not processed what is required.
+pub fn not_reached(required: u64, processed: u64) -> Error {
+    let message = format!("the read model has processed sequence {processed}, not yet {required}");
+    Error::new(Reason::ConsistencyNotReached, message)
+        .with("required", required.to_string())
+        .with("processed", processed.to_string())
+        .retry_after(Duration::from_secs(1))
 }
 
 /// A duration as `500ms` or `3s`.

@@ -9,7 +9,7 @@ use domain::{
     standard::Resource,
 };
 use proto::object::{RequestContext, request_context::ResourceOwner};
-use store::directory::{Host, Tenant};
+use store::directory::{Host, Name, Tenant};
 
 use crate::{
     edge::{Call, Edge, permission_denied, read_model},
@@ -21,65 +21,81 @@ impl Edge {
     ///
     /// # Errors
     /// Where there is no such context, or the caller may not know of it or not do this there.
-    pub(crate) async fn within(&self, call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
+    pub(crate) async fn within(&self, mut call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
         let named = wanted.and_then(|wanted| wanted.resource_owner.as_ref());
-        let own = |call: Call| Call { context: Owner::instance(&call.tenant.id), ..call };
-        let call = match named {
+        let known = self.directory.processed();
+        let (context, tenant) = match self.locate(&call, named, call.consistency.required).await {
+            Err(_) if self.catches_up(known, call.consistency).await => {
+                let seen = call.consistency.seen();
+                if !call.is_system {
+                    let newer = self.directory.standing(&call.home.id, Name::Id(call.caller.id.clone()), seen).await;
+                    call.caller = newer.map_err(read_model)?.unwrap_or(call.caller);
+                }
+                self.locate(&call, named, seen).await?
+            }
+            located => located?,
+        };
+        let by_operator = |needed: &str| needed.starts_with("system.") || call.caller.may(needed, &[Owner::system()]);
+        let by_operator = call.operation.permission.is_some_and(by_operator) || context.kind == OwnerType::System;
+        // What an instance executes neither hears nor says what is done with rights that are above its own.
+        let triggered = call.triggered.filter(|_| !by_operator);
+        if call.operation.of_organization && context.kind != OwnerType::Organization {
+            return Err(Rejection::invalid("ctx", "must name an organization").into());
+        }
+        Ok(Call { tenant, context, triggered, ..call })
+    }
+
+    /// The context that a call names, and the instance that it is in, as of a sequence or later.
+    async fn locate(
+        &self,
+        call: &Call,
+        named: Option<&ResourceOwner>,
+        sequence: u64,
+    ) -> Result<(Owner, Arc<Tenant>), Error> {
+        let own = || (Owner::instance(&call.tenant.id), call.tenant.clone());
+        let organization = async |name| Ok((self.organization(call, name, sequence).await?, call.tenant.clone()));
+        match named {
             Some(ResourceOwner::System(_)) => {
                 let context = Owner::system();
                 if let Some(needed) = call.operation.permission.filter(|_| !call.may(&context)) {
                     return Err(permission_denied(needed));
                 }
-                Call { context, ..call }
+                Ok((context, call.tenant.clone()))
             }
-            Some(ResourceOwner::InstanceId(id)) if *id == call.tenant.id => own(call),
-            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Host::Id(id.clone())).await?,
+            Some(ResourceOwner::InstanceId(id)) if *id == call.tenant.id => Ok(own()),
+            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Host::Id(id.clone()), sequence).await,
             Some(ResourceOwner::InstanceDomain(name)) => {
-                self.elsewhere(call, Host::Domain(name.to_ascii_lowercase())).await?
+                self.elsewhere(call, Host::Domain(name.to_ascii_lowercase()), sequence).await
             }
-            Some(ResourceOwner::OrgId(id)) => self.organization(call, Host::Id(id.clone())).await?,
-            Some(ResourceOwner::OrgDomain(name)) => {
-                self.organization(call, Host::Domain(name.to_ascii_lowercase())).await?
-            }
+            Some(ResourceOwner::OrgId(id)) => organization(Host::Id(id.clone())).await,
+            Some(ResourceOwner::OrgDomain(name)) => organization(Host::Domain(name.to_ascii_lowercase())).await,
             None => match (
                 call.organization.clone().filter(|_| call.operation.has_context()),
                 call.operation.of_organization,
             ) {
-                (Some(id), _) => self.organization(call, Host::Id(id)).await?,
+                (Some(id), _) => organization(Host::Id(id)).await,
                 (None, true) if call.is_system => {
                     let rule = "must name an organization, because system users belong to none";
-                    return Err(Rejection::invalid("ctx", rule).into());
+                    Err(Rejection::invalid("ctx", rule).into())
                 }
-                (None, true) => Call { context: call.caller.owner.clone(), ..call },
-                (None, false) => own(call),
+                (None, true) => Ok((call.caller.owner.clone(), call.tenant.clone())),
+                (None, false) => Ok(own()),
             },
-        };
-        let is_of_system = call.operation.permission.is_some_and(|permission| permission.starts_with("system."));
-        let call = if is_of_system || call.context.kind == OwnerType::System || call.tenant.id != call.home.id {
-            // What an instance executes has no say in what is above it or beside it.
-            Call { triggered: None, ..call }
-        } else {
-            call
-        };
-        if call.operation.of_organization && call.context.kind != OwnerType::Organization {
-            return Err(Rejection::invalid("ctx", "must name an organization").into());
         }
-        Ok(call)
     }
 
     /// Only operators of the platform are let into an instance that is not the one of the host.
-    async fn elsewhere(&self, call: Call, host: Host) -> Result<Call, Error> {
-        let found = self.directory.tenant(host, call.consistency.required).await.map_err(read_model)?;
+    async fn elsewhere(&self, call: &Call, host: Host, sequence: u64) -> Result<(Owner, Arc<Tenant>), Error> {
+        let found = self.directory.tenant(host, sequence).await.map_err(read_model)?;
         let may_enter = call.operation.permission.is_some_and(|needed| call.caller.may(needed, &[Owner::system()]));
         let is_home = |tenant: &Arc<Tenant>| tenant.id == call.home.id;
-        let tenant = found.filter(|tenant| is_home(tenant) || may_enter);
-        let tenant = tenant.ok_or(Rejection::NotFound("instance"))?;
-        Ok(Call { context: Owner::instance(&tenant.id), tenant, ..call })
+        let tenant = found.filter(|tenant| is_home(tenant) || may_enter).ok_or(Rejection::NotFound("instance"))?;
+        Ok((Owner::instance(&tenant.id), tenant))
     }
 
-    async fn organization(&self, call: Call, name: Host) -> Result<Call, Error> {
+    async fn organization(&self, call: &Call, name: Host, sequence: u64) -> Result<Owner, Error> {
         let unknown = || Error::from(Rejection::NotFound("organization"));
-        let found = self.directory.organization(&call.tenant.id, name, call.consistency.required).await;
+        let found = self.directory.organization(&call.tenant.id, name, sequence).await;
         let context = Owner::organization(&found.map_err(read_model)?.ok_or_else(unknown)?.id);
         if let Some(needed) = call.operation.permission {
             let chain = context.chain(&call.tenant.id);
@@ -88,7 +104,7 @@ impl Edge {
                 return Err(if may_read { permission_denied(needed) } else { unknown() });
             }
         }
-        Ok(Call { context, ..call })
+        Ok(context)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Admission: what every request must pass before its body is looked at.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use action::{Actions, chain::Cause};
 use domain::context::Owner;
@@ -16,7 +19,7 @@ use store::{
 
 use crate::{
     caller::{External, SystemUsers, Verified, Verifier},
-    consistency::{Consistency, Tokens},
+    consistency::{self, Consistency, OWN_WAIT, Tokens},
     error::{Error, Reason},
     precondition::IfMatch,
     prefer,
@@ -99,26 +102,28 @@ impl Edge {
     }
 
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
+    ///
+    /// What is read rests on rights that are as new as it has to be. What is written is decided on the log, so a write waits
+    /// for rights that its caller has seen only before it is refused.
     pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
-        let consistency = Consistency::of(&parts.headers, &self.tokens).await?;
-        let tenant = self.tenant(parts, consistency.required).await?;
+        let mut consistency = Consistency::of(&parts.headers, &self.tokens).await?;
+        if operation.only_reads() {
+            consistency = self.wait(consistency).await?;
+        }
+        let known = self.directory.processed();
+        let tenant = match self.tenant(parts, consistency.required).await {
+            Err(_) if self.catches_up(known, consistency).await => self.tenant(parts, consistency.required).await?,
+            tenant => tenant?,
+        };
         let token = self.verifier.verify(&parts.headers, &tenant)?;
-        let caller = self.caller(&tenant, &token, consistency.required).await?;
-        if token.system.is_none() {
-            is_open(&tenant, &self.ended)?;
-        }
-        if let Some(feature) = operation.feature
-            && !tenant.has_feature(feature)
-        {
-            return Err(feature_disabled(feature));
-        }
-        // In which contexts it is needed is known when the body is.
-        if let Some(permission) = operation.permission
-            && caller.places(permission).next().is_none()
-        {
-            return Err(permission_denied(permission));
-        }
         let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
+        let (tenant, caller) = match self.rights(operation, (tenant, &token), consistency.required).await {
+            Err(_) if self.catches_up(known, consistency).await => {
+                let tenant = self.tenant(parts, consistency.seen()).await?;
+                self.rights(operation, (tenant, &token), consistency.seen()).await?
+            }
+            rights => rights?,
+        };
         let trace_context = trace::context(trace_context(&parts.headers));
         let (depth, is_system) = (trigger::depth(&parts.headers)?, token.system.is_some());
         let cause = || Cause { depth, trace_context: trace_context.clone() };
@@ -143,15 +148,56 @@ impl Edge {
         })
     }
 
+    /// The instance, if it may be used, and who holds a token, if that may do something with the operation.
+    async fn rights(
+        &self,
+        operation: &Facts,
+        (tenant, token): (Arc<Tenant>, &Verified),
+        sequence: u64,
+    ) -> Result<(Arc<Tenant>, Arc<Standing>), Error> {
+        let caller = self.caller(&tenant, token, sequence).await?;
+        if token.system.is_none() {
+            is_open(&tenant, &self.ended)?;
+        }
+        if let Some(feature) = operation.feature
+            && !tenant.has_feature(feature)
+        {
+            return Err(feature_disabled(feature));
+        }
+        // In which contexts it is needed is known when the body is.
+        if let Some(permission) = operation.permission
+            && caller.places(permission).next().is_none()
+        {
+            return Err(permission_denied(permission));
+        }
+        Ok((tenant, caller))
+    }
+
+    /// Waits until rights are known as of what a read requires. What is left of its time is for the read itself.
+    async fn wait(&self, consistency: Consistency) -> Result<Consistency, Error> {
+        let Consistency { required, wait, .. } = consistency;
+        let begun = Instant::now();
+        match self.directory.reaches(required, wait).await {
+            processed if processed < required => Err(consistency::not_reached(required, processed)),
+            _ => Ok(Consistency { wait: wait.saturating_sub(begun.elapsed()), ..consistency }),
+        }
+    }
+
+    /// Whether more is known now than what a refusal rests on: what the caller has seen is waited for a moment.
+    pub(crate) async fn catches_up(&self, known: u64, consistency: Consistency) -> bool {
+        let seen = consistency.seen();
+        known < seen && self.directory.reaches(seen, OWN_WAIT).await >= seen
+    }
+
     /// Who holds a token, as of a sequence or later.
-    async fn caller(&self, tenant: &Tenant, token: &Verified, required: u64) -> Result<Arc<Standing>, Error> {
+    async fn caller(&self, tenant: &Tenant, token: &Verified, sequence: u64) -> Result<Arc<Standing>, Error> {
         if let Some(system) = &token.system {
             return Ok(system.clone());
         }
         if !self.ended.is_known() {
             return Err(unheard());
         }
-        let sequence = required.max(token.sequence);
+        let sequence = sequence.max(token.sequence);
         let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
         let is_dead =
             |standing: &Standing| self.ended.is_dead(&tenant.id, &standing.owner, &standing.id, token.sequence);

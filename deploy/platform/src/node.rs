@@ -229,6 +229,7 @@ impl Node {
             database: database.clone(),
             progress: self.progress.clone(),
             durability: durability.clone(),
+            ids: self.ids.clone(),
             health: health.clone(),
             shard: SHARD,
             tail_limit: self.tail_limit,
@@ -277,7 +278,6 @@ impl Node {
                 None => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
-        self.ids.not_before(record.committed_at());
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         Ok(Arc::new(Edge::new(
             (self.directory.clone(), self.ended.clone()),

@@ -36,6 +36,9 @@ pub(super) async fn search(
     call: Call,
     SearchEventsRequest { ctx: _, query, filters }: SearchEventsRequest,
 ) -> Result<Answer<SearchEventsResponse>, Error> {
+    if call.context.kind == OwnerType::Instance && !call.may(&call.context) {
+        return Err(permission_denied(call.operation.permission.unwrap_or_default()));
+    }
     let answer = |(details, result)| SearchEventsResponse { details: Some(details), result };
     find(&queries, &call, (query, filters, within(&call)), answer).await
 }

@@ -49,7 +49,8 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
         (&json!("function/preaccesstoken"), &claims["sub"])
     );
     assert_eq!(payload["application"]["client_id"], platform.bootstrap.service_user.client_id);
-    assert_eq!(payload["org"]["id"], platform.bootstrap.organization_id);
+    let own = json!({ "id": platform.bootstrap.organization_id, "name": "Default", "primary_domain": null });
+    assert_eq!(payload["org"], own, "the host of the instance is none of the organization");
     assert_eq!(second.calls()[0].json()["response"]["append_claims"][0]["key"], "tier", "it sees what the first said");
     let mut with_claims = client.clone();
     with_claims.token = granted.body["access_token"].as_str().expect("it is text").to_owned();

@@ -44,6 +44,17 @@ async fn the_audit_log_says_who_did_what_and_forgets_when_it_shall() {
     let all = search(&operator, &patched, "?ctx.system=true", of_system).await;
     assert_eq!(all.body["details"]["totalResult"], "1", "{}", all.body);
 
+    let holder = json!({ "username": "holder", "service": { "name": "Holder" } });
+    let holder = send(admin.request(Method::POST, "/resources/v3alpha/users").json(&holder)).await.id();
+    let given = json!({ "userId": holder, "roles": ["SYSTEM_OWNER_VIEWER"] });
+    let given = operator.request(Method::POST, "/resources/v3alpha/memberships?ctx.system=true").json(&given);
+    let given = send(given).await;
+    let held = json!([{ "aggregateId": given.id() }]);
+    let own = search(&admin, &given, "", held.clone()).await;
+    assert_eq!(own.body["details"]["totalResult"], "0", "what is held in the system: {}", own.body);
+    let all = search(&operator, &given, "?ctx.system=true", held).await;
+    assert_eq!(all.body["details"]["totalResult"], "1", "{}", all.body);
+
     let instance = format!("/resources/v3alpha/instances/{}/_limit", platform.bootstrap.instance_id);
     let limited = operator.request(Method::POST, &instance).json(&json!({ "auditLogRetention": "1s" }));
     let limited = send(limited).await;

@@ -7,7 +7,7 @@ use tests::{
     auditor::connect,
     client::{Answer, Client, send},
     eventually,
-    platform::{Platform, ServiceUser},
+    platform::Platform,
 };
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
@@ -47,19 +47,8 @@ async fn member(
         let membership = json!({ "userId": id, "roles": roles });
         created(admin, &format!("{MEMBERSHIPS}?ctx.orgId={organization}"), membership).await;
     }
-    let client = log_in(platform, admin, &id, username).await;
+    let client = platform.log_in(admin, &id, username).await;
     (id, client)
-}
-
-async fn log_in(platform: &Platform, admin: &Client, id: &str, username: &str) -> Client {
-    let secret = post(admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
-    assert_eq!(secret.status, 200, "{}", secret.body);
-    // The token endpoint reads a read model.
-    let seen = after(&secret, admin.request(Method::GET, &format!("{USERS}/{id}"))).await;
-    assert_eq!(seen.body["user"]["hasSecret"], true, "{}", seen.body);
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    let user = ServiceUser { user_id: id.to_owned(), client_id: username.to_owned(), client_secret };
-    Client::log_in(&platform.bootstrap.issuer, &user).await
 }
 
 #[tokio::test]
@@ -199,6 +188,71 @@ async fn roles_count_before_the_read_model_has_heard_of_them() {
     let knows = async || (secret(&holder).await.status != 503).then_some(());
     eventually("the read model goes on", knows).await;
     secret(&holder).await.assert_refused("an owner of another organization", 403, "PERMISSION_DENIED");
+}
+
+#[tokio::test]
+async fn an_organization_is_taken_away_only_by_who_could_give_its_users_their_roles() {
+    let platform = Platform::start().await;
+    let admin = platform.client().await;
+    let home = &platform.bootstrap.organization_id;
+    let operations = created(&admin, ORGANIZATIONS, json!({ "name": "Operations" })).await.id();
+    let gone = created(&admin, ORGANIZATIONS, json!({ "name": "Gone" })).await.id();
+    let (_, owner) = member(&platform, &admin, &operations, "owner", &["ORG_OWNER"]).await;
+    let of_instance = created(&admin, &format!("{USERS}?ctx.orgId={home}"), service("manager")).await.id();
+    created(&admin, MEMBERSHIPS, json!({ "userId": of_instance, "roles": ["IAM_ORG_MANAGER"] })).await;
+    let manager = platform.log_in(&admin, &of_instance, "manager").await;
+    let (powerful, _) = member(&platform, &admin, &operations, "powerful", &[]).await;
+    let given = created(&admin, MEMBERSHIPS, json!({ "userId": powerful, "roles": ["IAM_OWNER"] })).await;
+    after(&given, admin.request(Method::GET, &format!("{MEMBERSHIPS}/{}", given.id()))).await;
+
+    let path = format!("{ORGANIZATIONS}/{operations}");
+    for (case, client) in [("its owner", &owner), ("who manages organizations", &manager)] {
+        let off = post(client, &format!("{path}/_deactivate"), json!({})).await;
+        off.assert_refused(case, 403, "PERMISSION_DENIED");
+    }
+    let deleted = send(manager.request(Method::DELETE, &path)).await;
+    deleted.assert_refused("who manages organizations", 403, "PERMISSION_DENIED");
+    let taken = send(admin.request(Method::DELETE, &format!("{MEMBERSHIPS}/{}", given.id()))).await;
+    assert_eq!(taken.status, 200, "{}", taken.body);
+    let known = async || (post(&owner, &format!("{path}/_deactivate"), json!({})).await.status == 200).then_some(());
+    eventually("nobody is powerful there any more", known).await;
+    let default = post(&admin, &format!("{path}/_set_as_instance_default"), json!({})).await;
+    default.assert_refused("one that is off", 400, "PRECONDITION_FAILED");
+
+    // Roles in what is removed keep nobody from their own organization.
+    let other = created(&admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id();
+    let (_, owner) = member(&platform, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
+    let (holder, _) = member(&platform, &admin, &other, "holder", &[]).await;
+    let membership = json!({ "userId": holder, "roles": ["ORG_OWNER"] });
+    let given = created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={gone}"), membership).await;
+    let secret = |seen: &Answer| {
+        let request = owner.request(Method::POST, &format!("{USERS}/{holder}/_generate_secret")).json(&json!({}));
+        request.header("consistency-token", seen.consistency())
+    };
+    send(secret(&given)).await.assert_refused("an owner elsewhere", 403, "PERMISSION_DENIED");
+    let removed = send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{gone}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let renewed = send(secret(&removed)).await;
+    assert_eq!(renewed.status, 200, "{}", renewed.body);
+}
+
+#[tokio::test]
+async fn roles_in_many_organizations_are_looked_at_at_once() {
+    let platform = Platform::start().await;
+    let admin = platform.client().await;
+    let (holder, _) = member(&platform, &admin, &platform.bootstrap.organization_id, "holder", &[]).await;
+    let mut last = None;
+    for number in 0..30 {
+        let organization = created(&admin, ORGANIZATIONS, json!({ "name": format!("Number {number}") })).await.id();
+        let membership = json!({ "userId": holder, "roles": ["ORG_OWNER"] });
+        last = Some(created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={organization}"), membership).await);
+    }
+    let deleted =
+        after(&last.expect("there are some"), admin.request(Method::DELETE, &format!("{USERS}/{holder}"))).await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    let search = admin.request(Method::POST, &format!("{MEMBERSHIPS}/_search")).json(&json!([{ "userId": holder }]));
+    let left = after(&deleted, search).await;
+    assert_eq!(left.body["details"]["totalResult"], "0", "{}", left.body);
 }
 
 #[tokio::test]

@@ -105,7 +105,8 @@ impl<'a> Reaction<'a> {
 
     async fn trigger(&mut self, recorded: &Recorded) -> Result<(), Failure> {
         let event = &recorded.event;
-        let chain = self.matchers.get(&event.instance_id).and_then(|matcher| matcher.event(&event.r#type));
+        let matcher = self.matchers.get(&event.instance_id).filter(|_| recorded.is_for_instance());
+        let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
         for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
             self.bytes += delivery.body.get().len();

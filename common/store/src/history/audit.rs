@@ -1,6 +1,10 @@
 //! The audit log: events by who did what, when, in which context.
 
-use domain::context::{Owner, OwnerType};
+use domain::{
+    context::{Owner, OwnerType},
+    resource::instance::Instance,
+    standard::Resource,
+};
 use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 
@@ -90,7 +94,7 @@ fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>
         Filter::Instance(text) => format!("instance_id = {}", add(Box::new(text.clone()))),
         Filter::Within(text) => {
             let (system, id) = (owner_type(OwnerType::System), add(Box::new(text.clone())));
-            format!("instance_id = {id} and (owner_type <> {system} or aggregate_type = 'instance')")
+            format!("instance_id = {id} and (owner_type <> {system} or aggregate_type = '{}')", Instance::NAME)
         }
         Filter::Owner(owner) => {
             let kind = i16::try_from(owner_type(owner.kind)).unwrap_or_default();

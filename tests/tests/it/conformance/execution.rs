@@ -32,15 +32,12 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
         delete(),
         search(),
         row(&LIST_AVAILABLE_EXECUTION_FUNCTIONS, a_target)
-            .constant()
             .good("all", |_| ListAvailableExecutionFunctionsRequest {})
             .done(),
         row(&LIST_AVAILABLE_EXECUTION_METHODS, a_target)
-            .constant()
             .good("all", |_| ListAvailableExecutionMethodsRequest {})
             .done(),
         row(&LIST_AVAILABLE_EXECUTION_SERVICES, a_target)
-            .constant()
             .good("all", |_| ListAvailableExecutionServicesRequest {})
             .done(),
     ]

@@ -139,7 +139,6 @@ fn search() -> Box<dyn Check + Sync> {
 
 fn roles() -> Box<dyn Check + Sync> {
     row(&LIST_AVAILABLE_ROLES, a_readable_organization)
-        .constant()
         .good("of the instance", |_| ListAvailableRolesRequest { ctx: None })
         .good("of an organization", |it| ListAvailableRolesRequest {
             ctx: Some(context(ResourceOwner::OrgId(it.id.clone()))),

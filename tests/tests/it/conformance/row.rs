@@ -27,8 +27,6 @@ type Request<I> = fn(&Subject) -> I;
 pub(super) struct Row<I: 'static, O: 'static> {
     operation: &'static Operation<I, O>,
     make: Make,
-    /// Whether no write changes the answers.
-    is_constant: bool,
     good: Vec<(&'static str, Request<I>)>,
     bad: Vec<(&'static str, &'static str, Request<I>)>,
 }
@@ -41,15 +39,10 @@ pub(super) trait Check {
 
 /// Begins the row of an operation on objects that are made like this.
 pub(super) fn row<I, O>(operation: &'static Operation<I, O>, make: Make) -> Row<I, O> {
-    Row { operation, make, is_constant: false, good: vec![], bad: vec![] }
+    Row { operation, make, good: vec![], bad: vec![] }
 }
 
 impl<I: Travels + Sync, O: Travels> Row<I, O> {
-    /// Says that no write changes the answers.
-    pub(super) fn constant(self) -> Self {
-        Self { is_constant: true, ..self }
-    }
-
     /// Adds a request that succeeds on a new object.
     pub(super) fn good(mut self, case: &'static str, request: Request<I>) -> Self {
         self.good.push((case, request));
@@ -223,8 +216,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             let headers = [("consistency-token", future.as_str()), ("consistency-wait", "1ms")];
             // The read model has the object, and nothing is written meanwhile.
             self.same("caught up", "", &message, &[("consistency-token", &subject.token)]).await;
-            let reason = if self.row.is_constant { "" } else { "CONSISTENCY_NOT_REACHED" };
-            self.same("what is not written yet", reason, &message, &headers).await;
+            self.same("what is not written yet", "CONSISTENCY_NOT_REACHED", &message, &headers).await;
         }
     }
 

@@ -1,0 +1,86 @@
+//! Who may act as a user, or take it away: only who could give it its roles. Else a role that is allowed to manage users
+//! would be as much as the roles of any of them.
+//!
+//! Where roles are held that no claim leads to, the read model tells. The turn knows what the read model may not have heard.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{
+    context::{Owner, OwnerType},
+    resource::organization::Organization,
+    standard::Standard,
+};
+use store::{database::Failure, record::Key};
+use transport::{
+    consistency::OWN_WAIT,
+    edge::{Call, permission_denied, read_model},
+    error::{Error, Reason},
+};
+
+use crate::{
+    execute::{Commands, Deciding},
+    turn::{Stop, Turn},
+};
+
+/// The permission to give roles.
+const GIVE_ROLES: &str = "membership.write";
+
+/// What the read model is asked about roles for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To switch something off. Who must be stopped is stopped, also while Postgres is away.
+    Stop,
+    /// What cannot be undone, or gives power: it waits.
+    Power,
+}
+
+impl Purpose {
+    /// What the read model said, or nothing where that is enough.
+    pub(crate) fn said<T: Default>(self, read: Result<T, Arc<Failure>>) -> Result<T, Error> {
+        match read {
+            Err(error) if self == Self::Stop && !matches!(*error, Failure::Inconsistent { .. }) => Ok(T::default()),
+            read => read.map_err(read_model),
+        }
+    }
+
+    /// What the read model must have heard of is held against this.
+    pub(crate) fn heard(self, processed: u64) -> u64 {
+        if self == Self::Stop { u64::MAX } else { processed }
+    }
+}
+
+impl Commands {
+    /// How far the read model of roles is. It is waited for, but not insisted on, that it has what the caller has seen.
+    pub(crate) async fn roles_known(&self, call: &Call, purpose: Purpose) -> u64 {
+        let seen = if purpose == Purpose::Power { call.consistency.seen() } else { 0 };
+        self.directory.reaches(seen, OWN_WAIT).await
+    }
+}
+
+/// Refuses whoever may not give roles in each of these contexts, where the roles of a user, or of all users of an
+/// organization, are held. The read model has heard of them up to a sequence.
+pub(crate) fn may_give_roles(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    mut contexts: Vec<Owner>,
+    (holder, heard): (&Key, u64),
+) -> Result<(), Stop> {
+    let organization = |context: &Owner| Key::of::<Standard<Organization>>(&holder.instance_id, &context.id);
+    let mut removed = vec![];
+    for context in contexts.iter().filter(|context| context.kind == OwnerType::Organization) {
+        if turn.get::<Standard<Organization>>(&organization(context))?.is_some_and(|known| known.state.is_none()) {
+            removed.push(context.clone());
+        }
+    }
+    turn.complete()?;
+    // Roles in what was removed give nothing, and nobody could give them.
+    contexts.retain(|context| !removed.contains(context));
+    if !deciding.authority.may_in_all(turn, GIVE_ROLES, &contexts)? {
+        return Err(permission_denied(GIVE_ROLES).into());
+    }
+    if turn.roles_given(holder) > heard {
+        let message = "the read model has not heard yet of roles that were given: send it again in a moment";
+        return Err(Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1)).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Operators who are users of an instance: what they do with rights above it is nobody's business there, and they do not
+//! lock themselves out.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, send},
+    endpoint::{Endpoint, Reply, execute},
+    platform::Platform,
+};
+
+const USERS: &str = "/resources/v3alpha/users";
+const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
+const INSTANCES: &str = "/resources/v3alpha/instances";
+
+async fn post(client: &Client, path: &str, body: Value) -> Answer {
+    send(client.request(Method::POST, path).json(&body)).await
+}
+
+async fn user(client: &Client, username: &str) -> String {
+    let answer = post(client, USERS, json!({ "username": username, "service": { "name": username } })).await;
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    answer.id()
+}
+
+#[tokio::test]
+async fn targets_of_an_instance_neither_hear_nor_say_what_its_operators_do() {
+    let platform = Platform::start().await;
+    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let (asked, told) = (Endpoint::start().await, Endpoint::start().await);
+    let (answering, _) = asked.target(&admin, "restRequestResponse", &json!({ "interruptOnError": true })).await;
+    let (hearing, _) = told.target(&admin, "restWebhook", &json!({})).await;
+    let (operating, spared, meant) =
+        (user(&admin, "operating").await, user(&admin, "spared").await, user(&admin, "meant").await);
+    execute(&admin, json!({ "event": { "group": "membership" } }), &[&hearing]).await;
+    let body = json!({ "userId": operating, "roles": ["SYSTEM_OWNER"] });
+    let given = post(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), body).await;
+    assert_eq!(given.status, 201, "{}", given.body);
+    let given = post(&admin, MEMBERSHIPS, json!({ "userId": spared, "roles": ["IAM_OWNER_VIEWER"] })).await;
+    assert_eq!(told.called(1).await[0].json()["aggregateID"], given.id(), "what is held in the system is not told");
+
+    let operating = platform.log_in(&operator, &operating, "operating").await;
+    asked.reply(Reply::json(&json!({ "id": spared })));
+    let condition = json!({ "request": { "method": "/platform.resources.user.v3alpha.PlatformUsers/DeleteUser" } });
+    execute(&admin, condition, &[&answering]).await;
+    let deleted = send(operating.request(Method::DELETE, &format!("{USERS}/{meant}"))).await;
+    assert_eq!((deleted.status.as_u16(), deleted.id()), (200, meant), "{}", deleted.body);
+    assert!(asked.calls().is_empty(), "no target has a say");
+    assert_eq!(send(admin.request(Method::DELETE, &format!("{USERS}/{spared}"))).await.id(), spared);
+    assert_eq!(asked.calls().len(), 1, "with rights of the instance it has");
+
+    let own = format!("{INSTANCES}/{}", platform.bootstrap.instance_id);
+    let block = json!({ "limits": [{ "id": platform.bootstrap.instance_id, "limits": { "block": true } }] });
+    for (case, path, body) in [
+        ("switching off", format!("{own}/_deactivate"), json!({})),
+        ("blocking", format!("{own}/_limit"), json!({ "block": true })),
+        ("blocking several", format!("{INSTANCES}/_bulk_limit"), block),
+    ] {
+        post(&operating, &path, body).await.assert_refused(case, 400, "PRECONDITION_FAILED");
+    }
+    let limited = post(&operating, &format!("{own}/_limit"), json!({ "auditLogRetention": "3600s" })).await;
+    assert_eq!(limited.status, 200, "other limits it may set: {}", limited.body);
+}

@@ -1,0 +1,67 @@
+//! Rights and contexts are as new as what the caller has seen, though they are read from a read model.
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+use store::projection::ACCESS;
+use tests::{
+    auditor::connect,
+    client::{Answer, Client, send},
+    platform::Platform,
+};
+use tokio::time::sleep;
+use tokio_postgres::Transaction;
+
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+
+async fn organization(client: &Client, name: &str) -> Answer {
+    let answer = send(client.request(Method::POST, ORGANIZATIONS).json(&json!({ "name": name }))).await;
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    answer
+}
+
+fn create_user(client: &Client, organization: &Answer) -> RequestBuilder {
+    let path = format!("/resources/v3alpha/users?ctx.orgId={}", organization.id());
+    let username = format!("of-{}", organization.id());
+    client.request(Method::POST, &path).json(&json!({ "username": username, "service": { "name": "One" } }))
+}
+
+fn search(client: &Client, organization: &Answer, wait: &str) -> RequestBuilder {
+    let path = format!("/resources/v3alpha/users/_search?ctx.orgId={}", organization.id());
+    let request = client.request(Method::POST, &path).json(&json!([]));
+    request.header("consistency-token", organization.consistency()).header("consistency-wait", wait)
+}
+
+/// Keeps the read model of rights from going on. It can be read.
+async fn hold(postgres: &mut tokio_postgres::Client) -> Transaction<'_> {
+    let held = postgres.transaction().await.expect("Postgres is there");
+    held.batch_execute(&ACCESS.sql("lock table {schema}.organizations in share mode")).await.expect("it can be had");
+    held
+}
+
+async fn let_go(held: Transaction<'_>) {
+    sleep(Duration::from_millis(300)).await;
+    held.rollback().await.expect("Postgres is there");
+}
+
+#[tokio::test]
+async fn who_has_seen_an_organization_is_not_told_that_there_is_none() {
+    let platform = Platform::start().await;
+    let client = platform.client().await;
+    let mut postgres = connect(&platform.postgres_url()).await;
+
+    let held = hold(&mut postgres).await;
+    let first = organization(&client, "First").await;
+    let refused = send(search(&client, &first, "200ms")).await;
+    refused.assert_refused("a read whose token is not reached", 503, "CONSISTENCY_NOT_REACHED");
+    let (found, ()) = tokio::join!(send(search(&client, &first, "10s")), let_go(held));
+    assert_eq!((found.status.as_u16(), &found.body["details"]["totalResult"]), (200, &json!("0")), "{}", found.body);
+
+    let held = hold(&mut postgres).await;
+    let second = organization(&client, "Second").await;
+    let (created, ()) = tokio::join!(send(create_user(&client, &second)), let_go(held));
+    assert_eq!(created.status, 201, "a write waits for what its caller wrote: {}", created.body);
+    let found = send(search(&client, &created, "10s").header("x", "")).await;
+    found.assert_refused("no organization has that id", 404, "RESOURCE_NOT_FOUND");
+}
