@@ -2,8 +2,15 @@
 //!
 //! What gets in is refused for what it asks, which is nothing, or of an object that is not there: nothing is changed.
 
-use domain::permission::{IAM_OWNER_VIEWER, ORG_OWNER, Role};
-use proto::operation::{Body, Facts, OPERATIONS};
+use std::collections::BTreeMap;
+
+use domain::permission::{IAM_OWNER, IAM_OWNER_VIEWER, ORG_OWNER, Role};
+use prost::Message;
+use proto::{
+    action::GetTargetRequest,
+    domain::DomainValidationType,
+    operation::{Body, Facts, OPERATIONS, Verb},
+};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
@@ -12,6 +19,8 @@ use tests::{
     platform::{Platform, ServiceUser},
 };
 
+/// It needs more than an id.
+const VALIDATE: &str = "Validate";
 const HOST: &str = "blocked.id.example";
 
 /// A kind of caller.
@@ -49,21 +58,34 @@ impl Expects {
     }
 }
 
-/// A request that asks for nothing, over HTTP.
-fn over_http(caller: &Caller, facts: &Facts) -> RequestBuilder {
+/// A request that asks for nothing, or for nothing of an object, over HTTP.
+fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let method = facts.verb.method().parse().expect("it is a method");
-    let request = asking(caller, method, &facts.path.replace("{id}", "1"));
+    let request = asking(caller, method, &facts.path.replace("{id}", id));
     match facts.body {
         Body::None => request,
         Body::Field { repeated: true, .. } => request.json(&json!([])),
+        Body::Whole if facts.method == VALIDATE => {
+            request.json(&json!({ "validationType": "DOMAIN_VALIDATION_TYPE_DNS" }))
+        }
         Body::Field { .. } | Body::Whole => request.json(&json!({})),
     }
 }
 
-/// The same over gRPC-web: an empty message.
-fn over_grpc(caller: &Caller, facts: &Facts) -> RequestBuilder {
+/// The same over gRPC-web: an empty message, or one that has an id only.
+fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let request = asking(caller, Method::POST, facts.grpc);
-    request.header("content-type", "application/grpc-web+proto").body(vec![0; 5])
+    let mut message = GetTargetRequest { id: id.to_owned() }.encode_to_vec();
+    if !id.is_empty() {
+        // The second field of a patch is what is patched, a message.
+        message.extend(match (facts.method, facts.verb) {
+            (VALIDATE, _) => &[2 << 3, DomainValidationType::Dns as u8][..],
+            (_, Verb::Patch) => &[2 << 3 | 2, 0],
+            _ => &[],
+        });
+    }
+    let length = u32::try_from(message.len()).expect("ids are short").to_be_bytes();
+    request.header("content-type", "application/grpc-web+proto").body([&[0], &length[..], &message].concat())
 }
 
 fn asking(caller: &Caller, method: Method, path: &str) -> RequestBuilder {
@@ -82,7 +104,7 @@ fn code(answer: &Answer) -> u16 {
 
 async fn check(caller: &Caller, facts: &Facts) {
     let what = format!("{}, {}", facts.method, caller.case);
-    let (http, grpc) = (send(over_http(caller, facts)).await, send(over_grpc(caller, facts)).await);
+    let (http, grpc) = (send(over_http(caller, facts, "1")).await, send(over_grpc(caller, facts, "")).await);
     match caller.expects.of(facts) {
         Some((status, wanted)) => {
             assert_eq!(http.status.as_u16(), status, "{what}: {}", http.body);
@@ -97,7 +119,12 @@ async fn check(caller: &Caller, facts: &Facts) {
 }
 
 async fn post(client: &Client, path: &str, body: Value) -> Answer {
+    post_at(None, client, path, body).await
+}
+
+async fn post_at(host: Option<&str>, client: &Client, path: &str, body: Value) -> Answer {
     let request = client.request(Method::POST, &format!("/resources/v3alpha/{path}")).json(&body);
+    let request = host.iter().fold(request, |request, host| request.header("host", *host));
     let answer = send(request.header("prefer", "wait=10")).await;
     assert!(answer.status.is_success(), "{path}: {}", answer.body);
     answer
@@ -175,7 +202,7 @@ async fn every_operation_lets_in_whom_it_shall() {
     let mut checked = 0;
     for facts in OPERATIONS {
         let built = caller_of(&admin);
-        if send(over_http(&built, facts)).await.status == 501 {
+        if send(over_http(&built, facts, "1")).await.status == 501 {
             continue;
         }
         for caller in &callers {
@@ -189,4 +216,86 @@ async fn every_operation_lets_in_whom_it_shall() {
 
 fn caller_of(client: &Client) -> Caller {
     Caller { case: "who asks", client: client.clone(), host: None, expects: Expects::Entry }
+}
+
+/// One object of each kind, by the part of a path that names the kind.
+type Objects = BTreeMap<&'static str, String>;
+
+/// Objects of an organization.
+async fn of_organization(host: Option<&str>, client: &Client, organization: &str) -> Objects {
+    let make = async |kind: &str, body: Value| {
+        post_at(host, client, &format!("{kind}?ctx.orgId={organization}"), body).await.id()
+    };
+    let user = make("users", json!({ "username": "theirs", "service": {} })).await;
+    let membership = make("memberships", json!({ "userId": user, "roles": ["ORG_OWNER"] })).await;
+    let domain = make("domains", json!({ "domain": "theirs.example" })).await;
+    Objects::from([
+        ("organizations", organization.to_owned()),
+        ("users", user),
+        ("memberships", membership),
+        ("domains", domain),
+    ])
+}
+
+/// What their owner reads of objects.
+async fn read(host: Option<&str>, owner: &Client, objects: &Objects) -> Vec<Value> {
+    let mut read = vec![];
+    // An execution has no read of its own.
+    for (kind, id) in objects.iter().filter(|(kind, _)| **kind != "executions") {
+        let request = owner.request(Method::GET, &format!("/resources/v3alpha/{kind}/{id}"));
+        let answer = send(host.iter().fold(request, |request, host| request.header("host", *host))).await;
+        assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
+        read.push(answer.body);
+    }
+    read
+}
+
+/// Whatever is asked of what is another's, it is not there. Gives how many operations were asked for.
+async fn are_not_there(caller: &Caller, objects: &Objects) -> usize {
+    let mut asked = 0;
+    for facts in OPERATIONS.iter().filter(|facts| facts.path.contains("{id}")) {
+        let Some(id) = facts.path.split('/').nth(3).and_then(|kind| objects.get(kind)) else { continue };
+        let what = format!("{}, {}", facts.method, caller.case);
+        let (http, grpc) = (send(over_http(caller, facts, id)).await, send(over_grpc(caller, facts, id)).await);
+        let (status, wanted) = caller.expects.of(facts).unwrap_or((404, 5));
+        assert_eq!(http.status.as_u16(), status, "{what}: {}", http.body);
+        assert_eq!(code(&grpc), wanted, "{what}, over gRPC: {:?}", grpc.headers);
+        asked += 1;
+    }
+    asked
+}
+
+#[tokio::test]
+async fn whatever_is_asked_of_what_is_of_others_it_is_not_there() {
+    let platform = Platform::start().await;
+    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let (one, other) = (
+        post(&admin, "organizations", json!({ "name": "One" })).await.id(),
+        post(&admin, "organizations", json!({ "name": "Other" })).await.id(),
+    );
+    let (_, owner) = user(&platform, &admin, &one, "owner-of-one", &["ORG_OWNER"]).await;
+    let (instance, foreign) = of_another(&operator).await;
+    let there = Some(HOST);
+    let organization = post_at(there, &foreign, "organizations", json!({ "name": "One" })).await.id();
+
+    let of_other = of_organization(None, &admin, &other).await;
+    let mut of_foreign = of_organization(there, &foreign, &organization).await;
+    let target = json!({ "name": "theirs", "restWebhook": { "url": "https://example.com/hook" } });
+    let target = post_at(there, &foreign, "targets", target).await.id();
+    let execution = json!({ "condition": { "function": "preaccesstoken" }, "targets": [target] });
+    let execution = post_at(there, &foreign, "executions", execution).await.id();
+    of_foreign.extend([("targets", target), ("executions", execution)]);
+
+    let before = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);
+    let caller =
+        |case, client: &Client, role| Caller { case, client: client.clone(), host: None, expects: Expects::Role(role) };
+    let of_one = caller("who owns another organization", &owner, &ORG_OWNER);
+    let of_instance = caller("who owns another instance", &admin, &IAM_OWNER);
+    let mut asked = are_not_there(&of_one, &of_other).await + are_not_there(&of_one, &of_foreign).await;
+    asked += are_not_there(&of_instance, &of_foreign).await;
+    asked += are_not_there(&of_instance, &Objects::from([("instances", instance)])).await;
+    println!("{asked} operations on what is of others, on two transports");
+    assert!(asked > 60, "{asked}");
+    let after = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);
+    assert_eq!(before, after, "nothing was changed");
 }
