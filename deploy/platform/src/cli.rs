@@ -312,7 +312,7 @@ pub(crate) struct MaybePostgres {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Nats {
     /// The address of a NATS server with JetStream, as nats://host:port; several of one cluster separated by commas
-    #[arg(long, env = "PLATFORM_NATS_URL", value_name = "URL")]
+    #[arg(long, env = "PLATFORM_NATS_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) nats_url: Option<String>,
     /// The token that the NATS server asks for
     #[arg(long, env = "PLATFORM_NATS_TOKEN", hide_env_values = true, value_name = "TOKEN")]

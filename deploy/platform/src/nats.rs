@@ -14,7 +14,7 @@ use crate::binaries::{Binaries, BinariesError};
 use crate::child::{Child, ChildError, Progress, Server, StopSteps};
 use crate::data_dir::{DataDir, DataDirError, create_private, free_ports, write_atomically};
 
-const STOP: StopSteps = &[(Signal::TERM, Duration::from_secs(8))];
+const STOP: StopSteps = &[(Signal::TERM, Duration::from_secs(6))];
 /// Recovery of a large log takes its time.
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// A port that was free can be taken by another program before the server has it.

@@ -21,7 +21,7 @@ use crate::data_dir::{DataDir, DataDirError, create_private, free_ports, io_erro
 
 const USER: &str = "platform";
 /// SIGINT ends all sessions in order, SIGQUIT without a checkpoint: the next start then recovers.
-const STOP: StopSteps = &[(Signal::INT, Duration::from_secs(8)), (Signal::QUIT, Duration::from_secs(2))];
+const STOP: StopSteps = &[(Signal::INT, Duration::from_secs(5)), (Signal::QUIT, Duration::from_secs(1))];
 /// What initdb leaves unfinished is thrown away, so nothing is gained by asking it first.
 const STOP_INITDB: StopSteps = &[];
 const INITDB_LIMIT: Duration = Duration::from_mins(2);

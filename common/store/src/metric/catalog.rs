@@ -210,8 +210,11 @@ pub fn prepare() {
     for role in ["command", "projector"] {
         FENCE_REJECTIONS.with(&[role]);
     }
-    for role in ["writer", "projection"] {
+    for role in ["writer", "projection", "reaction"] {
         LEASE_HELD.with(&[role]);
+    }
+    for outcome in ["ok", "retried", "failed", "dropped"] {
+        DELIVERIES.with(&[outcome]);
     }
 }
 

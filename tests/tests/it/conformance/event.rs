@@ -39,6 +39,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             filters: vec![EventSearchFilter { filter: None }],
             ..SearchEventsRequest::default()
         })
+        .bad("no text", "INVALID_REQUEST", |_| found(vec![Filter::ActorId("a\0".into())]))
         .bad("no time", "INVALID_REQUEST", |_| found(vec![Filter::CreationDate(EventTimeFilter::default())]))
         .bad("a large page", "INVALID_REQUEST", |_| SearchEventsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
