@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The name of the service user with all rights.
-pub(crate) const ADMIN: &str = "platform-admin";
+pub const ADMIN: &str = "platform-admin";
 
 /// Everything that the setup creates, made up before and kept until it is done, so that nothing is lost in between.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use domain::resource::execution::Function;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use store::directory::{Host, Standing, Tenant};
+use store::directory::{Named, Standing, Tenant};
 use transport::trigger;
 
 use crate::{Oidc, error::Error};
@@ -114,7 +114,7 @@ fn describing(char: char) -> char {
 
 async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Standing)) -> Result<Value, Error> {
     let id = &user.owner.id;
-    let found = oidc.edge.directory.organization(&tenant.id, Host::Id(id.clone()), 0).await;
+    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await;
     let found = found.map_err(|_| Error::Unavailable)?;
     let (name, domain) = found.map(|found| (found.organization.name.clone(), found.primary_domain.clone())).unzip();
     Ok(json!({

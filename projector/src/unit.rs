@@ -166,15 +166,15 @@ async fn try_follow(
     recognise(log, checkpoint.position).await?;
     let announcer = Announcer::new(log.client(), projection, *shard);
     let mut records = log.follow(checkpoint.position).await?;
-    teller.begins(reached(checkpoint));
-    announcer.announce(reached(checkpoint)).await;
+    teller.begins(Reached::from(checkpoint.position));
+    announcer.announce(Reached::from(checkpoint.position)).await;
     loop {
         let batch = tokio::select! {
             batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
             () = sleep(HEARTBEAT) => {
                 confirm(database, projection, *shard, checkpoint).await?;
-                teller.stands(reached(checkpoint));
-                announcer.announce(reached(checkpoint)).await;
+                teller.stands(Reached::from(checkpoint.position));
+                announcer.announce(Reached::from(checkpoint.position)).await;
                 continue;
             }
         };
@@ -184,8 +184,8 @@ async fn try_follow(
         checkpoint = projecting.await?;
         *applied = true;
         teller.applied(begun.elapsed());
-        teller.stands(reached(checkpoint));
-        announcer.announce(reached(checkpoint)).await;
+        teller.stands(Reached::from(checkpoint.position));
+        announcer.announce(Reached::from(checkpoint.position)).await;
     }
 }
 
@@ -206,16 +206,5 @@ async fn confirm(
 
 /// Whoever stands at a record that the log does not have, or has differently, follows another log and stops.
 pub(crate) async fn recognise(log: &log::Log, position: Position) -> Result<(), OtherLog> {
-    if position.stream_sequence == 0 {
-        return Ok(());
-    }
-    match log.read(position.stream_sequence).await? {
-        Some(record) if record.digest == position.digest => Ok(()),
-        _ => Err(OtherLog::Differs(position.stream_sequence)),
-    }
-}
-
-fn reached(checkpoint: Checkpoint) -> Reached {
-    let Position { sequence, stream_sequence, .. } = checkpoint.position;
-    Reached { sequence, stream_sequence }
+    if log.has(position).await? { Ok(()) } else { Err(OtherLog::Differs(position.stream_sequence)) }
 }

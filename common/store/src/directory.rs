@@ -82,7 +82,7 @@ pub struct Tenancy {
 
 /// How an instance or an organization is named.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Host {
+pub enum Named {
     /// By id.
     Id(String),
     /// By one of its verified domains.
@@ -98,7 +98,7 @@ pub enum Name {
     Username(String),
 }
 
-impl Host {
+impl Named {
     fn text(&self) -> &str {
         match self {
             Self::Id(text) | Self::Domain(text) => text,
@@ -120,8 +120,8 @@ pub struct Directory {
     database: Database,
     progress: Progress,
     shard: u16,
-    tenants: Arc<Known<Host, Tenant>>,
-    organizations: Arc<Known<(String, Host), Tenancy>>,
+    tenants: Arc<Known<Named, Tenant>>,
+    organizations: Arc<Known<(String, Named), Tenancy>>,
     standings: Arc<Known<(String, Name), Standing>>,
 }
 
@@ -151,7 +151,7 @@ impl Directory {
     }
 
     /// An instance, as of `sequence` or later if the read model has it.
-    pub async fn tenant(&self, host: Host, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
+    pub async fn tenant(&self, host: Named, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
         if host.text().len() > LONGEST_HOST || host.text().contains('\0') {
             return Ok(None);
         }
@@ -163,7 +163,7 @@ impl Directory {
     pub async fn organization(
         &self,
         instance_id: &str,
-        name: Host,
+        name: Named,
         sequence: u64,
     ) -> Result<Option<Arc<Tenancy>>, Arc<Failure>> {
         if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
@@ -209,11 +209,11 @@ impl Directory {
         Ok((unsigned(row.get("processed")), contexts))
     }
 
-    async fn load_tenant(&self, host: &Host) -> Result<Said<Tenant>, Failure> {
+    async fn load_tenant(&self, host: &Named) -> Result<Said<Tenant>, Failure> {
         let connection = self.database.connection().await?;
         let (text, value) = match host {
-            Host::Id(id) => (&TENANT_BY_ID, id),
-            Host::Domain(name) => (&TENANT_BY_DOMAIN, name),
+            Named::Id(id) => (&TENANT_BY_ID, id),
+            Named::Domain(name) => (&TENANT_BY_DOMAIN, name),
         };
         let statement = connection.prepare_cached(text).await?;
         let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &value];
@@ -246,10 +246,10 @@ impl Directory {
         Ok(connection.query_one(&statement, &parameters).await?)
     }
 
-    async fn load_organization(&self, instance_id: &str, name: &Host) -> Result<Said<Tenancy>, Failure> {
+    async fn load_organization(&self, instance_id: &str, name: &Named) -> Result<Said<Tenancy>, Failure> {
         let (text, value) = match name {
-            Host::Id(id) => (&ORGANIZATION_BY_ID, id),
-            Host::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
+            Named::Id(id) => (&ORGANIZATION_BY_ID, id),
+            Named::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
         };
         let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));

@@ -3,7 +3,7 @@
 //! A lease keeps two nodes from doing the same work at the same time, most of the time. It protects nothing: what must
 //! not happen twice is fenced where it takes effect, by the log's expected sequence or a checkpoint's epoch.
 
-use std::{borrow::Cow, error::Error, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use async_nats::jetstream::{
     self,
@@ -17,7 +17,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::since_start, explain::explain, log::Failure, metric::catalog::LEASE_HELD, secret, streams};
+use crate::{
+    clock::since_start,
+    explain::explain,
+    log::{Failure, nats},
+    metric::catalog::LEASE_HELD,
+    secret, streams,
+};
 
 const BUCKET: &str = "LEASES";
 /// What stands between the name of a holder and the number of its process.
@@ -260,8 +266,4 @@ impl Drop for KeptLease {
 fn holder(value: &[u8]) -> Cow<'_, str> {
     let name = value.split(|byte| char::from(*byte) == SEPARATOR).next().unwrap_or_default();
     String::from_utf8_lossy(name)
-}
-
-fn nats(error: impl Error + 'static) -> Failure {
-    Failure::Nats(explain(&error))
 }

@@ -243,7 +243,8 @@ fn is_taken(error: &CreateStreamError) -> bool {
     matches!(error.kind(), CreateStreamErrorKind::JetStream(error) if code(&error))
 }
 
-fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) -> bool {
+/// Whether there is no such stream.
+pub(crate) fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) -> bool {
     matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
 }
 
@@ -251,6 +252,7 @@ fn context(client: async_nats::Client) -> jetstream::Context {
     jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client)
 }
 
-fn nats(error: impl Error + 'static) -> Failure {
+/// NATS did not do what it was asked.
+pub(crate) fn nats(error: impl Error + 'static) -> Failure {
     Failure::Nats(explain(&error))
 }

@@ -1,15 +1,13 @@
 //! Reading rows of resources, with the sequence that they were read at.
 
-use domain::{
-    context::{Owner, OwnerType},
-    standard::Resource,
-};
+use domain::{context::Owner, standard::Resource};
 use jiff::Timestamp;
 
 use crate::{
     checkpoint::unsigned,
     database::{Database, Failure},
     projection::Projection,
+    record::owner_of,
 };
 
 /// An answer of a read model and how fresh it is, both from one snapshot.
@@ -76,20 +74,11 @@ async fn read<R: Resource>(
 }
 
 fn found<R: Resource>(row: &tokio_postgres::Row, id: String, instance_id: &str) -> Result<Found<R>, Failure> {
-    let owner = Owner { kind: owner_type(row.get("owner_type")), id: row.get("owner_id") };
+    let owner = owner_of(i32::from(row.get::<_, i16>("owner_type")), row.get("owner_id"));
     let state = serde_json::from_str(row.get("state")).map_err(|_| Failure::Inconsistent {
         table: R::NAME,
         instance_id: instance_id.to_owned(),
         id: id.clone(),
     })?;
     Ok(Found { id, owner, sequence: unsigned(row.get("sequence")), changed_at: row.get("changed_at"), state })
-}
-
-/// The level of a context as tables store it; see [`crate::record::owner_type`].
-fn owner_type(number: i16) -> OwnerType {
-    match number {
-        2 => OwnerType::Instance,
-        3 => OwnerType::Organization,
-        _ => OwnerType::System,
-    }
 }

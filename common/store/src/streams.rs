@@ -4,15 +4,17 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{
-    self, ErrorCode,
-    context::GetStreamErrorKind,
+    self,
     kv::Store,
     stream::{Config, DiscardPolicy, StorageType, Stream},
 };
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{explain::explain, lease::TTL, log::Failure};
+use crate::{
+    lease::TTL,
+    log::{Failure, is_absent, nats},
+};
 
 /// A stream beside the log.
 #[derive(Debug)]
@@ -63,10 +65,8 @@ impl Beside {
     pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<Found, Failure> {
         let stream = match context.get_stream(self.stream).await {
             Ok(stream) => stream,
-            Err(error) => {
-                let is_absent = matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND);
-                return if is_absent { Ok(Found::Absent) } else { Err(nats(error)) };
-            }
+            Err(error) if is_absent(&error) => return Ok(Found::Absent),
+            Err(error) => return Err(nats(error)),
         };
         let config = &stream.cached_info().config;
         let few = (config.num_replicas < replicas).then_some("fewer replicas than asked for");
@@ -119,10 +119,6 @@ pub(crate) fn check(stream: &Stream) -> Result<(), Failure> {
         Some((beside, rule)) => Err(Failure::Beside { stream: beside.stream, rule, loses: beside.loses }),
         None => Ok(()),
     }
-}
-
-fn nats(error: impl std::error::Error + 'static) -> Failure {
-    Failure::Nats(explain(&error))
 }
 
 fn leases_fault(config: &Config) -> Option<&'static str> {

@@ -9,7 +9,7 @@ use domain::{
     standard::Resource,
 };
 use proto::object::{RequestContext, request_context::ResourceOwner};
-use store::directory::{Host, Name, Tenant};
+use store::directory::{Name, Named, Tenant};
 
 use crate::{
     edge::{Call, Edge, permission_denied, read_model},
@@ -63,17 +63,17 @@ impl Edge {
                 Ok((context, call.tenant.clone()))
             }
             Some(ResourceOwner::InstanceId(id)) if *id == call.tenant.id => Ok(own()),
-            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Host::Id(id.clone()), sequence).await,
+            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Named::Id(id.clone()), sequence).await,
             Some(ResourceOwner::InstanceDomain(name)) => {
-                self.elsewhere(call, Host::Domain(name.to_ascii_lowercase()), sequence).await
+                self.elsewhere(call, Named::Domain(name.to_ascii_lowercase()), sequence).await
             }
-            Some(ResourceOwner::OrgId(id)) => organization(Host::Id(id.clone())).await,
-            Some(ResourceOwner::OrgDomain(name)) => organization(Host::Domain(name.to_ascii_lowercase())).await,
+            Some(ResourceOwner::OrgId(id)) => organization(Named::Id(id.clone())).await,
+            Some(ResourceOwner::OrgDomain(name)) => organization(Named::Domain(name.to_ascii_lowercase())).await,
             None => match (
                 call.organization.clone().filter(|_| call.operation.has_context()),
                 call.operation.of_organization,
             ) {
-                (Some(id), _) => organization(Host::Id(id)).await,
+                (Some(id), _) => organization(Named::Id(id)).await,
                 (None, true) if call.is_system => {
                     let rule = "must name an organization, because system users belong to none";
                     Err(Rejection::invalid("ctx", rule).into())
@@ -85,7 +85,7 @@ impl Edge {
     }
 
     /// Only operators of the platform are let into an instance that is not the one of the host.
-    async fn elsewhere(&self, call: &Call, host: Host, sequence: u64) -> Result<(Owner, Arc<Tenant>), Error> {
+    async fn elsewhere(&self, call: &Call, host: Named, sequence: u64) -> Result<(Owner, Arc<Tenant>), Error> {
         let found = self.directory.tenant(host, sequence).await.map_err(read_model)?;
         let may_enter = call.operation.permission.is_some_and(|needed| call.caller.may(needed, &[Owner::system()]));
         let is_home = |tenant: &Arc<Tenant>| tenant.id == call.home.id;
@@ -93,7 +93,7 @@ impl Edge {
         Ok((Owner::instance(&tenant.id), tenant))
     }
 
-    async fn organization(&self, call: &Call, name: Host, sequence: u64) -> Result<Owner, Error> {
+    async fn organization(&self, call: &Call, name: Named, sequence: u64) -> Result<Owner, Error> {
         let unknown = || Error::from(Rejection::NotFound("organization"));
         let found = self.directory.organization(&call.tenant.id, name, sequence).await;
         let context = Owner::organization(&found.map_err(read_model)?.ok_or_else(unknown)?.id);

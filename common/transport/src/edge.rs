@@ -11,7 +11,7 @@ use http::{HeaderMap, Uri, header, request::Parts};
 use prost::Message;
 use proto::operation::Facts;
 use store::{
-    directory::{Directory, Host, Name, Standing, Tenant},
+    directory::{Directory, Name, Named, Standing, Tenant},
     ended::Ended,
     explain::explain,
     trace,
@@ -229,7 +229,7 @@ impl Edge {
 
     async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
         let host = host(&parts.uri, &parts.headers)?;
-        let tenant = self.directory.tenant(Host::Domain(host.clone()), sequence).await.map_err(read_model)?;
+        let tenant = self.directory.tenant(Named::Domain(host.clone()), sequence).await.map_err(read_model)?;
         if let Some(tenant) = &tenant {
             tracing::Span::current().record("instance", tenant.id.as_str());
         }

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use command::setup::ADMIN;
 use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
 use store::explain::explain;
@@ -17,8 +18,6 @@ const LIMIT: Duration = Duration::from_secs(70);
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 const RESOURCES: &str = "/resources/v3alpha";
-/// The user that the first start makes.
-const ADMIN: &str = "platform-admin";
 
 /// A platform, with a token of its system user.
 pub(crate) struct Operator {

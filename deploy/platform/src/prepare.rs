@@ -7,7 +7,7 @@ use command::{
     writer::{Handle, Phase},
 };
 use store::{
-    directory::Host,
+    directory::Named,
     keyring::{self, Purpose, SYSTEM},
     projection::PROJECTIONS,
 };
@@ -55,7 +55,7 @@ pub(crate) async fn prepare(
     };
     caught_up(node).await?;
     master_key_fits(node, data).await?;
-    if node.directory.tenant(Host::Domain(host.clone()), 0).await?.is_none() {
+    if node.directory.tenant(Named::Domain(host.clone()), 0).await?.is_none() {
         let hint = "give the --external-url of its first start, or another verified host of an instance";
         return Err(format!("no instance of this data directory answers under {host}: {hint}").into());
     }

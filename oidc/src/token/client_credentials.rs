@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::resource::{execution::Function, project::Project};
 use http::HeaderMap;
 use store::{
-    directory::{Host, Tenant},
+    directory::{Named, Tenant},
     explain::explain,
     projection::ACCESS,
     rows,
@@ -55,7 +55,7 @@ async fn newer(oidc: &Oidc, tenant: &Tenant, sequence: u64) -> Result<Option<Arc
     if tenant.processed >= sequence {
         return Ok(None);
     }
-    let found = oidc.edge.directory.tenant(Host::Id(tenant.id.clone()), sequence).await.map_err(|error| {
+    let found = oidc.edge.directory.tenant(Named::Id(tenant.id.clone()), sequence).await.map_err(|error| {
         tracing::warn!(error = %explain(&*error), "the read model cannot be read");
         Error::Unavailable
     })?;

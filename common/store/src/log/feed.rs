@@ -182,7 +182,8 @@ impl Drop for Seat {
     }
 }
 
-async fn messages(stream: &stream::Stream, start_sequence: u64) -> Result<Ordered, Failure> {
+/// What a stream has from a message on, as it comes.
+pub(super) async fn messages(stream: &stream::Stream, start_sequence: u64) -> Result<Ordered, Failure> {
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
         max_batch: MOST_IN_FLIGHT,

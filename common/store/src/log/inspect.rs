@@ -1,10 +1,9 @@
 //! Looking at a log that may be absent or broken. Nothing here creates or changes anything.
 
-use async_nats::jetstream::consumer::{DeliverPolicy, pull::OrderedConfig};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
-use super::{Failure, Log, MOST_IN_FLIGHT, check_rules, context, is_absent, nats, rules};
+use super::{Failure, Log, check_rules, context, feed::messages, is_absent, nats, rules};
 use crate::record::{Broken, Record};
 
 impl Log {
@@ -61,12 +60,7 @@ impl Log {
         &self,
         start_sequence: u64,
     ) -> Result<impl Stream<Item = Result<(u64, Bytes), Failure>> + Unpin + use<>, Failure> {
-        let config = OrderedConfig {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
-            max_batch: MOST_IN_FLIGHT,
-            ..OrderedConfig::default()
-        };
-        let messages = self.reading.create_consumer(config).await.map_err(nats)?.messages().await.map_err(nats)?;
+        let messages = messages(&self.reading, start_sequence).await?;
         Ok(messages.map(|message| {
             let message = message.map_err(nats)?;
             let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
