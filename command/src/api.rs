@@ -11,9 +11,7 @@ mod user;
 
 use std::sync::Arc;
 
-use ::domain::resource::{
-    execution::Execution, instance::Instance, membership::Membership, organization::Organization, target::Target,
-};
+use ::domain::resource::{execution::Execution, instance::Instance, membership::Membership, target::Target};
 use axum::Router;
 use proto::operation;
 use transport::{edge::Edge, handler::with, mount::mount};
@@ -34,8 +32,7 @@ pub fn routes(router: Router, edge: &Arc<Edge>, commands: &Arc<Commands>) -> Rou
     let router = mount(router, edge, &operation::PATCH_ORGANIZATION, with(commands, organization::patch));
     let router = mount(router, edge, &operation::DELETE_ORGANIZATION, with(commands, organization::delete));
     let router = mount(router, edge, &operation::DEACTIVATE_ORGANIZATION, with(commands, organization::deactivate));
-    let router =
-        mount(router, edge, &operation::REACTIVATE_ORGANIZATION, with(commands, reactivate::<Organization, _, _>));
+    let router = mount(router, edge, &operation::REACTIVATE_ORGANIZATION, with(commands, organization::reactivate));
     let router = mount(router, edge, &operation::SET_AS_INSTANCE_DEFAULT, with(commands, organization::set_as_default));
     let router = mount(router, edge, &operation::CREATE_INSTANCE, with(commands, instance::create));
     let router = mount(router, edge, &operation::PATCH_INSTANCE, with(commands, instance::patch));

@@ -43,6 +43,8 @@ pub(crate) struct Authority {
     features: [Key; 2],
     /// A system user, whose rights are not in the log; `None` for all others.
     system: Option<Arc<Standing>>,
+    /// Whether targets of the instance may have said what is asked: then rights above the instance do not count.
+    is_bounded: bool,
     /// What hashes the memberships of the caller.
     claims: Arc<secret::Key>,
 }
@@ -65,6 +67,7 @@ impl Authority {
             operation: call.operation,
             instance_id: call.tenant.id.clone(),
             caller_id: user.clone(),
+            is_bounded: call.triggered.is_some(),
             home: Key::of::<Standard<Instance>>(home, home),
             user: Key::of::<Standard<User>>(home, user),
             organization: organization.map(|id| Key::of::<Standard<Organization>>(home, id)),
@@ -144,8 +147,10 @@ impl Authority {
         if let Some(user) = &self.system {
             return Ok(user.may(permission, &[Owner::system()]));
         }
-        let chains: Vec<_> = contexts.iter().map(|context| context.chain(&self.instance_id)).collect();
-        let held = memberships(turn, &self.claims, &self.caller_id, &chains.concat())?;
+        let counts = |context: &Owner| !self.is_bounded || context.kind != OwnerType::System;
+        let chain = |context: &Owner| context.chain(&self.instance_id).into_iter().filter(counts).collect::<Vec<_>>();
+        let chains: Vec<_> = contexts.iter().map(chain).collect();
+        let held = memberships(turn, &self.claims, &self.caller_id, chains.iter().flatten())?;
         let held: Vec<_> = held.iter().filter_map(|(_, known)| known.state.as_ref().as_ref()).collect();
         Ok(chains.iter().all(|chain| {
             let here = held.iter().filter(|membership| chain.contains(&membership.context));
@@ -163,15 +168,15 @@ impl Authority {
 pub(crate) type Held = (Key, Known<Standard<Membership>>);
 
 /// The memberships of a user in contexts. `claims` is the key of the user's instance.
-pub(crate) fn memberships(
+pub(crate) fn memberships<'a>(
     turn: &mut Turn<'_>,
     claims: &secret::Key,
     user_id: &str,
-    contexts: &[Owner],
+    contexts: impl IntoIterator<Item = &'a Owner>,
 ) -> Result<Vec<Held>, Stop> {
-    let claims: HashSet<_> =
-        contexts.iter().map(|context| claim_hash(claims, &Membership::claim(context, user_id))).collect();
-    let holders: Vec<_> = claims.iter().map(|claim| turn.holder(claim)).collect();
+    let contexts: HashSet<_> = contexts.into_iter().collect();
+    let claims = contexts.into_iter().map(|context| claim_hash(claims, &Membership::claim(context, user_id)));
+    let holders: Vec<_> = claims.map(|claim| turn.holder(&claim)).collect();
     turn.complete()?;
     let mut held = vec![];
     for key in holders.into_iter().flatten().flatten() {

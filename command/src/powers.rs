@@ -35,10 +35,10 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// What the read model said, or nothing where that is enough.
-    pub(crate) fn said<T: Default>(self, read: Result<T, Arc<Failure>>) -> Result<T, Error> {
+    /// What the read model said; `unsaid` where Postgres is away and nobody waits for it.
+    pub(crate) fn said<T>(self, read: Result<T, Arc<Failure>>, unsaid: T) -> Result<T, Error> {
         match read {
-            Err(error) if self == Self::Stop && !matches!(*error, Failure::Inconsistent { .. }) => Ok(T::default()),
+            Err(error) if self == Self::Stop && !matches!(*error, Failure::Inconsistent { .. }) => Ok(unsaid),
             read => read.map_err(read_model),
         }
     }
@@ -53,7 +53,8 @@ impl Commands {
     /// How far the read model of roles is. It is waited for, but not insisted on, that it has what the caller has seen.
     pub(crate) async fn roles_known(&self, call: &Call, purpose: Purpose) -> u64 {
         let seen = if purpose == Purpose::Power { call.consistency.seen() } else { 0 };
-        self.directory.reaches(seen, OWN_WAIT).await
+        // Where Postgres does not answer, what is asked of it next says so.
+        self.directory.reaches(seen, OWN_WAIT).await.unwrap_or_default()
     }
 }
 

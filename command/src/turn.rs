@@ -5,6 +5,7 @@
 //! so a command that must wait has changed nothing.
 
 mod memory;
+mod stop;
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use store::{
 };
 use transport::error::{Error, Reason};
 
-pub(crate) use self::memory::Memory;
 use self::memory::{Entry, Held};
+pub(crate) use self::{memory::Memory, stop::Stop};
 
 /// Where an aggregate stands.
 #[derive(Debug, Clone, Default)]
@@ -50,17 +51,6 @@ pub(crate) struct Known<A: Aggregate> {
     pub(crate) state: Arc<A::State>,
     /// Where it stands.
     pub(crate) place: Place,
-}
-
-/// Why a command is not decided.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// It needs to know more; see [`Turn::missing`].
-    Missing,
-    /// It is refused.
-    Refused(Box<Error>),
-    /// It rests on an event of a newer build.
-    Newer(Box<Undecodable>),
 }
 
 /// What a command came to.
@@ -119,6 +109,8 @@ pub(crate) struct Turn<'a> {
     now: Timestamp,
     missing: Needs,
     appended: Vec<Appended>,
+    /// Who was given roles, and at which sequence.
+    given: Vec<(Key, u64)>,
 }
 
 struct Appended {
@@ -131,7 +123,7 @@ struct Appended {
 impl<'a> Turn<'a> {
     /// A turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
-        Self { memory, draft, now, missing: Needs::default(), appended: vec![] }
+        Self { memory, draft, now, missing: Needs::default(), appended: vec![], given: vec![] }
     }
 
     /// An aggregate; `None` when it must be loaded first, see [`Turn::complete`].
@@ -186,7 +178,7 @@ impl<'a> Turn<'a> {
 
     /// Remembers that a user, or one of an organization, was given roles beyond its own organization at a sequence.
     pub(crate) fn gave_roles(&mut self, holder: Key, sequence: u64) {
-        self.memory.given.note(holder, sequence);
+        self.given.push((holder, sequence));
     }
 
     /// The sequence at or before which a user, or one of an organization, was last given roles beyond its own organization.
@@ -325,19 +317,10 @@ impl<'a> Turn<'a> {
             }
             self.draft.events.extend(appended.events);
         }
+        for (holder, sequence) in self.given {
+            self.memory.given.note(holder, sequence);
+        }
         Ok(())
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Refused(Box::new(error))
-    }
-}
-
-impl From<Rejection> for Stop {
-    fn from(rejection: Rejection) -> Self {
-        Error::from(rejection).into()
     }
 }
 

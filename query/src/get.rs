@@ -10,14 +10,14 @@ use store::{
 };
 use tokio::time::{Instant, timeout_at};
 use transport::{
-    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable},
+    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
     details::{ETAG, entity_tag},
     edge::{Call, read_model},
     error::Error,
     mount::Answer,
 };
 
-use crate::{Queries, wait::waited};
+use crate::Queries;
 
 impl Queries {
     /// The resource with this id, and an answer made of it.
@@ -28,9 +28,8 @@ impl Queries {
         id: &str,
         answer: impl FnOnce(Found<R>) -> O,
     ) -> Result<Answer<O>, Error> {
-        let begun = Instant::now();
         let fresh = self.fresh(call, projection, id).await;
-        waited(call.consistency, begun, fresh.as_ref().ok().map(|fresh| fresh.processed));
+        waited(call.consistency, fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
         let is_there = |found: &Found<R>| {
@@ -70,15 +69,15 @@ impl Queries {
         projection: &'static Projection,
         read: impl Fn() -> F,
     ) -> Result<Fresh<T>, Error> {
-        let Consistency { required, own, wait } = call.consistency;
-        let start = Instant::now();
+        let Consistency { required, own, .. } = call.consistency;
+        let (start, left) = (Instant::now(), call.consistency.left());
         let mut progress = self.progress.of(projection);
         let mut is_last = false;
         loop {
             progress.mark_unchanged();
             let fresh = read().await.map_err(|failure| read_model(Arc::new(failure)))?;
             let (is_enough, deadline) = match fresh.processed {
-                processed if processed < required => (false, start + wait),
+                processed if processed < required => (false, start + left),
                 processed if processed < own => (true, start + OWN_WAIT),
                 _ => return Ok(fresh),
             };

@@ -5,7 +5,6 @@ pub mod follow;
 mod get;
 mod search;
 mod standard;
-mod wait;
 
 use std::sync::Arc;
 

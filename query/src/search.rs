@@ -13,14 +13,14 @@ use store::{
 };
 use tokio::time::{Instant, timeout, timeout_at};
 use transport::{
-    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable},
+    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
     edge::Call,
     error::{Error, Reason},
     mount::Answer,
     page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
 
-use crate::{Queries, wait::waited};
+use crate::Queries;
 
 /// How long a search waits for its turn.
 const SEAT_WAIT: Duration = Duration::from_secs(5);
@@ -49,9 +49,8 @@ impl Queries {
             limit: limit as usize,
         };
         let index = self.indexes.of(projection).ok_or_else(not_here)?;
-        let begun = Instant::now();
         let snapshot = fresh(call.consistency, index).await;
-        waited(call.consistency, begun, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
+        waited(call.consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let mut filters = list.filters;
@@ -110,12 +109,12 @@ fn visible(call: &Call) -> Option<Filter> {
 
 /// The newest snapshot that is fresh enough, waited for without polling.
 async fn fresh(consistency: Consistency, mut index: Newest) -> Result<Arc<Snapshot>, Error> {
-    let Consistency { required, own, wait } = consistency;
-    let start = Instant::now();
+    let Consistency { required, own, .. } = consistency;
+    let (start, left) = (Instant::now(), consistency.left());
     loop {
         let newest = index.borrow_and_update().clone();
         let processed = newest.as_ref().map_or(0, |snapshot| snapshot.position.sequence);
-        let deadline = if processed < required || newest.is_none() { start + wait } else { start + OWN_WAIT };
+        let deadline = if processed < required || newest.is_none() { start + left } else { start + OWN_WAIT };
         if let Some(snapshot) = &newest
             && processed >= required.max(own)
         {

@@ -196,8 +196,12 @@ impl Platform {
     /// A client that is logged in as a service user, for which `admin` makes a new secret.
     pub async fn log_in(&self, admin: &Client, id: &str, username: &str) -> Client {
         let path = format!("/resources/v3alpha/users/{id}");
-        let secret = admin.request(Method::POST, &format!("{path}/_generate_secret")).json(&json!({}));
-        let secret = send(secret).await;
+        // It may not be known yet which roles the user has.
+        let secret = eventually("a secret", async || {
+            let request = admin.request(Method::POST, &format!("{path}/_generate_secret")).json(&json!({}));
+            Some(send(request).await).filter(|answer| answer.status != 503)
+        });
+        let secret = secret.await;
         assert_eq!(secret.status, 200, "{}", secret.body);
         // The token endpoint reads a read model.
         let seen = admin.request(Method::GET, &path).header("consistency-token", secret.consistency());

@@ -16,7 +16,8 @@ use proto::{
     organization::{
         CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
         DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
-        PatchOrganizationRequest, PatchOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
+        PatchOrganizationRequest, PatchOrganizationResponse, ReactivateOrganizationRequest,
+        ReactivateOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
     },
     shape::Identified,
 };
@@ -58,7 +59,15 @@ pub(super) async fn deactivate(
     call: Call,
     request: DeactivateOrganizationRequest,
 ) -> Result<Answer<DeactivateOrganizationResponse>, Error> {
-    take_away(&commands, &call, &request, Asked::Switch(false)).await
+    with_its_users(&commands, &call, &request, Asked::Switch(false)).await
+}
+
+pub(super) async fn reactivate(
+    commands: Arc<Commands>,
+    call: Call,
+    request: ReactivateOrganizationRequest,
+) -> Result<Answer<ReactivateOrganizationResponse>, Error> {
+    with_its_users(&commands, &call, &request, Asked::Switch(true)).await
 }
 
 pub(super) async fn delete(
@@ -66,14 +75,14 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteOrganizationRequest,
 ) -> Result<Answer<DeleteOrganizationResponse>, Error> {
-    take_away(&commands, &call, &request, Asked::Delete).await
+    with_its_users(&commands, &call, &request, Asked::Delete).await
 }
 
-/// Its users go with it, so only who could give them the roles that they hold elsewhere may take it away.
+/// What becomes of it becomes of its users, so it is for those who could give them the roles that they hold elsewhere.
 ///
 /// The default one stays, and stays on: those who name no organization would be nowhere, and whoever owns only this one
 /// would lock out who owns the instance.
-async fn take_away<I: Message + Identified, O: Plain>(
+async fn with_its_users<I: Message + Identified, O: Plain>(
     commands: &Commands,
     call: &Call,
     request: &I,
@@ -81,9 +90,12 @@ async fn take_away<I: Message + Identified, O: Plain>(
 ) -> Result<Answer<O>, Error> {
     let key = key::<Organization>(call, request.id())?;
     let (instance, owner, id) = (instance(call), Owner::instance(&call.tenant.id), request.id().to_owned());
-    let purpose = if matches!(asked, Asked::Switch(_)) { Purpose::Stop } else { Purpose::Power };
+    let purpose = if matches!(asked, Asked::Switch(false)) { Purpose::Stop } else { Purpose::Power };
     commands.roles_known(call, purpose).await;
-    let (processed, contexts) = purpose.said(commands.directory.roles_outside(&call.tenant.id, &id).await)?;
+    // They may hold any roles as long as nobody knows.
+    let any = (0, vec![Owner::instance(&call.tenant.id)]);
+    let outside = commands.directory.roles_outside(&call.tenant.id, &id).await;
+    let (processed, contexts) = purpose.said(outside, any)?;
     let heard = purpose.heard(processed);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let instance = turn.get::<Standard<Instance>>(&instance)?;
@@ -92,7 +104,8 @@ async fn take_away<I: Message + Identified, O: Plain>(
         if known.state.is_some() {
             deciding.permit(turn, &Owner::organization(&key.id), &Object { name: Organization::NAME, exists: true })?;
             let instance = instance.as_ref().and_then(|instance| instance.state.as_ref().as_ref());
-            if instance.is_some_and(|instance| instance.default_organization_id.as_ref() == Some(&key.id)) {
+            let goes = !matches!(asked, Asked::Switch(true));
+            if goes && instance.is_some_and(|instance| instance.default_organization_id.as_ref() == Some(&key.id)) {
                 let reason = "it is the default organization of the instance; make another one that";
                 return Err(Rejection::Precondition(reason).into());
             }

@@ -123,7 +123,7 @@ async fn change<I: Message + Identified, O: Message + Default>(
     let purpose = if matches!(asked, Asked::Switch(false)) { Purpose::Stop } else { Purpose::Power };
     let newest = commands.roles_known(call, purpose).await;
     let standing = commands.directory.standing(&call.tenant.id, Name::Id(id.clone()), newest).await;
-    let standing = purpose.said(standing)?;
+    let standing = purpose.said(standing, None)?;
     let heard = purpose.heard(standing.as_ref().map_or(newest, |user| user.processed));
     let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
     contexts.extend(standing.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));

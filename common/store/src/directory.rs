@@ -4,8 +4,15 @@
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
 mod known;
+mod sql;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use domain::{
     context::Owner,
@@ -19,9 +26,15 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
-use self::known::{Known, Said};
+use self::{
+    known::{Known, Said},
+    sql::{
+        FEATURES, KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, ROLES_OUTSIDE, TENANT_BY_DOMAIN, TENANT_BY_ID,
+        USER_BY_ID, USER_BY_NAME,
+    },
+};
 use crate::{
-    checkpoint::unsigned,
+    checkpoint::{Checkpoint, unsigned},
     database::{Database, Failure},
     keyring::SYSTEM,
     progress::Progress,
@@ -119,6 +132,8 @@ impl Name {
 pub struct Directory {
     database: Database,
     progress: Progress,
+    /// How far the read model was when Postgres was asked.
+    looked: Arc<AtomicU64>,
     shard: u16,
     tenants: Arc<Known<Named, Tenant>>,
     organizations: Arc<Known<(String, Named), Tenancy>>,
@@ -135,19 +150,40 @@ impl Directory {
     /// A directory of a shard that reads from this database.
     pub fn new(database: Database, progress: Progress, shard: u16) -> Self {
         let (tenants, organizations) = (Arc::new(Known::new(10_000)), Arc::new(Known::new(100_000)));
-        Self { database, progress, shard, tenants, organizations, standings: Arc::new(Known::new(100_000)) }
+        Self {
+            database,
+            progress,
+            looked: Arc::default(),
+            shard,
+            tenants,
+            organizations,
+            standings: Arc::new(Known::new(100_000)),
+        }
     }
 
-    /// How far the read model said last it is.
-    pub fn processed(&self) -> u64 {
-        self.progress.of(&ACCESS).borrow().sequence
+    /// How far the read model is known to be.
+    fn processed(&self) -> u64 {
+        self.progress.of(&ACCESS).borrow().sequence.max(self.looked.load(Relaxed))
     }
 
-    /// How far the read model is when it has processed a sequence, or when the time is over.
-    pub async fn reaches(&self, sequence: u64, wait: Duration) -> u64 {
+    /// How far the read model is when it has processed a sequence, or when the time is over. What is told of progress may get
+    /// lost, or was told before this node listened, so Postgres has the last word.
+    ///
+    /// # Errors
+    /// When Postgres does not answer.
+    pub async fn reaches(&self, sequence: u64, wait: Duration) -> Result<u64, Failure> {
+        if self.processed() >= sequence {
+            return Ok(self.processed());
+        }
         let mut progress = self.progress.of(&ACCESS);
-        let _ = timeout(wait, progress.wait_for(|reached| reached.sequence >= sequence)).await;
-        progress.borrow().sequence
+        let told = async { progress.wait_for(|reached| reached.sequence >= sequence).await.map(|it| it.sequence) };
+        if let Ok(Ok(reached)) = timeout(wait, told).await {
+            return Ok(reached);
+        }
+        let look = async { Checkpoint::read(&self.database.connection().await?, &ACCESS, self.shard).await };
+        let found = self.database.within(look).await?.map_or(0, |checkpoint| checkpoint.position.sequence);
+        self.looked.fetch_max(found, Relaxed);
+        Ok(found)
     }
 
     /// An instance, as of `sequence` or later if the read model has it.
@@ -156,7 +192,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_tenant(&host));
-        self.tenants.get(&host, (sequence, &self.progress), load).await
+        self.tenants.get(&host, (sequence, self.processed()), load).await
     }
 
     /// An organization of an instance, as of `sequence` or later if the read model has it.
@@ -171,7 +207,7 @@ impl Directory {
         }
         let key = (instance_id.to_owned(), name);
         let load = || self.database.within(self.load_organization(instance_id, &key.1));
-        self.organizations.get(&key, (sequence, &self.progress), load).await
+        self.organizations.get(&key, (sequence, self.processed()), load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -186,7 +222,7 @@ impl Directory {
         }
         let key = (instance_id.to_owned(), name);
         let load = || self.database.within(self.load_standing(instance_id, &key.1));
-        self.standings.get(&key, (sequence, &self.progress), load).await
+        self.standings.get(&key, (sequence, self.processed()), load).await
     }
 
     /// The contexts beyond an organization in which its users hold roles, and the sequence that the read model had
@@ -283,71 +319,6 @@ impl Directory {
         };
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
-}
-
-static TENANT_BY_ID: Sql = Sql::new(|| with_processed(&format!("{TENANT} where i.id = $4")));
-
-static TENANT_BY_DOMAIN: Sql = Sql::new(|| {
-    with_processed(&format!(
-        "{TENANT} join {{schema}}.domains d on d.instance_id = i.instance_id and d.owner_id = i.id \
-         where d.name = $4 and d.is_verified"
-    ))
-});
-
-/// An instance with its issuer's host.
-const TENANT: &str = "select i.id, i.state::text, p.name as primary_domain from {schema}.instances i \
-                      join {schema}.domains p on p.instance_id = i.instance_id and p.owner_id = i.id and p.is_primary";
-
-static ORGANIZATION_BY_ID: Sql =
-    Sql::new(|| with_processed(&format!("{ORGANIZATION} where o.instance_id = $4 and o.id = $5")));
-
-static ORGANIZATION_BY_DOMAIN: Sql = Sql::new(|| {
-    with_processed(&format!(
-        "{ORGANIZATION} join {{schema}}.domains d on d.instance_id = o.instance_id and d.owner_id = o.id \
-         where d.instance_id = $4 and d.name = $5 and d.is_verified"
-    ))
-});
-
-const ORGANIZATION: &str = "select o.id, o.state::text, (select p.name from {schema}.domains p where \
-                            p.instance_id = o.instance_id and p.owner_id = o.id and p.is_primary) as primary_domain \
-                            from {schema}.organizations o";
-
-static KEYS: Sql =
-    Sql::new(|| ACCESS.sql("select id, state::text from {schema}.signing_keys where instance_id = $1 order by id"));
-
-static FEATURES: Sql = Sql::new(|| {
-    ACCESS.sql(
-        "select id, state::text from {schema}.feature_settings where instance_id = any($1) and id = any($1) \
-         order by instance_id desc",
-    )
-});
-
-static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
-
-static USER_BY_NAME: Sql = Sql::new(|| with_processed(&format!("{USER} and u.username = $5")));
-
-/// A user with its roles. In one statement, so that a name that exists takes no longer than one that does not.
-const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_open, (select \
-                    coalesce(json_agg(m.state), '[]')::text from {schema}.memberships m where \
-                    m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {schema}.users u join \
-                    {schema}.organizations o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
-
-static ROLES_OUTSIDE: Sql = Sql::new(|| {
-    with_processed(
-        "select coalesce(json_agg(m.state -> 'context'), '[]')::text as contexts from {schema}.memberships m join \
-         {schema}.users u on u.instance_id = m.instance_id and u.id = m.user_id where m.instance_id = $4 and \
-         u.owner_id = $5 and m.owner_id <> $5",
-    )
-});
-
-/// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
-/// read with or before the data, so that it promises no more than the data holds.
-fn with_processed(statement: &str) -> String {
-    ACCESS.sql(&format!(
-        "select (select coalesce(max(sequence), 0) from platform.checkpoints \
-         where projection = $1 and version = $2 and shard = $3) as processed, found.* \
-         from (values (1)) as one left join ({statement}) as found on true"
-    ))
 }
 
 fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, Failure> {

@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -13,8 +13,11 @@ use store::{
     clock::since_start,
     explain::explain,
     keyring::{self, Keyring, Purpose, SYSTEM},
+    metric::{Histogram, catalog::CONSISTENCY_WAIT},
     secret::{self, Key},
 };
+
+use tokio::time::Instant;
 
 use crate::{
     edge::one,
@@ -81,6 +84,8 @@ pub struct Consistency {
     pub own: u64,
     /// How long to wait for what is required.
     pub wait: Duration,
+    /// Since when.
+    pub begun: Instant,
 }
 
 impl Tokens {
@@ -165,6 +170,11 @@ impl Form {
 }
 
 impl Consistency {
+    /// How long to wait for what is required, from now on.
+    pub fn left(self) -> Duration {
+        self.wait.saturating_sub(self.begun.elapsed())
+    }
+
     /// The newest that the caller has seen, as far as that is known.
     pub fn seen(self) -> u64 {
         self.required.max(self.own)
@@ -190,12 +200,32 @@ impl Consistency {
                 )
             })?,
         };
-        Ok(Self { required, own: 0, wait })
+        Ok(Self { required, own: 0, wait, begun: Instant::now() })
     }
 }
 
 fn caller(instance_id: &str, caller_id: &str) -> Caller {
     (instance_id.to_owned(), caller_id.to_owned())
+}
+
+/// The read was as fresh as asked for.
+static REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["reached"]));
+/// It was answered without the caller's own last write.
+static GIVEN_UP: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["given_up"]));
+/// It was refused.
+static NOT_REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["not_reached"]));
+
+/// Counts a read that saw this sequence, or none. Reads that may be of any age are not counted.
+pub fn waited(consistency: Consistency, processed: Option<u64>) {
+    if consistency.seen() == 0 {
+        return;
+    }
+    let outcome = match processed {
+        None => &NOT_REACHED,
+        Some(processed) if processed < consistency.own => &GIVEN_UP,
+        Some(_) => &REACHED,
+    };
+    outcome.record_time(consistency.begun.elapsed());
 }
 
 /// A read model that has not processed what is required.

@@ -9,7 +9,7 @@ use domain::{
     standard::Resource,
 };
 use proto::object::{RequestContext, request_context::ResourceOwner};
-use store::directory::{Name, Named, Tenant};
+use store::directory::{Named, Tenant};
 
 use crate::{
     edge::{Call, Edge, permission_denied, read_model},
@@ -23,14 +23,10 @@ impl Edge {
     /// Where there is no such context, or the caller may not know of it or not do this there.
     pub(crate) async fn within(&self, mut call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
         let named = wanted.and_then(|wanted| wanted.resource_owner.as_ref());
-        let known = self.directory.processed();
         let (context, tenant) = match self.locate(&call, named, call.consistency.required).await {
-            Err(_) if self.catches_up(known, call.consistency).await => {
+            Err(refused) if self.knows_more(refused.reason(), call.consistency).await => {
                 let seen = call.consistency.seen();
-                if !call.is_system {
-                    let newer = self.directory.standing(&call.home.id, Name::Id(call.caller.id.clone()), seen).await;
-                    call.caller = newer.map_err(read_model)?.unwrap_or(call.caller);
-                }
+                call.caller = self.caller(&call.home, &call.token, seen).await?;
                 self.locate(&call, named, seen).await?
             }
             located => located?,

@@ -1,34 +1,29 @@
 //! Admission: what every request must pass before its body is looked at.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use action::{Actions, chain::Cause};
+use action::Actions;
 use domain::context::Owner;
 use http::{HeaderMap, Uri, header, request::Parts};
 use prost::Message;
 use proto::operation::Facts;
 use store::{
-    directory::{Directory, Name, Named, Standing, Tenant},
+    directory::{Directory, Named, Standing, Tenant},
     ended::Ended,
     explain::explain,
-    trace,
 };
 
 use crate::{
     caller::{External, SystemUsers, Verified, Verifier},
-    consistency::{self, Consistency, OWN_WAIT, Tokens},
+    consistency::{Consistency, Tokens},
     error::{Error, Reason},
     precondition::IfMatch,
-    prefer,
-    trigger::{self, Triggered},
+    trigger::Triggered,
 };
 
-const REQUEST_ID: &str = "x-request-id";
+pub(crate) const REQUEST_ID: &str = "x-request-id";
 /// Names the organization that a request is about, where its body names none.
-const ORGANIZATION: &str = "x-platform-orgid";
+pub(crate) const ORGANIZATION: &str = "x-platform-orgid";
 /// The longest request id that is taken over from the caller, in bytes.
 const REQUEST_ID_LIMIT: usize = 128;
 
@@ -44,7 +39,7 @@ pub struct Edge {
     pub external: External,
     /// What executions need.
     pub actions: Actions,
-    verifier: Verifier,
+    pub(crate) verifier: Verifier,
 }
 
 /// A request that was admitted.
@@ -62,6 +57,8 @@ pub struct Call {
     pub home: Arc<Tenant>,
     /// Who asks.
     pub caller: Arc<Standing>,
+    /// What it showed.
+    pub(crate) token: Arc<Verified>,
     /// Whether that is a system user, whose roles are those of the configuration.
     pub is_system: bool,
     /// What the answer must not be older than.
@@ -99,110 +96,6 @@ impl Edge {
         actions: Actions,
     ) -> Self {
         Self { directory, ended, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
-    }
-
-    /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
-    ///
-    /// What is read rests on rights that are as new as it has to be. What is written is decided on the log, so a write waits
-    /// for rights that its caller has seen only before it is refused.
-    pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
-        let mut consistency = Consistency::of(&parts.headers, &self.tokens).await?;
-        if operation.only_reads() {
-            consistency = self.wait(consistency).await?;
-        }
-        let known = self.directory.processed();
-        let tenant = match self.tenant(parts, consistency.required).await {
-            Err(_) if self.catches_up(known, consistency).await => self.tenant(parts, consistency.required).await?,
-            tenant => tenant?,
-        };
-        let token = self.verifier.verify(&parts.headers, &tenant)?;
-        let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
-        let (tenant, caller) = match self.rights(operation, (tenant, &token), consistency.required).await {
-            Err(_) if self.catches_up(known, consistency).await => {
-                let tenant = self.tenant(parts, consistency.seen()).await?;
-                self.rights(operation, (tenant, &token), consistency.seen()).await?
-            }
-            rights => rights?,
-        };
-        let trace_context = trace::context(trace_context(&parts.headers));
-        let (depth, is_system) = (trigger::depth(&parts.headers)?, token.system.is_some());
-        let cause = || Cause { depth, trace_context: trace_context.clone() };
-        let triggered =
-            if is_system { None } else { Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, cause)) };
-        Ok(Call {
-            request_id: text(&parts.headers, REQUEST_ID).unwrap_or_default().to_owned(),
-            operation,
-            context: Owner::instance(&tenant.id),
-            home: tenant.clone(),
-            tenant,
-            caller,
-            is_system,
-            consistency,
-            idempotency_key: idempotency_key(&parts.headers)?,
-            if_match: IfMatch::of(operation, &parts.headers),
-            wait: prefer::wait(&parts.headers),
-            trace_context,
-            depth,
-            triggered,
-            organization: one(&parts.headers, ORGANIZATION)?.map(str::to_owned),
-        })
-    }
-
-    /// The instance, if it may be used, and who holds a token, if that may do something with the operation.
-    async fn rights(
-        &self,
-        operation: &Facts,
-        (tenant, token): (Arc<Tenant>, &Verified),
-        sequence: u64,
-    ) -> Result<(Arc<Tenant>, Arc<Standing>), Error> {
-        let caller = self.caller(&tenant, token, sequence).await?;
-        if token.system.is_none() {
-            is_open(&tenant, &self.ended)?;
-        }
-        if let Some(feature) = operation.feature
-            && !tenant.has_feature(feature)
-        {
-            return Err(feature_disabled(feature));
-        }
-        // In which contexts it is needed is known when the body is.
-        if let Some(permission) = operation.permission
-            && caller.places(permission).next().is_none()
-        {
-            return Err(permission_denied(permission));
-        }
-        Ok((tenant, caller))
-    }
-
-    /// Waits until rights are known as of what a read requires. What is left of its time is for the read itself.
-    async fn wait(&self, consistency: Consistency) -> Result<Consistency, Error> {
-        let Consistency { required, wait, .. } = consistency;
-        let begun = Instant::now();
-        match self.directory.reaches(required, wait).await {
-            processed if processed < required => Err(consistency::not_reached(required, processed)),
-            _ => Ok(Consistency { wait: wait.saturating_sub(begun.elapsed()), ..consistency }),
-        }
-    }
-
-    /// Whether more is known now than what a refusal rests on: what the caller has seen is waited for a moment.
-    pub(crate) async fn catches_up(&self, known: u64, consistency: Consistency) -> bool {
-        let seen = consistency.seen();
-        known < seen && self.directory.reaches(seen, OWN_WAIT).await >= seen
-    }
-
-    /// Who holds a token, as of a sequence or later.
-    async fn caller(&self, tenant: &Tenant, token: &Verified, sequence: u64) -> Result<Arc<Standing>, Error> {
-        if let Some(system) = &token.system {
-            return Ok(system.clone());
-        }
-        if !self.ended.is_known() {
-            return Err(unheard());
-        }
-        let sequence = sequence.max(token.sequence);
-        let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
-        let is_dead =
-            |standing: &Standing| self.ended.is_dead(&tenant.id, &standing.owner, &standing.id, token.sequence);
-        let caller = caller.map_err(read_model)?.filter(|standing| standing.is_live && !is_dead(standing));
-        caller.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
     }
 
     /// Whether a request names an instance and has a token for it: what can be said before it is known what is asked.
@@ -271,7 +164,7 @@ fn new_request_id() -> String {
     std::iter::repeat_with(fastrand::alphanumeric).take(22).collect()
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     match one(headers, "idempotency-key")? {
         Some(key) if !(1..=200).contains(&key.len()) => {
             Err(Error::new(Reason::InvalidRequest, "the Idempotency-Key must have 1 to 200 characters"))
@@ -304,7 +197,7 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Whether an instance may be used by those who belong to it.
-fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
+pub(crate) fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
     if tenant.instance.limits.block {
         return Err(Error::new(Reason::InstanceBlocked, "the instance is blocked; ask the operator of the platform"));
     }
@@ -315,7 +208,7 @@ fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
 }
 
 /// A token that may be dead is not taken for one that is alive.
-fn unheard() -> Error {
+pub(crate) fn unheard() -> Error {
     let message = "this node has not heard for too long whether tokens have ended";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(5))
 }

@@ -4,6 +4,7 @@
 //! flag, permission: [`edge`]), reads it ([`json`] or protobuf), validates it, calls the handler, and writes the answer
 //! or the [`error`].
 
+mod admission;
 pub mod caller;
 pub mod condition;
 pub mod consistency;

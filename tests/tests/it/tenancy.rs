@@ -218,6 +218,10 @@ async fn an_organization_is_taken_away_only_by_who_could_give_its_users_their_ro
     eventually("nobody is powerful there any more", known).await;
     let default = post(&admin, &format!("{path}/_set_as_instance_default"), json!({})).await;
     default.assert_refused("one that is off", 400, "PRECONDITION_FAILED");
+    let given = created(&admin, MEMBERSHIPS, json!({ "userId": powerful, "roles": ["IAM_OWNER"] })).await;
+    after(&given, admin.request(Method::GET, &format!("{MEMBERSHIPS}/{}", given.id()))).await;
+    let on = post(&manager, &format!("{path}/_reactivate"), json!({})).await;
+    on.assert_refused("it gives back who is powerful", 403, "PERMISSION_DENIED");
 
     // Roles in what is removed keep nobody from their own organization.
     let other = created(&admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id();

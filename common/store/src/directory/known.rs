@@ -4,7 +4,7 @@ use std::{hash::Hash, sync::Arc, time::Duration};
 
 use moka::future::Cache;
 
-use crate::{database::Failure, explain::explain, progress::Progress, projection::ACCESS};
+use crate::{database::Failure, explain::explain};
 
 /// How old an answer may be.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
@@ -37,18 +37,18 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
         }
     }
 
-    /// What is known under a key, as of a sequence or later if the read model has it.
+    /// What is known under a key, as of a sequence or later if that is among what the read model has processed.
     pub(super) async fn get<L: Future<Output = Result<Said<V>, Failure>>>(
         &self,
         key: &K,
-        (sequence, progress): (u64, &Progress),
+        (sequence, processed): (u64, u64),
         load: impl Fn() -> L,
     ) -> Result<Option<Arc<V>>, Arc<Failure>> {
         let said = match self.fresh.get(key).await {
             Some(said) => said,
             None => self.learn(key, load()).await?,
         };
-        if said.processed >= sequence || progress.of(&ACCESS).borrow().sequence < sequence {
+        if said.processed >= sequence || processed < sequence {
             return Ok(said.found);
         }
         // Somebody else may have noticed it first; and who notices it later waits for this load.
