@@ -123,7 +123,24 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
+    use store::record::Position;
+
     use super::*;
+    use crate::turn::{Draft, Turn};
+
+    #[test]
+    fn what_was_not_given_after_all_is_not_remembered() {
+        let key = Key { instance_id: "1".into(), aggregate_type: "user".into(), id: "2".into() };
+        let (mut memory, mut draft) = (Memory::new(Tail::at(Position::default())), Draft::default());
+        for (is_done, last) in [(false, 0), (true, 5)] {
+            let mut turn = Turn::new(&mut memory, &mut draft, Timestamp::UNIX_EPOCH);
+            turn.gave_roles(key.clone(), 5);
+            if is_done {
+                turn.finish(1).expect("nothing is written");
+            }
+            assert_eq!(memory.given.last(&key), last);
+        }
+    }
 
     #[test]
     fn what_was_given_and_is_forgotten_counts_as_given_to_all() {

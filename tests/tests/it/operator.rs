@@ -3,9 +3,12 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use store::projection::ACCESS;
 use tests::{
+    auditor::connect,
     client::{Answer, Client, send},
     endpoint::{Endpoint, Reply, execute},
+    eventually,
     platform::Platform,
 };
 
@@ -60,4 +63,37 @@ async fn targets_of_an_instance_neither_hear_nor_say_what_its_operators_do() {
     }
     let limited = post(&operating, &format!("{own}/_limit"), json!({ "auditLogRetention": "3600s" })).await;
     assert_eq!(limited.status, 200, "other limits it may set: {}", limited.body);
+}
+
+#[tokio::test]
+async fn what_a_target_has_said_is_done_with_rights_of_its_instance_only() {
+    let platform = Platform::start().await;
+    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let endpoint = Endpoint::start().await;
+    let (target, _) = endpoint.target(&admin, "restRequestResponse", &json!({ "interruptOnError": true })).await;
+    let both = user(&admin, "both").await;
+    let given = post(&admin, MEMBERSHIPS, json!({ "userId": both, "roles": ["IAM_OWNER"] })).await;
+    assert_eq!(given.status, 201, "{}", given.body);
+    let client = platform.log_in(&admin, &both, "both").await;
+    endpoint.reply(Reply::json(&json!({ "domain": { "domain": "bank.example", "isVerified": true } })));
+    let condition =
+        json!({ "request": { "method": "/platform.resources.domain.v3alpha.PlatformDomains/CreateDomain" } });
+    execute(&admin, condition, &[&target]).await;
+
+    // It is not known yet that an operator asks, so the target is called.
+    let mut postgres = connect(&platform.postgres_url()).await;
+    let still = postgres.transaction().await.expect("Postgres is there");
+    let lock = ACCESS.sql("lock table {schema}.memberships in share mode");
+    still.batch_execute(&lock).await.expect("nobody else has it");
+    let given = json!({ "userId": both, "roles": ["SYSTEM_OWNER"] });
+    let given = post(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), given).await;
+    assert_eq!(given.status, 201, "{}", given.body);
+    let domain =
+        || client.request(Method::POST, "/resources/v3alpha/domains").json(&json!({ "domain": "own.example" }));
+    send(domain()).await.assert_refused("a domain without a challenge", 403, "PERMISSION_DENIED");
+    assert_eq!(endpoint.take().len(), 1);
+    still.rollback().await.expect("Postgres is there");
+    let known =
+        async || (send(domain().header("consistency-token", given.consistency())).await.status == 201).then_some(());
+    eventually("an operator is asked by no target", known).await;
 }
