@@ -104,6 +104,7 @@ impl Founding {
         let (instance, organization) = (Owner::instance(id), Owner::organization(&plan.organization_id));
         let itself = Instance {
             default_organization_id: Some(plan.organization_id.clone()),
+            primary_domain: plan.hosts.first().cloned(),
             ..Instance::new(&plan.name, &plan.project_id)
         };
         let decided = self.create(turn, (id, id), &Owner::system(), itself, cause)?;
@@ -118,7 +119,7 @@ impl Founding {
         self.create(turn, (id, &plan.signing_key_id), &instance, self.signing_key.clone(), cause)?;
         let features = Key::of::<Settings<Features>>(id, id);
         self.append::<Settings<Features>>(turn, &features, &instance, self.features.clone(), cause)?;
-        let first = Organization { name: plan.organization_name.clone(), is_active: true };
+        let first = Organization::new(&plan.organization_name);
         self.create(turn, (id, &plan.organization_id), &instance, first, cause)?;
         self.create(turn, (id, &plan.project_id), &organization, Project { name: "Platform".into() }, cause)?;
         let users = self.users.iter().zip(plan.service_users.iter().zip(membership_ids));

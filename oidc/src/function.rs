@@ -116,7 +116,8 @@ async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Stand
     let id = &user.owner.id;
     let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await;
     let found = found.map_err(|_| Error::Unavailable)?;
-    let (name, domain) = found.map(|found| (found.organization.name.clone(), found.primary_domain.clone())).unzip();
+    let organization = found.map(|found| found.organization.clone());
+    let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
     Ok(json!({
         "function": format!("function/{}", function.name()),
         "userinfo": { "sub": user.id },

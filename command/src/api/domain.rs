@@ -5,7 +5,11 @@ use std::sync::Arc;
 use ::domain::{
     context::{Owner, OwnerType},
     rejection::Rejection,
-    resource::domain::{Domain, DomainPatch},
+    resource::{
+        domain::{Domain, DomainPatch},
+        instance::{Instance, InstancePatch},
+        organization::{Organization, OrganizationPatch},
+    },
     standard::{Command as Asked, Standard},
 };
 use proto::domain::{
@@ -30,7 +34,7 @@ use crate::{
     challenge::Place,
     execute::{Commands, Deciding},
     standard::{self, key},
-    turn::{Decided, Turn},
+    turn::{Decided, Stop, Turn},
 };
 
 /// The permission by which operators of the platform give instances their hosts.
@@ -92,10 +96,14 @@ pub(super) async fn delete(
         let known = turn.known::<Standard<Domain>>(&key)?;
         let of_organization = known.place.owner.as_ref().is_some_and(|owner| owner.kind == OwnerType::Organization);
         let is_primary = known.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary);
+        let context = known.place.owner.clone().unwrap_or_else(|| owner.clone());
         let decided = deciding.decide(turn, (&key, &owner), known, Asked::Delete)?;
         if is_primary && !of_organization {
             let reason = "the issuer of the instance is made of it; make another one primary";
             return Err(Rejection::Precondition(reason).into());
+        }
+        if is_primary {
+            tell_primary(turn, deciding, (&key, &context), None)?;
         }
         Ok(decided)
     };
@@ -163,7 +171,32 @@ pub(super) async fn set_as_primary(
         {
             deciding.follow(turn, (&first, &context), before, set(false))?;
         }
-        deciding.decide(turn, (&key, &context), known, set(true))
+        let name = known.state.as_ref().as_ref().map(|domain| domain.name.clone());
+        let decided = deciding.decide(turn, (&key, &context), known, set(true))?;
+        tell_primary(turn, deciding, (&key, &context), name)?;
+        Ok(decided)
     };
     commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
+}
+
+/// Tells the context of a domain which one is its primary now.
+fn tell_primary(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    (domain, context): (&Key, &Owner),
+    name: Option<String>,
+) -> Result<(), Stop> {
+    let (instance_id, id) = (&domain.instance_id, &context.id);
+    if context.kind == OwnerType::Organization {
+        let key = Key::of::<Standard<Organization>>(instance_id, id);
+        let known = turn.known::<Standard<Organization>>(&key)?;
+        let patch = OrganizationPatch { primary_domain: Some(name), ..OrganizationPatch::default() };
+        deciding.follow(turn, (&key, &Owner::instance(instance_id)), known, Asked::Patch(patch))?;
+    } else {
+        let key = Key::of::<Standard<Instance>>(instance_id, instance_id);
+        let known = turn.known::<Standard<Instance>>(&key)?;
+        let patch = InstancePatch { primary_domain: name, ..InstancePatch::default() };
+        deciding.follow(turn, (&key, &Owner::system()), known, Asked::Patch(patch))?;
+    }
+    Ok(())
 }

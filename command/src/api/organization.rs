@@ -41,7 +41,7 @@ pub(super) async fn create(
         return Err(Rejection::invalid("ctx", "must be an instance, or absent").into());
     }
     let wanted = request.organization.clone().unwrap_or_default();
-    let organization = Organization { name: wanted.name, is_active: true };
+    let organization = Organization::new(wanted.name);
     commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
 }
 
@@ -50,7 +50,8 @@ pub(super) async fn patch(
     call: Call,
     request: PatchOrganizationRequest,
 ) -> Result<Answer<PatchOrganizationResponse>, Error> {
-    let patch = OrganizationPatch { name: request.organization.clone().unwrap_or_default().name };
+    let name = request.organization.clone().unwrap_or_default().name;
+    let patch = OrganizationPatch { name, ..OrganizationPatch::default() };
     commands.patch::<Organization, _, _>(&call, &request, patch, Into::into).await
 }
 

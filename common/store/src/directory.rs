@@ -89,8 +89,6 @@ pub struct Tenancy {
     pub id: String,
     /// The organization.
     pub organization: Organization,
-    /// Its primary domain, if it has one.
-    pub primary_domain: Option<String>,
 }
 
 /// How an instance or an organization is named.
@@ -290,8 +288,7 @@ impl Directory {
         let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
-        let organization = state("organization", instance_id, &row)?;
-        let found = Tenancy { organization, primary_domain: row.get("primary_domain"), id };
+        let found = Tenancy { organization: state("organization", instance_id, &row)?, id };
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 

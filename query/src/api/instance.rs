@@ -44,12 +44,13 @@ impl Shown for Instance {
     }
 
     fn shown(found: &Found<Self>) -> GetInstance {
-        let Self { name, platform_project_id: _, default_organization_id: _, is_active, limits } = found.state.clone();
+        let Instance { name, is_active, primary_domain, limits, .. } = found.state.clone();
         let retention = limits.audit_log_retention_s.map(Duration::from_secs);
         GetInstance {
             details: Some(details::of(found)),
             name,
             state: state(is_active).into(),
+            primary_domain: primary_domain.unwrap_or_default(),
             limits: Some(Limits {
                 block: limits.block,
                 audit_log_retention: retention.and_then(|retention| retention.try_into().ok()),

@@ -49,11 +49,12 @@ impl Shown for Organization {
     }
 
     fn shown(found: &Found<Self>) -> GetOrganization {
-        let Self { name, is_active } = found.state.clone();
+        let Self { name, is_active, primary_domain } = found.state.clone();
         GetOrganization {
             details: Some(details::of(found)),
             organization: Some(organization::Organization { name }),
             state: state(is_active).into(),
+            primary_domain: primary_domain.unwrap_or_default(),
         }
     }
 }

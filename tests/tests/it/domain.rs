@@ -11,6 +11,7 @@ use tests::{
     dns::Dns,
     eventually,
     platform::Platform,
+    process::run,
 };
 use tokio::net::TcpListener;
 use transport::{
@@ -213,6 +214,47 @@ async fn an_organization_is_named_by_its_domain() {
     let found = after(&again, &admin, &format!("{USERS}/_search?ctx.orgDomain=acme.example"), json!([])).await.body;
     assert_eq!(found["details"]["totalResult"], "1", "{found}");
     assert_eq!(found["result"][0]["details"]["resourceOwner"]["id"], json!(imitation));
+}
+
+#[tokio::test]
+async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
+    let platform = Platform::start().await;
+    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let acme = created(&admin, ORGANIZATIONS, json!({ "name": "Acme" })).await.id();
+    let instance = platform.bootstrap.instance_id.clone();
+    let verified = async |context: &str, domain: &str| {
+        let body = json!({ "domain": domain, "isVerified": true });
+        created(&operator, &format!("{DOMAINS}?{context}"), body).await.id()
+    };
+    let of_acme = verified(&format!("ctx.orgId={acme}"), "acme.example").await;
+    let of_instance = verified(&format!("ctx.instanceId={instance}"), "id.example").await;
+    let told = async |seen: &Answer, path: &str| {
+        let request = operator.request(Method::GET, path).header("consistency-token", seen.consistency());
+        let read = send(request.header("consistency-wait", "10s")).await.body;
+        read.pointer("/organization/primaryDomain").or(read.pointer("/instance/primaryDomain")).cloned()
+    };
+    let (acme, instance) = (format!("{ORGANIZATIONS}/{acme}"), format!("{INSTANCES}/{instance}"));
+    let set = async |id: &str| post(&operator, &format!("{DOMAINS}/{id}/_set_as_primary"), json!({})).await;
+    let first = set(&of_acme).await;
+    assert_eq!(told(&first, &acme).await, Some(json!("acme.example")));
+    assert_eq!(told(&first, &instance).await, Some(json!("127.0.0.1")));
+    let search = admin.request(Method::POST, &format!("{ORGANIZATIONS}/_search")).json(&json!([]));
+    let found = send(search.header("consistency-token", first.consistency())).await.body;
+    assert!(found["result"].as_array().is_some_and(|all| all.iter().any(|one| one["primaryDomain"] == "acme.example")));
+    let removed = send(operator.request(Method::DELETE, &format!("{DOMAINS}/{of_acme}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    assert_eq!(told(&removed, &acme).await, None);
+
+    let second = set(&of_instance).await;
+    assert_eq!(second.status, 200, "{}", second.body);
+    // Tokens of the issuer before are good no more.
+    let (data, issuer) = (platform.data().display().to_string(), &platform.bootstrap.issuer);
+    let issuer = issuer.replace("127.0.0.1", "id.example");
+    let (is_fine, token, said) = run(&["system-token", "--data-dir", &data, "--issuer", &issuer]);
+    assert!(is_fine, "{said}");
+    let request = operator.with(token.trim().to_owned()).request(Method::GET, &instance);
+    let read = send(request.header("consistency-token", second.consistency())).await.body;
+    assert_eq!(read["instance"]["primaryDomain"], "id.example", "{read}");
 }
 
 /// A web server on the port of https that shows a text; `None` where this machine lets nobody have that port.

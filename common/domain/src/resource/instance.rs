@@ -18,6 +18,9 @@ pub struct Instance {
     /// Whether anybody may do anything in it.
     #[serde(default = "active")]
     pub is_active: bool,
+    /// The host that its issuer is made of; `None` where an older build wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_domain: Option<String>,
     /// What it may take of the platform.
     #[serde(default)]
     pub limits: Limits,
@@ -39,6 +42,8 @@ pub struct InstancePatch {
     pub name: Option<String>,
     /// See [`Instance::default_organization_id`].
     pub default_organization_id: Option<String>,
+    /// See [`Instance::primary_domain`].
+    pub primary_domain: Option<String>,
     /// See [`Limits::block`].
     pub block: Option<bool>,
     /// See [`Limits::audit_log_retention_s`].
@@ -53,6 +58,7 @@ impl Instance {
             platform_project_id: platform_project_id.to_owned(),
             default_organization_id: None,
             is_active: true,
+            primary_domain: None,
             limits: Limits::default(),
         }
     }
@@ -70,6 +76,7 @@ impl Resource for Instance {
         Self {
             name: patch.name.unwrap_or(self.name),
             default_organization_id: patch.default_organization_id.or(self.default_organization_id),
+            primary_domain: patch.primary_domain.or(self.primary_domain),
             limits: Limits {
                 block: patch.block.unwrap_or(self.limits.block),
                 audit_log_retention_s: patch.audit_log_retention_s.unwrap_or(self.limits.audit_log_retention_s),

@@ -13,6 +13,9 @@ pub struct Organization {
     /// Whether its users may do anything at all.
     #[serde(default = "active")]
     pub is_active: bool,
+    /// The name of its primary domain, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub primary_domain: Option<String>,
 }
 
 /// A partial update of an [`Organization`].
@@ -20,6 +23,15 @@ pub struct Organization {
 pub struct OrganizationPatch {
     /// See [`Organization::name`].
     pub name: Option<String>,
+    /// See [`Organization::primary_domain`].
+    pub primary_domain: Option<Option<String>>,
+}
+
+impl Organization {
+    /// One that is switched on and has no domain.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), is_active: true, primary_domain: None }
+    }
 }
 
 impl Resource for Organization {
@@ -31,7 +43,11 @@ impl Resource for Organization {
     type Patch = OrganizationPatch;
 
     fn patched(self, patch: OrganizationPatch) -> Self {
-        Self { name: patch.name.unwrap_or(self.name), ..self }
+        Self {
+            name: patch.name.unwrap_or(self.name),
+            primary_domain: patch.primary_domain.unwrap_or(self.primary_domain),
+            ..self
+        }
     }
 
     fn context(id: &str, _: &Owner) -> Owner {
@@ -57,7 +73,7 @@ mod tests {
     };
 
     fn acme(is_active: bool) -> Organization {
-        Organization { name: "Acme".into(), is_active }
+        Organization { is_active, ..Organization::new("Acme") }
     }
 
     #[test]

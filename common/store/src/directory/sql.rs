@@ -25,9 +25,7 @@ pub(super) static ORGANIZATION_BY_DOMAIN: Sql = Sql::new(|| {
     ))
 });
 
-const ORGANIZATION: &str = "select o.id, o.state::text, (select p.name from {schema}.domains p where \
-                            p.instance_id = o.instance_id and p.owner_id = o.id and p.is_primary) as primary_domain \
-                            from {schema}.organizations o";
+const ORGANIZATION: &str = "select o.id, o.state::text from {schema}.organizations o";
 
 pub(super) static KEYS: Sql =
     Sql::new(|| ACCESS.sql("select id, state::text from {schema}.signing_keys where instance_id = $1 order by id"));

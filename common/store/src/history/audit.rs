@@ -131,11 +131,16 @@ async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(V
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = Checkpoint::read(&transaction, &HISTORY, shard).await?;
-    let total = transaction.query_one(&count, &borrowed).await?;
     let rows = transaction.query(&page, &borrowed).await?;
+    let is_last = rows.len() < audit.limit as usize && (audit.offset == 0 || !rows.is_empty());
+    let total = if is_last {
+        audit.offset + rows.len() as u64
+    } else {
+        unsigned(transaction.query_one(&count, &borrowed).await?.get(0))
+    };
     transaction.commit().await?;
     let events = rows.iter().map(recorded).collect::<Result<_, _>>()?;
     let (processed, timestamp) = checkpoint
         .map_or((0, Timestamp::UNIX_EPOCH), |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at));
-    Ok(Fresh { processed, timestamp, answer: (events, unsigned(total.get(0))) })
+    Ok(Fresh { processed, timestamp, answer: (events, total) })
 }
