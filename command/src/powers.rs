@@ -43,7 +43,7 @@ impl Purpose {
         }
     }
 
-    /// What the read model must have heard of is held against this.
+    /// Up to which sequence the read model counts as knowing all roles.
     pub(crate) fn heard(self, processed: u64) -> u64 {
         if self == Self::Stop { u64::MAX } else { processed }
     }

@@ -9,7 +9,7 @@ use domain::{
     resource::instance::{Instance, InstancePatch},
     setting::features::FeaturesChange,
     settings::Set,
-    standard::{Command as Asked, Standard},
+    standard::{Command as Asked, Resource, Standard},
 };
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
@@ -162,6 +162,9 @@ pub(super) async fn bulk_limit(
         let mut decided = Err(Stop::Missing);
         for ((key, patch), known) in wanted.iter().zip(found) {
             let Some(known) = known? else { return Err(Stop::Missing) };
+            if known.state.is_none() {
+                return Err(Error::from(Rejection::NotFound(Instance::NAME)).with("id", key.id.clone()).into());
+            }
             decided = Ok(deciding.decide(turn, (key, &Owner::system()), known, Asked::Patch(patch.clone()))?);
         }
         decided

@@ -38,7 +38,7 @@ pub(super) async fn create(
     request: CreateOrganizationRequest,
 ) -> Result<Answer<CreateOrganizationResponse>, Error> {
     if call.context.kind != OwnerType::Instance {
-        return Err(Rejection::invalid("ctx", "must be an instance, or absent").into());
+        return Err(Rejection::invalid("ctx", "must be an instance, or absent, and so must be x-platform-orgid").into());
     }
     let wanted = request.organization.clone().unwrap_or_default();
     let organization = Organization::new(wanted.name);

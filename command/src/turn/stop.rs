@@ -7,7 +7,7 @@ use transport::error::Error;
 /// Why a command is not decided.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It needs to know more; see [`Turn::missing`].
+    /// It needs to know more; see [`Turn::into_missing`](super::Turn::into_missing).
     Missing,
     /// It is refused.
     Refused(Box<Error>),

@@ -55,7 +55,9 @@ impl Operator {
         })?;
         let (is_done, body) = (answer.status().is_success(), answer.text().await?);
         if !is_done {
-            return Err(format!("it was refused: {body}").into());
+            let elsewhere = ["ROUTE_NOT_FOUND", "METHOD_NOT_ALLOWED"].iter().any(|reason| body.contains(reason));
+            let hint = if elsewhere { "nodes of another role answer this: name one with --url. " } else { "" };
+            return Err(format!("{hint}it was refused: {body}").into());
         }
         Ok(serde_json::from_str(&body)?)
     }

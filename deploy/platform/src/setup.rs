@@ -68,5 +68,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     if options.master_key_file.is_none() {
         say::aside(format_args!("every node needs the master key: --master-key-file {}", key.display()));
     }
+    let users = system_user::public(data.path());
+    say::aside(format_args!("and lets operator tools in with the system users: --system-users {}", users.display()));
     Ok(())
 }

@@ -19,7 +19,8 @@ use crate::{
 /// What the system user of a data directory is called.
 const NAME: &str = "operator";
 
-fn public(folder: &Path) -> PathBuf {
+/// The file of the system users of a data directory.
+pub(crate) fn public(folder: &Path) -> PathBuf {
     folder.join("system-users.json")
 }
 
