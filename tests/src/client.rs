@@ -98,6 +98,23 @@ pub async fn send(request: RequestBuilder) -> Answer {
     Answer::of(request.send().await.expect("the platform answers")).await
 }
 
+/// Sends JSON.
+pub async fn post(client: &Client, path: &str, body: Value) -> Answer {
+    send(client.request(Method::POST, path).json(&body)).await
+}
+
+/// Creates something.
+pub async fn created(client: &Client, path: &str, body: Value) -> Answer {
+    let answer = post(client, path, body).await;
+    assert_eq!(answer.status, StatusCode::CREATED, "{path}: {}", answer.body);
+    answer
+}
+
+/// Sends what must be as fresh as an answer before it.
+pub async fn after(answer: &Answer, request: RequestBuilder) -> Answer {
+    send(request.header("consistency-token", answer.consistency()).header("consistency-wait", "10s")).await
+}
+
 impl Answer {
     /// Reads an answer to its end.
     pub async fn of(response: Response) -> Self {

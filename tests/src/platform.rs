@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::{
-    client::{Client, send},
+    client::{Client, after, post},
     eventually,
     management::Management,
     process::Process,
@@ -198,14 +198,13 @@ impl Platform {
         let path = format!("/resources/v3alpha/users/{id}");
         // It may not be known yet which roles the user has.
         let secret = eventually("a secret", async || {
-            let request = admin.request(Method::POST, &format!("{path}/_generate_secret")).json(&json!({}));
-            Some(send(request).await).filter(|answer| answer.status != 503)
+            let answer = post(admin, &format!("{path}/_generate_secret"), json!({})).await;
+            (answer.status != 503).then_some(answer)
         });
         let secret = secret.await;
         assert_eq!(secret.status, 200, "{}", secret.body);
         // The token endpoint reads a read model.
-        let seen = admin.request(Method::GET, &path).header("consistency-token", secret.consistency());
-        let seen = send(seen.header("consistency-wait", "10s")).await;
+        let seen = after(&secret, admin.request(Method::GET, &path)).await;
         assert_eq!(seen.body["user"]["hasSecret"], true, "{}", seen.body);
         let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
         self.client_of(&ServiceUser { user_id: id.to_owned(), client_id: username.to_owned(), client_secret }).await

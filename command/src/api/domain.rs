@@ -94,11 +94,10 @@ pub(super) async fn delete(
     let owner = Owner::instance(&call.tenant.id);
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
         let known = turn.known::<Standard<Domain>>(&key)?;
-        let of_organization = known.place.owner.as_ref().is_some_and(|owner| owner.kind == OwnerType::Organization);
         let is_primary = known.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary);
         let context = known.place.owner.clone().unwrap_or_else(|| owner.clone());
         let decided = deciding.decide(turn, (&key, &owner), known, Asked::Delete)?;
-        if is_primary && !of_organization {
+        if is_primary && context.kind != OwnerType::Organization {
             let reason = "the issuer of the instance is made of it; make another one primary";
             return Err(Rejection::Precondition(reason).into());
         }

@@ -170,8 +170,9 @@ impl Directory {
     /// # Errors
     /// When Postgres does not answer.
     pub async fn reaches(&self, sequence: u64, wait: Duration) -> Result<u64, Failure> {
-        if self.processed() >= sequence {
-            return Ok(self.processed());
+        let known = self.processed();
+        if known >= sequence {
+            return Ok(known);
         }
         let mut progress = self.progress.of(&ACCESS);
         let told = async { progress.wait_for(|reached| reached.sequence >= sequence).await.map(|it| it.sequence) };

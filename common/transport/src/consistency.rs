@@ -16,7 +16,6 @@ use store::{
     metric::{Histogram, catalog::CONSISTENCY_WAIT},
     secret::{self, Key},
 };
-
 use tokio::time::Instant;
 
 use crate::{

@@ -44,7 +44,8 @@ impl Shown for Instance {
     }
 
     fn shown(found: &Found<Self>) -> GetInstance {
-        let Instance { name, is_active, primary_domain, limits, .. } = found.state.clone();
+        let Self { name, platform_project_id: _, default_organization_id: _, is_active, primary_domain, limits } =
+            found.state.clone();
         let retention = limits.audit_log_retention_s.map(Duration::from_secs);
         GetInstance {
             details: Some(details::of(found)),

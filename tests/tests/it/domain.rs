@@ -7,7 +7,7 @@ use axum::{Router, routing::get};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, SCOPE, send},
+    client::{self, Answer, Client, SCOPE, send},
     dns::Dns,
     eventually,
     platform::Platform,
@@ -229,8 +229,7 @@ async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
     let of_acme = verified(&format!("ctx.orgId={acme}"), "acme.example").await;
     let of_instance = verified(&format!("ctx.instanceId={instance}"), "id.example").await;
     let told = async |seen: &Answer, path: &str| {
-        let request = operator.request(Method::GET, path).header("consistency-token", seen.consistency());
-        let read = send(request.header("consistency-wait", "10s")).await.body;
+        let read = client::after(seen, operator.request(Method::GET, path)).await.body;
         read.pointer("/organization/primaryDomain").or(read.pointer("/instance/primaryDomain")).cloned()
     };
     let (acme, instance) = (format!("{ORGANIZATIONS}/{acme}"), format!("{INSTANCES}/{instance}"));

@@ -2,11 +2,11 @@
 //! lock themselves out.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::projection::ACCESS;
 use tests::{
     auditor::connect,
-    client::{Answer, Client, send},
+    client::{Client, created, post, send},
     endpoint::{Endpoint, Reply, execute},
     eventually,
     platform::Platform,
@@ -16,14 +16,8 @@ const USERS: &str = "/resources/v3alpha/users";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const INSTANCES: &str = "/resources/v3alpha/instances";
 
-async fn post(client: &Client, path: &str, body: Value) -> Answer {
-    send(client.request(Method::POST, path).json(&body)).await
-}
-
 async fn user(client: &Client, username: &str) -> String {
-    let answer = post(client, USERS, json!({ "username": username, "service": { "name": username } })).await;
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer.id()
+    created(client, USERS, json!({ "username": username, "service": { "name": username } })).await.id()
 }
 
 #[tokio::test]
@@ -37,8 +31,7 @@ async fn targets_of_an_instance_neither_hear_nor_say_what_its_operators_do() {
         (user(&admin, "operating").await, user(&admin, "spared").await, user(&admin, "meant").await);
     execute(&admin, json!({ "event": { "group": "membership" } }), &[&hearing]).await;
     let body = json!({ "userId": operating, "roles": ["SYSTEM_OWNER"] });
-    let given = post(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), body).await;
-    assert_eq!(given.status, 201, "{}", given.body);
+    created(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), body).await;
     let given = post(&admin, MEMBERSHIPS, json!({ "userId": spared, "roles": ["IAM_OWNER_VIEWER"] })).await;
     assert_eq!(told.called(1).await[0].json()["aggregateID"], given.id(), "what is held in the system is not told");
 
@@ -72,8 +65,7 @@ async fn what_a_target_has_said_is_done_with_rights_of_its_instance_only() {
     let endpoint = Endpoint::start().await;
     let (target, _) = endpoint.target(&admin, "restRequestResponse", &json!({ "interruptOnError": true })).await;
     let both = user(&admin, "both").await;
-    let given = post(&admin, MEMBERSHIPS, json!({ "userId": both, "roles": ["IAM_OWNER"] })).await;
-    assert_eq!(given.status, 201, "{}", given.body);
+    created(&admin, MEMBERSHIPS, json!({ "userId": both, "roles": ["IAM_OWNER"] })).await;
     let client = platform.log_in(&admin, &both, "both").await;
     endpoint.reply(Reply::json(&json!({ "domain": { "domain": "bank.example", "isVerified": true } })));
     let condition =
@@ -86,8 +78,7 @@ async fn what_a_target_has_said_is_done_with_rights_of_its_instance_only() {
     let lock = ACCESS.sql("lock table {schema}.memberships in share mode");
     still.batch_execute(&lock).await.expect("nobody else has it");
     let given = json!({ "userId": both, "roles": ["SYSTEM_OWNER"] });
-    let given = post(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), given).await;
-    assert_eq!(given.status, 201, "{}", given.body);
+    let given = created(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), given).await;
     let domain =
         || client.request(Method::POST, "/resources/v3alpha/domains").json(&json!({ "domain": "own.example" }));
     send(domain()).await.assert_refused("a domain without a challenge", 403, "PERMISSION_DENIED");

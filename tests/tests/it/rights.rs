@@ -7,7 +7,7 @@ use serde_json::json;
 use store::projection::ACCESS;
 use tests::{
     auditor::connect,
-    client::{Answer, Client, send},
+    client::{Answer, Client, created, send},
     platform::Platform,
 };
 use tokio::time::sleep;
@@ -16,9 +16,7 @@ use tokio_postgres::Transaction;
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 
 async fn organization(client: &Client, name: &str) -> Answer {
-    let answer = send(client.request(Method::POST, ORGANIZATIONS).json(&json!({ "name": name }))).await;
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    answer
+    created(client, ORGANIZATIONS, json!({ "name": name })).await
 }
 
 fn create_user(client: &Client, organization: &Answer) -> RequestBuilder {

@@ -1,11 +1,11 @@
 //! Organizations, users and memberships: who may do what where, and that nothing crosses a tenant.
 
-use reqwest::{Method, RequestBuilder};
+use reqwest::Method;
 use serde_json::{Value, json};
 use store::projection::ACCESS;
 use tests::{
     auditor::connect,
-    client::{Answer, Client, send},
+    client::{Answer, Client, after, created, post, send},
     eventually,
     platform::Platform,
 };
@@ -13,21 +13,6 @@ use tests::{
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 const USERS: &str = "/resources/v3alpha/users";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
-
-/// Sends what must be as fresh as an answer before it.
-async fn after(answer: &Answer, request: RequestBuilder) -> Answer {
-    send(request.header("consistency-token", answer.consistency()).header("consistency-wait", "10s")).await
-}
-
-async fn post(client: &Client, path: &str, body: Value) -> Answer {
-    send(client.request(Method::POST, path).json(&body)).await
-}
-
-async fn created(client: &Client, path: &str, body: Value) -> Answer {
-    let answer = post(client, path, body).await;
-    assert_eq!(answer.status, 201, "{path}: {}", answer.body);
-    answer
-}
 
 fn service(username: &str) -> Value {
     json!({ "username": username, "service": { "name": username.to_uppercase() } })
