@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use ::domain::resource::{execution::Execution, instance::Instance, membership::Membership, target::Target};
 use axum::Router;
+use edge::{admission::Edge, handler::with, mount::mount};
 use proto::operation;
-use transport::{edge::Edge, handler::with, mount::mount};
 
 use crate::{
     execute::Commands,

@@ -5,6 +5,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use base::secret;
 use domain::{
     context::{Owner, OwnerType},
     permission::{permits, reading},
@@ -14,16 +15,16 @@ use domain::{
     settings::Settings,
     standard::{Resource, Standard},
 };
+use edge::{
+    call::Call,
+    error::{Error, Reason},
+    refusal::{feature_disabled, permission_denied},
+};
+use eventlog::record::Key;
 use proto::operation::Facts;
-use store::{
+use view::{
     directory::Standing,
     keyring::{SYSTEM, claim_hash},
-    record::Key,
-    secret,
-};
-use transport::{
-    edge::{Call, feature_disabled, permission_denied},
-    error::{Error, Reason},
 };
 
 use crate::turn::{Known, Stop, Turn};

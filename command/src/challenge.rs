@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
+use base::explain::explain;
 use domain::{address::Allowed, resource::domain::Domain};
+use edge::error::{Error, Reason};
 use hickory_resolver::{
     TokioResolver,
     config::{NameServerConfig, ResolverConfig},
@@ -18,12 +20,10 @@ use hickory_resolver::{
     proto::rr::RData,
 };
 use reqwest::redirect;
-use store::explain::explain;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
-use transport::error::{Error, Reason};
 use url::{Host, Url};
 
 /// How many challenges are looked for at the same time, and how many of one instance.

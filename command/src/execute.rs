@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use action::{Actions, delivery};
+use action::Actions;
+use api::details::{ETAG, entity_tag};
+use base::{id::Ids, metric::catalog::COMMANDS_REPLAYED, secret};
 use bytes::Bytes;
 use domain::{
     address::Allowed,
@@ -14,30 +16,28 @@ use domain::{
     rejection::Rejection,
     standard::{Resource, Standard},
 };
-use prost::Message;
-use proto::operation::{Facts, PUT_EXECUTION, Verb};
-use store::{
-    directory::Directory,
-    id::Ids,
-    keyring::{Keyring, Purpose, SYSTEM},
-    metric::catalog::COMMANDS_REPLAYED,
-    progress::Progress,
-    projection::PROJECTIONS,
-    record::{Key, owner_type},
-    secret,
-};
-use tokio::time::timeout;
-use transport::{
+use edge::{
+    answer::Answer,
+    call::Call,
     caller::External,
     consistency::{self, Tokens, unavailable},
-    details::{ETAG, entity_tag},
-    edge::{Call, permission_denied},
     error::{Error, Reason},
-    mount::Answer,
     precondition::IfMatch,
     prefer,
+    refusal::permission_denied,
+};
+use eventlog::record::{Key, owner_type};
+use prost::Message;
+use proto::operation::{Facts, PUT_EXECUTION, Verb};
+use tokio::time::timeout;
+use view::{
+    directory::Directory,
+    keyring::{Keyring, Purpose, SYSTEM},
+    progress::Progress,
+    projection::PROJECTIONS,
 };
 
+use crate::reaction::delivery;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,

@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 
+use api::condition;
 use domain::{
     context::Owner,
     resource::execution::{Execution, Without},
     standard::{Command as Asked, Standard},
 };
-use store::{id, record::Key};
-use transport::{condition, edge::Call};
+use edge::call::Call;
+use eventlog::record::Key;
 
 use crate::{
     execute::{Commands, Deciding},
@@ -23,7 +24,7 @@ pub(crate) type Executions = Standard<Execution>;
 pub(crate) fn keys(commands: &Commands, call: &Call) -> Vec<Key> {
     let instance_id = &call.tenant.id;
     let ids: HashSet<String> =
-        condition::all(&commands.operations).map(|condition| id::of_execution(instance_id, &condition)).collect();
+        condition::all(&commands.operations).map(|condition| api::condition::id(instance_id, &condition)).collect();
     ids.into_iter().map(|id| Key::of::<Executions>(instance_id, id)).collect()
 }
 

@@ -15,26 +15,25 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
+use base::metric::catalog::COMMANDS_FORWARDED;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use edge::{
+    admission::Edge,
+    error::{Error, Reason, Refused},
+    mount::{patience, read_body, refuse, too_late},
+};
 use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
 use proto::bus;
-use store::metric::catalog::COMMANDS_FORWARDED;
 use tokio::{
     sync::{Semaphore, watch},
     time::{Instant, sleep, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
-use transport::{
-    edge::Edge,
-    error::{Error, Reason},
-    mount::{patience, read_body, refuse, too_late},
-    observe::Refused,
-};
 
 use crate::writer::{Phase, outcome_unknown, writer_unavailable};
 
@@ -144,7 +143,7 @@ impl Taker {
                 let _seat = seat;
                 let answer = taker.answer(message.payload).await.encode_to_vec();
                 if let Err(error) = taker.client.publish(reply, answer.into()).await {
-                    tracing::warn!(error = store::explain::explain(&error), "an answer was not passed back");
+                    tracing::warn!(error = base::explain::explain(&error), "an answer was not passed back");
                 }
             });
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::{clock, id::Ids, secret, signing};
 use domain::{
     aggregate::Aggregate,
     context::Owner,
@@ -13,14 +14,9 @@ use domain::{
     settings::Settings,
     standard::{Command, Resource, Standard},
 };
-use store::{
-    clock,
-    id::Ids,
-    keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash},
-    record::Key,
-    secret, signing,
-};
-use transport::error::{Error, Reason};
+use edge::error::{Error, Reason};
+use eventlog::record::Key;
+use view::keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash};
 
 use crate::{
     setup::{Plan, ServiceUser},

@@ -2,8 +2,8 @@
 //! context in which it was permitted.
 
 use domain::context::Owner;
+use eventlog::record::{owner_of, owner_type};
 use prost::Message;
-use store::record::{owner_of, owner_type};
 
 /// They stand behind the message, as fields that no message has: a version that does not know them reads the
 /// message all the same.

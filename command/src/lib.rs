@@ -14,6 +14,7 @@ pub mod forward;
 mod founding;
 mod kept;
 mod powers;
+pub mod reaction;
 pub mod settle;
 pub mod setup;
 mod standard;

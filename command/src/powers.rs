@@ -10,12 +10,14 @@ use domain::{
     resource::organization::Organization,
     standard::Standard,
 };
-use store::{database::Failure, record::Key};
-use transport::{
+use edge::{
+    call::Call,
     consistency::OWN_WAIT,
-    edge::{Call, permission_denied, read_model},
     error::{Error, Reason},
+    refusal::{permission_denied, read_model},
 };
+use eventlog::record::Key;
+use view::database::Failure;
 
 use crate::{
     execute::{Commands, Deciding},

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
+use base::{explain::explain, fault, metric::catalog::SETTLES, secret};
 use bytes::Bytes;
-use prost::Message;
-use store::{
-    explain::explain,
-    fault,
+use eventlog::{
     log::{Failure, Log},
-    metric::catalog::SETTLES,
     record::{Broken, CommitRecord, Position, Record},
-    secret,
 };
+use prost::Message;
 
 /// How long a refused or lost publish waits before it is sent or looked for again: longer each time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use base::{id::Ids, secret::random_secret};
 use domain::{
     context::{Owner, OwnerType},
     permission,
@@ -12,14 +13,10 @@ use domain::{
     setting::features::FeaturesChange,
     standard::Standard,
 };
+use edge::error::{Error, Reason};
+use eventlog::record::Key;
 use serde::{Deserialize, Serialize};
-use store::{
-    id::Ids,
-    keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM},
-    record::Key,
-    secret::random_secret,
-};
-use transport::error::{Error, Reason};
+use view::keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM};
 
 use crate::{
     founding::Founding,

@@ -7,10 +7,10 @@ use domain::{
     rejection::Rejection,
     standard::{Command as StandardCommand, Resource, Standard},
 };
+use edge::{answer::Answer, call::Call, error::Error};
+use eventlog::record::Key;
 use prost::Message;
 use proto::{object::Details, shape::Identified};
-use store::record::Key;
-use transport::{edge::Call, error::Error, mount::Answer};
 
 use crate::{
     execute::{Command, Commands, Deciding},
@@ -132,6 +132,6 @@ pub(crate) fn details(id: &str, decided: &Decided) -> Details {
         id: id.to_owned(),
         sequence: decided.sequence,
         change_date: Some(decided.changed_at.into()),
-        resource_owner: Some(transport::details::owner(&decided.owner)),
+        resource_owner: Some(api::details::owner(&decided.owner)),
     }
 }

@@ -6,11 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use eventlog::record::{Key, Position, Record, Recorded};
 use prost::Message;
-use store::{
-    history::{Answered, ClaimHash, hashes},
-    record::{Key, Position, Record, Recorded},
-};
+use view::history::{Answered, ClaimHash, hashes};
 
 /// The last records of the log, in order and without holes, found by aggregate, claim and command.
 #[derive(Debug)]
@@ -149,7 +147,7 @@ fn kept_bytes(recorded: &Recorded) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use store::record::{CommitRecord, Event};
+    use eventlog::record::{CommitRecord, Event};
 
     use super::*;
 

@@ -9,6 +9,7 @@ mod stop;
 
 use std::sync::Arc;
 
+use base::secret;
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
@@ -18,14 +19,13 @@ use domain::{
     resource::{instance::Instance, organization::Organization},
     standard::Standard,
 };
+use edge::error::{Error, Reason};
+use eventlog::record::{Answer, Event, Key, Recorded, Undecodable, decode, encode, owner_type};
 use jiff::Timestamp;
-use store::{
+use view::{
     history::{ClaimHash, Needs},
     keyring::claim_hash,
-    record::{Answer, Event, Key, Recorded, Undecodable, decode, encode, owner_type},
-    secret,
 };
-use transport::error::{Error, Reason};
 
 use self::memory::{Entry, Held};
 pub(crate) use self::{memory::Memory, stop::Stop};

@@ -13,21 +13,18 @@ mod tell;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use base::{explain::explain, health::Health, id::Ids};
+use eventlog::{
+    durability::{Durability, Unsafe},
+    lease::Leases,
+    log::Log,
+};
 use queue::Queue;
 pub use queue::{Handle, Once, Verdict};
 pub(crate) use queue::{outcome_unknown, writer_unavailable};
-use store::{
-    database::Database,
-    durability::{Durability, Unsafe},
-    explain::explain,
-    health::Health,
-    id::Ids,
-    lease::Leases,
-    log::Log,
-    progress::Progress,
-};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
+use view::{database::Database, progress::Progress};
 
 pub use crate::turn::Decided;
 
@@ -82,7 +79,7 @@ pub enum Phase {
 pub enum Failure {
     /// The log cannot be read or trusted.
     #[error(transparent)]
-    Log(#[from] store::log::Failure),
+    Log(#[from] eventlog::log::Failure),
     /// The read models follow another or a longer log.
     #[error(
         "history stands at message {checkpoint}, but the log ends at {end}: Postgres holds read models of another log"
@@ -113,7 +110,7 @@ impl Failure {
     fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Log(store::log::Failure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..) | Unsafe::TooFew { .. })
+            Self::Log(eventlog::log::Failure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..) | Unsafe::TooFew { .. })
         )
     }
 }

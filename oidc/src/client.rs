@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
+use base::{clock, explain::explain, secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use domain::resource::user::User;
 use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
-use store::{
-    clock,
+use view::{
     directory::{Name, Standing, Tenant},
-    explain::explain,
     keyring::{Purpose, client_secret_hash},
-    secret,
 };
 
 use crate::{Oidc, error::Error, token::Form};

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, response::IntoResponse};
+use edge::error::Error;
 use http::{header, request::Parts};
 use serde_json::json;
-use transport::error::Error;
 
 use crate::{Oidc, keys, token};
 

@@ -4,10 +4,10 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
+use base::explain::explain;
+use edge::error::Refused;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use store::explain::explain;
-use transport::observe::Refused;
 
 /// An error of the token endpoint (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,14 +74,14 @@ impl IntoResponse for Error {
     }
 }
 
-impl From<store::keyring::Failure> for Error {
-    fn from(failure: store::keyring::Failure) -> Self {
+impl From<view::keyring::Failure> for Error {
+    fn from(failure: view::keyring::Failure) -> Self {
         tracing::warn!(error = %explain(&failure), "a data key cannot be had");
         match failure {
-            store::keyring::Failure::WrongMasterKey => Self::Server,
-            store::keyring::Failure::Absent { .. }
-            | store::keyring::Failure::Behind
-            | store::keyring::Failure::Database(_) => Self::Unavailable,
+            view::keyring::Failure::WrongMasterKey => Self::Server,
+            view::keyring::Failure::Absent { .. }
+            | view::keyring::Failure::Behind
+            | view::keyring::Failure::Database(_) => Self::Unavailable,
         }
     }
 }

@@ -6,11 +6,11 @@ use action::{
 };
 use bytes::Bytes;
 use domain::resource::execution::Function;
+use edge::trigger;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use store::directory::{Named, Standing, Tenant};
-use transport::trigger;
+use view::directory::{Named, Standing, Tenant};
 
 use crate::{Oidc, error::Error};
 
@@ -182,7 +182,7 @@ fn added(function: Function, said: &Said) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use transport::caller::AccessToken;
+    use edge::caller::AccessToken;
 
     use super::*;
 

@@ -2,18 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use base::{clock, explain::explain, secret, signing};
 use domain::resource::signing_key::SigningKey;
+use edge::caller::{AccessToken, External, TOKEN_TYPE};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
-use store::{
-    clock,
+use view::{
     directory::{Standing, Tenant},
-    explain::explain,
     keyring::{Keyring, Purpose},
-    secret, signing,
 };
-use transport::caller::{AccessToken, External, TOKEN_TYPE};
 
 use crate::error::Error;
 

@@ -7,9 +7,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
+use edge::error::Error;
 use http::{HeaderValue, header, request::Parts};
 use serde_json::json;
-use transport::error::Error;
 
 use crate::Oidc;
 

@@ -16,11 +16,11 @@ use axum::{
     middleware::from_fn_with_state,
     routing::{any, get, post},
 };
-use store::{database::Database, keyring::Keyring};
-use transport::{
-    edge::Edge,
+use edge::{
+    admission::Edge,
     observe::{Meter, observed},
 };
+use view::{database::Database, keyring::Keyring};
 
 use crate::issue::Issuer;
 

@@ -14,14 +14,14 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, Request, header};
-use serde::Serialize;
-use store::metric::{
+use base::metric::{
     Counter, Histogram,
     catalog::{TOKEN_DURATION, TOKENS},
 };
+use edge::mount::{LONGEST, is_plain, read_body};
+use http::{HeaderMap, Request, header};
+use serde::Serialize;
 use tokio::time::timeout;
-use transport::mount::{LONGEST, is_plain, read_body};
 
 use crate::{
     Oidc,
@@ -72,7 +72,7 @@ pub(crate) async fn token(State(oidc): State<Arc<Oidc>>, request: Request<Body>)
 /// Only an unknown host is answered in the platform's own form.
 enum Refused {
     OAuth(Error),
-    Platform(transport::error::Error),
+    Platform(edge::error::Error),
 }
 
 impl From<Error> for Refused {

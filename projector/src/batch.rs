@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt, Stream, StreamExt};
-use jiff::Timestamp;
-use store::{
+use eventlog::{
     log::Failure,
     record::{Position, Record, Recorded},
 };
+use futures::{FutureExt, Stream, StreamExt};
+use jiff::Timestamp;
 
 /// How many events a batch has at most, except where one record has more.
 const MOST_EVENTS: usize = 1000;

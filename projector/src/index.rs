@@ -13,24 +13,20 @@ use std::{
     time::Duration,
 };
 
-use store::{
-    clock,
-    explain::explain,
-    fault,
-    index::{self, Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show},
-    log::Failure as LogFailure,
-    metric::catalog::INDEX_COMMITS,
-    progress::{Announcer, Reached},
-    projection::Projection,
-    record::Undecodable,
-    table::{Change, Table},
-};
+use base::{clock, explain::explain, fault, health::Reached, metric::catalog::INDEX_COMMITS};
+use eventlog::{log::Failure as LogFailure, record::Undecodable};
+use index::{Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use view::{
+    progress::Announcer,
+    projection::Projection,
+    table::{Change, Table},
+};
 
 use crate::{
     Projector, batch,

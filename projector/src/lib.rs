@@ -10,17 +10,16 @@ mod project;
 mod tell;
 mod unit;
 
+use ::index::{Failure, Indexes};
+use base::health::Health;
+use eventlog::{lease::Leases, log::Log};
 pub use index::Indexing;
-use store::{
-    database::Database,
-    health::Health,
-    index::{Failure, Indexes},
-    lease::Leases,
-    log::Log,
-    projection::{Kind, PROJECTIONS},
-};
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
+use view::{
+    database::Database,
+    projection::{Kind, PROJECTIONS},
+};
 
 /// What the units of a process share.
 #[derive(Debug, Clone)]

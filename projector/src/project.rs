@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use base::fault;
 use deadpool_postgres::Transaction;
 use domain::field::Kind as FieldKind;
+use eventlog::record::{Recorded, Undecodable, owner_type};
 use jiff::Timestamp;
 use serde_json::Value;
-use store::{
+use tokio_postgres::types::ToSql;
+use view::{
     checkpoint::{Checkpoint, Fenced, signed},
     database::{self, Database},
-    fault, history,
+    history,
     projection::{Kind, Projection},
-    record::{Recorded, Undecodable, owner_type},
     table::{Change, Row, Table, sql_type},
 };
-use tokio_postgres::types::ToSql;
 
 use crate::batch::Batch;
 

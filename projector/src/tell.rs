@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use store::{
+use base::{
     clock,
-    health::{Health, State},
+    health::{Health, Reached, State},
     metric::{
         Gauge, Histogram,
         catalog::{
@@ -16,10 +16,9 @@ use store::{
             PROJECTION_SEQUENCE, PROJECTION_STALLED,
         },
     },
-    progress::Reached,
-    projection::Projection,
 };
 use tokio::time::sleep;
+use view::projection::Projection;
 
 /// After how long without a lease a unit stands by: a free lease is had sooner.
 const FREE_LEASE: Duration = Duration::from_secs(1);

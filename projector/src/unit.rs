@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use store::{
-    checkpoint::Checkpoint,
-    database,
-    explain::explain,
-    fault,
+use base::{explain::explain, fault, health::Reached, trace};
+use eventlog::{
     log::{self, Failure as LogFailure},
-    progress::{Announcer, Reached},
-    projection::Projection,
     record::Position,
-    trace,
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Projection};
 
 use crate::{
     Projector, batch, project,
@@ -77,10 +72,14 @@ impl Stall {
 
 /// The span of a batch, where traces of what is in it are recorded.
 pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
-    trace::linked(batch.committed_at(), batch.events.iter().map(AsRef::as_ref), || {
-        let (projection, sequence) = (projection.name, batch.end.sequence);
-        tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
-    })
+    trace::linked(
+        batch.committed_at(),
+        batch.events.iter().map(|recorded| recorded.event.trace_context.as_str()),
+        || {
+            let (projection, sequence) = (projection.name, batch.end.sequence);
+            tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
+        },
+    )
 }
 
 /// Works on a projection whenever nobody else does, until `shutdown`.

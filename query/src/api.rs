@@ -15,8 +15,8 @@ use ::domain::resource::{
     domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target, user::User,
 };
 use axum::Router;
+use edge::{admission::Edge, handler::with, mount::mount};
 use proto::operation;
-use transport::{edge::Edge, handler::with, mount::mount};
 
 use crate::{
     Queries,

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use store::{
-    index::{Failure, Follower, Indexes, Remote},
-    log::Log,
-    projection::{Kind, PROJECTIONS},
-};
+use eventlog::log::Log;
+use index::{Failure, Follower, Indexes, Remote};
 use tokio::{sync::watch, task::JoinSet};
+use view::projection::{Kind, PROJECTIONS};
 
 /// Starts following every index, in folders of their own. The tasks end with the set.
 ///

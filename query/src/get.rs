@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use api::details::{ETAG, entity_tag};
 use domain::{rejection::Rejection, standard::Resource};
-use store::{
+use edge::{
+    answer::Answer,
+    call::Call,
+    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
+    error::Error,
+    refusal::read_model,
+};
+use tokio::time::{Instant, timeout_at};
+use view::{
     database::Failure,
     projection::Projection,
     rows::{self, Found, Fresh},
-};
-use tokio::time::{Instant, timeout_at};
-use transport::{
-    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
-    details::{ETAG, entity_tag},
-    edge::{Call, read_model},
-    error::Error,
-    mount::Answer,
 };
 
 use crate::Queries;

@@ -8,10 +8,11 @@ mod standard;
 
 use std::sync::Arc;
 
+use edge::consistency::Tokens;
+use index::Indexes;
 use proto::operation::Facts;
-use store::{database::Database, ended::Ended, index::Indexes, progress::Progress};
 use tokio::sync::Semaphore;
-use transport::consistency::Tokens;
+use view::{database::Database, ended::Ended, progress::Progress};
 
 /// What the queries of a node need.
 pub struct Queries {

@@ -6,19 +6,17 @@ use domain::{
     context::{Owner, OwnerType},
     standard::Resource,
 };
-use proto::object::{ListDetails, ListQuery, NameFilter, State, TextFilterMethod};
-use store::{
-    index::{Filter, Hits, Key, Method, Newest, Page, Search, Snapshot},
-    projection::Projection,
-};
-use tokio::time::{Instant, timeout, timeout_at};
-use transport::{
+use edge::{
+    answer::Answer,
+    call::Call,
     consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
-    edge::Call,
     error::{Error, Reason},
-    mount::Answer,
     page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
+use index::{Filter, Hits, Key, Method, Newest, Page, Search, Snapshot};
+use proto::object::{ListDetails, ListQuery, NameFilter, State, TextFilterMethod};
+use tokio::time::{Instant, timeout, timeout_at};
+use view::projection::Projection;
 
 use crate::Queries;
 

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use domain::standard::Resource;
+use edge::{answer::Answer, call::Call, error::Error};
+use index::{Filter, Hits, Key};
 use proto::shape::{Get, Identified, Search};
-use store::{
-    index::{Filter, Hits, Key},
-    projection::Projection,
-    rows::Found,
-};
-use transport::{edge::Call, error::Error, mount::Answer};
+use view::{projection::Projection, rows::Found};
 
 use crate::{Queries, search::List};
 

@@ -6,17 +6,19 @@ use std::{
     sync::Arc,
 };
 
+use base::secret::sha256;
+use eventlog::{
+    log::Log,
+    record::{Key, Position, Record, Recorded, owner_type},
+};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
-use store::{
+use tokio_postgres::NoTls;
+use view::{
     history::{fold_claims, hashes},
-    log::Log,
     projection::{HISTORY, Kind, PROJECTIONS},
-    record::{Key, Position, Record, Recorded, owner_type},
-    secret::sha256,
     table::Table,
 };
-use tokio_postgres::NoTls;
 
 use crate::{eventually, load::Told};
 
@@ -200,7 +202,7 @@ impl Audit {
 
     /// How many targets there are at the end.
     pub fn living_targets(&self) -> usize {
-        self.fold(&store::table::standard::<domain::resource::target::Target>()).len()
+        self.fold(&view::table::standard::<domain::resource::target::Target>()).len()
     }
 
     fn fold(&self, table: &Table) -> Vec<String> {
@@ -286,7 +288,7 @@ impl Audit {
 /// Every row of every read model as text, by table.
 pub async fn dump(postgres_url: &str) -> BTreeMap<String, Vec<String>> {
     let client = connect(postgres_url).await;
-    let schemas: Vec<String> = PROJECTIONS.iter().map(store::projection::Projection::schema_name).collect();
+    let schemas: Vec<String> = PROJECTIONS.iter().map(view::projection::Projection::schema_name).collect();
     let text = "select schemaname || '.' || tablename from pg_tables where schemaname = any($1)";
     let tables = client.query(text, &[&schemas]).await.expect("Postgres is there");
     let mut rows = BTreeMap::new();

@@ -79,7 +79,7 @@ impl Brokers {
 
     async fn try_connect(&self, user: &str) -> Option<async_nats::Client> {
         let url = self.url(user);
-        store::nats::connect(store::nats::options(&url), &url).await.ok()
+        eventlog::nats::connect(eventlog::nats::options(&url), &url).await.ok()
     }
 
     /// The member that leads a stream.

@@ -4,20 +4,19 @@ use async_nats::jetstream::{
     self,
     stream::{Config, DiscardPolicy},
 };
+use base::{clock, secret};
 use domain::{
     aggregate::Aggregate,
     context::OwnerType,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
     standard::{self, Standard},
 };
-use jiff::SignedDuration;
-use prost::Message;
-use store::{
-    clock,
+use eventlog::{
     log::Log,
     record::{CommitRecord, Event, Key, Record, encode, owner_type},
-    secret,
 };
+use jiff::SignedDuration;
+use prost::Message;
 
 use crate::eventually;
 

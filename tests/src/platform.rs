@@ -168,7 +168,7 @@ impl Platform {
     pub async fn log_end(&self) -> (u64, u64) {
         let (url, token) = self.nats();
         let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
-        let log = store::log::Log::open(client, 0, 1).await.expect("the log can be opened");
+        let log = eventlog::log::Log::open(client, 0, 1).await.expect("the log can be opened");
         let last = log.last().await.expect("the log can be read").expect("it has been set up").position();
         (last.sequence, last.stream_sequence)
     }

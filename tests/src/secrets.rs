@@ -1,13 +1,13 @@
 //! What only the platform itself knows, so that tests can make what nobody else can: tokens that are signed rightly and
 //! are wrong all the same.
 
+use base::signing;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::Value;
-use store::{
+use view::{
     database::Database,
     keyring::{Keyring, Purpose, SYSTEM},
-    signing,
 };
 
 use crate::platform::Platform;

@@ -12,23 +12,16 @@ use ::domain::{
     },
     standard::{Command as Asked, Standard},
 };
+use api::details;
+use base::secret::random_text;
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, refusal::permission_denied};
+use eventlog::record::Key;
 use proto::domain::{
     CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
     PatchDomainRequest, PatchDomainResponse, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest,
     ValidateResponse,
 };
-use store::{
-    keyring::{Purpose, SYSTEM, claim_hash},
-    record::Key,
-    secret::random_text,
-};
-use transport::{
-    consistency::unavailable,
-    details,
-    edge::{Call, permission_denied},
-    error::Error,
-    mount::Answer,
-};
+use view::keyring::{Purpose, SYSTEM, claim_hash};
 
 use crate::{
     challenge::Place,

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use api::condition;
 use domain::{
     context::Owner,
     rejection::Rejection,
@@ -11,14 +12,13 @@ use domain::{
     },
     standard::{Command as Asked, Standard},
 };
-use proto::action::{PutExecutionRequest, PutExecutionResponse};
-use store::{id, record::Key};
-use transport::{
-    condition,
-    edge::Call,
+use edge::{
+    answer::Answer,
+    call::Call,
     error::{Error, Reason},
-    mount::Answer,
 };
+use eventlog::record::Key;
+use proto::action::{PutExecutionRequest, PutExecutionResponse};
 
 use crate::{
     execute::{Commands, Deciding},
@@ -38,7 +38,7 @@ pub(super) async fn put(
     let execution = Execution { condition, targets: wanted.targets, includes: wanted.includes };
     include_others_once(&execution)?;
     let instance_id = call.tenant.id.clone();
-    let id = id::of_execution(&instance_id, &execution.condition);
+    let id = api::condition::id(&instance_id, &execution.condition);
     let put =
         Put { key: Key::of::<Executions>(&instance_id, &id), others: executions::keys(&commands, &call), execution };
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| put.decide(turn, deciding);

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use base::secret::random_secret;
 use domain::{
     context::Owner,
     permission::IAM_OWNER,
@@ -11,16 +12,13 @@ use domain::{
     settings::Set,
     standard::{Command as Asked, Resource, Standard},
 };
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
     DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
     PatchInstanceRequest, PatchInstanceResponse, SetLimits,
 };
-use store::{
-    keyring::{Purpose, SYSTEM},
-    secret::random_secret,
-};
-use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
+use view::keyring::{Purpose, SYSTEM};
 
 use crate::{
     authority::Object,

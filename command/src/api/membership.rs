@@ -11,11 +11,11 @@ use domain::{
     },
     standard::{Command as Asked, Standard},
 };
+use edge::{answer::Answer, call::Call, error::Error};
+use eventlog::record::Key;
 use proto::membership::{
     CreateMembershipRequest, CreateMembershipResponse, PatchMembershipRequest, PatchMembershipResponse,
 };
-use store::record::Key;
-use transport::{edge::Call, error::Error, mount::Answer};
 
 use crate::{
     execute::{Commands, Deciding},

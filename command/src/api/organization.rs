@@ -11,6 +11,8 @@ use domain::{
     },
     standard::{Command as Asked, Resource, Standard},
 };
+use edge::{answer::Answer, call::Call, error::Error};
+use eventlog::record::Key;
 use prost::Message;
 use proto::{
     organization::{
@@ -21,8 +23,6 @@ use proto::{
     },
     shape::Identified,
 };
-use store::record::Key;
-use transport::{edge::Call, error::Error, mount::Answer};
 
 use crate::{
     authority::Object,

@@ -17,10 +17,11 @@ use domain::{
     },
     standard::{Command as Asked, Resource, Standard},
 };
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use eventlog::record::Key;
 use proto::system::{RewrapDataKeysRequest, RewrapDataKeysResponse};
-use store::{keyring::SYSTEM, projection::ACCESS, record::Key};
 use tokio::time::timeout;
-use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
+use view::{keyring::SYSTEM, projection::ACCESS};
 
 use crate::{
     authority::Object,

@@ -3,20 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use action::{client::may_call, signature};
+use base::{clock, secret::random_text};
 use domain::{
     address::Allowed,
     context::Owner,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, Rotation, SignatureKey, Target, TargetKind, TargetPatch},
 };
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
 use proto::{
     Violation,
     action::{
         CreateTargetRequest, CreateTargetResponse, PatchTargetRequest, PatchTargetResponse, patch_target, target,
     },
 };
-use store::{clock, keyring::Purpose, secret::random_text};
-use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
 use url::Url;
+use view::keyring::Purpose;
 
 use crate::execute::Commands;
 

@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use base::{clock, secret::random_secret};
 use domain::{
     context::Owner,
     resource::user::{Renewal, User, UserPatch},
     standard::{Command as Asked, Resource, Standard},
 };
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
 use jiff::Timestamp;
 use prost::Message;
 use proto::{
@@ -18,13 +20,10 @@ use proto::{
         ReactivateUserRequest, ReactivateUserResponse, patch_user, user,
     },
 };
-use store::{
-    clock,
+use view::{
     directory::Name,
     keyring::{self, client_secret_hash},
-    secret::random_secret,
 };
-use transport::{consistency::unavailable, edge::Call, error::Error, mount::Answer};
 
 use crate::{
     authority::{self, Object},

@@ -3,11 +3,9 @@
 use std::{any::Any, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
+use eventlog::record::{Answer, Key, Recorded};
 use jiff::Timestamp;
-use store::{
-    history::{Answered, ClaimHash, Snapshot},
-    record::{Answer, Key, Recorded},
-};
+use view::history::{Answered, ClaimHash, Snapshot};
 
 use super::Place;
 use crate::{cache::Cache, tail::Tail};
@@ -123,7 +121,7 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
-    use store::record::Position;
+    use eventlog::record::Position;
 
     use super::*;
     use crate::turn::{Draft, Turn};

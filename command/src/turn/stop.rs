@@ -1,8 +1,8 @@
 //! Why a turn ends without a decision.
 
 use domain::rejection::Rejection;
-use store::record::Undecodable;
-use transport::error::Error;
+use edge::error::Error;
+use eventlog::record::Undecodable;
 
 /// Why a command is not decided.
 #[derive(Debug)]

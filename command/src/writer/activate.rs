@@ -1,10 +1,9 @@
 //! Taking a log over: the barrier record, then the tail.
 
-use store::{
-    fault,
+use base::{fault, secret};
+use eventlog::{
     lease::KeptLease,
     record::{CommitRecord, Position, Record},
-    secret,
 };
 
 use super::{Failure, Writer, serve::Active};
@@ -40,7 +39,7 @@ impl Writer {
             match commit(&self.log, behind, barrier(last.as_ref(), behind)).await {
                 Settled::Committed(record) => return Ok(Some(record)),
                 Settled::Overtaken(_) => {}
-                Settled::Foreign(broken) => return Err(store::log::Failure::Broken(broken).into()),
+                Settled::Foreign(broken) => return Err(eventlog::log::Failure::Broken(broken).into()),
             }
         }
         Ok(None)

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use base::explain::explain;
+use eventlog::{lease::KeptLease, log::Log, record::Position};
 use futures::StreamExt;
-use store::{
-    checkpoint::Checkpoint, explain::explain, lease::KeptLease, log::Log, projection::HISTORY, record::Position,
-};
 use tokio::time::{sleep, timeout};
+use view::{checkpoint::Checkpoint, projection::HISTORY};
 
 use super::{Failure, PAUSE, Writer};
 use crate::tail::Tail;

@@ -1,10 +1,10 @@
 //! Loading what commands need to know, outside the turn: for many at once, and where that fails, for fewer.
 
-use store::{
+use tokio::sync::mpsc;
+use view::{
     database::{Database, Failure},
     history::{Needs, Snapshot},
 };
-use tokio::sync::mpsc;
 
 use super::queue::Submission;
 

@@ -6,13 +6,14 @@ use std::{
     time::Duration,
 };
 
+use base::metric::catalog::COMMANDS_WAITING;
 use bytes::Bytes;
-use store::{history::Answered, metric::catalog::COMMANDS_WAITING};
+use edge::error::{Error, Reason};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
 };
-use transport::error::{Error, Reason};
+use view::history::Answered;
 
 use super::Phase;
 use crate::turn::{Decided, Stop, Turn};

@@ -6,22 +6,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
-use prost::Message;
-use store::{
+use base::{
     clock,
     explain::explain,
     fault,
-    history::{ANSWERS_KEPT, Needs},
-    lease::KeptLease,
     metric::catalog::{FENCE_REJECTIONS, TAIL_BYTES},
-    projection::HISTORY,
-    record::{Answer, CommitRecord, Record, Undecodable},
     secret,
 };
+use edge::error::{Error, Reason};
+use eventlog::{
+    lease::KeptLease,
+    record::{Answer, CommitRecord, Record, Undecodable},
+};
+use jiff::Timestamp;
+use prost::Message;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use transport::error::{Error, Reason};
+use view::{
+    history::{ANSWERS_KEPT, Needs},
+    projection::HISTORY,
+};
 
 use super::{
     End, Verdict, Writer,
@@ -296,7 +300,7 @@ impl<'a> Active<'a> {
                 self.memory.forget();
                 Err(End::SteppedDown)
             }
-            Settled::Foreign(broken) => Err(End::Failed(store::log::Failure::Broken(broken).into())),
+            Settled::Foreign(broken) => Err(End::Failed(eventlog::log::Failure::Broken(broken).into())),
         }
     }
 

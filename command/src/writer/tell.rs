@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use store::{
+use base::{
     health::State,
     metric::catalog::{
         COMMIT_DURATION, COMMIT_EVENTS, LOG_LAST_SEQUENCE, STEP_DOWNS, TAIL_BYTES, TAIL_LIMIT, WRITER_ACTIVE,
         WRITER_EPOCH,
     },
-    record::Record,
 };
+use eventlog::record::Record;
 use tokio::sync::watch;
 
 use super::{Phase, Writer};

@@ -12,14 +12,15 @@ use std::{
 };
 
 use domain::resource::{execution::Function, target::Target};
+use eventlog::log::Log;
 pub use follow::Failure;
-pub(crate) use matcher::Matcher;
-pub(crate) use shelf::{Shelf, Unloaded};
-use store::{database::Database, log::Log};
+pub use matcher::Matcher;
+pub use shelf::{Shelf, Unloaded};
 use tokio::{
     sync::{Semaphore, watch},
     time::timeout,
 };
+use view::database::Database;
 
 /// How many calls of one target may be under way on a node.
 const SEATS: usize = 128;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use base::{explain::explain, secret};
 use bytes::Bytes;
 use domain::resource::target::{Mode, TargetKind};
 use serde_json::{Map, Value};
-use store::{explain::explain, secret};
 
 use crate::{
     Actions,

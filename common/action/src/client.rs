@@ -7,20 +7,20 @@ mod resolve;
 
 use std::{sync::Arc, time::Duration};
 
+use base::{
+    clock,
+    metric::catalog::{TARGET_CALLS, TARGET_DURATION},
+};
 use bytes::{Bytes, BytesMut};
 use domain::{address::Allowed, resource::target::TargetKind};
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use reqwest::{Response, redirect, retry};
-use store::{
-    clock,
-    keyring::Keyring,
-    metric::catalog::{TARGET_CALLS, TARGET_DURATION},
-};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
 };
 use url::{Host, Url};
+use view::keyring::Keyring;
 
 use crate::{
     DEPTH,

@@ -2,13 +2,12 @@
 //!
 //! [`book`] keeps all executions in memory, brought up to date by the log, and answers which one fires. [`client`] calls
 //! one target, [`chain`] the targets of an execution one after another. Who is called with what is decided by those that
-//! stand on this: the edge for requests and responses, the token endpoint for functions,
-//! [`delivery`] for events.
+//! stand on this: the edge for requests and responses, the token endpoint for functions, the reaction of the command node
+//! for events.
 
 pub mod book;
 pub mod chain;
 pub mod client;
-pub mod delivery;
 pub mod signature;
 
 use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! The signature by which a target knows that a call comes from its platform and is new.
 
+use base::secret::{Unopened, hmac_sha256};
 use domain::resource::target::Target;
-use store::{
-    keyring::{Failure, Keyring, Purpose},
-    secret::{Unopened, hmac_sha256},
-};
+use view::keyring::{Failure, Keyring, Purpose};
 
 /// The header of signatures.
 pub const HEADER: &str = "platform-signature";

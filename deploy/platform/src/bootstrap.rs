@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base::id::Ids;
 use command::setup::{self, Plan, ServiceUser, Wanted};
 use serde::{Deserialize, Serialize};
-use store::id::Ids;
 
 use crate::{
     Failure,

@@ -4,15 +4,15 @@ mod tools;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use action::delivery::Patience;
 use clap::{Args, Parser, Subcommand};
+use command::reaction::delivery::Patience;
 use domain::address::{Allowed, Networks};
-use store::ended::SILENCE;
 pub(crate) use tools::{
     At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, Listed, Log, MasterKey,
     OfInstance, RenewBootstrap, RotateMasterKey, Servers, Tail, Verify, WantedEvents,
 };
 use url::Url;
+use view::ended::SILENCE;
 
 use crate::serving::address;
 

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use store::keyring::{Malformed, MasterKeys};
+use view::keyring::{Malformed, MasterKeys};
 
 /// The format of the folder that this platform reads and writes.
 const VERSION: &str = "1";

@@ -1,6 +1,6 @@
 //! `platform deliveries`: what of the events for targets was given up, and how much waits. It changes nothing.
 
-use action::delivery::{self, Failed};
+use command::reaction::delivery::{self, Failed};
 use serde_json::json;
 
 use crate::{Failure, cli, node::SHARD, reach, say};

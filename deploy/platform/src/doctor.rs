@@ -6,9 +6,9 @@ mod nats;
 mod postgres;
 mod report;
 
+use base::clock;
 use jiff::Timestamp;
 use report::Report;
-use store::clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, cli, say};

@@ -86,7 +86,7 @@ fn line(event: &Value) -> String {
 
 /// A time as people write it: RFC 3339, or how long ago.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    let ago = || text.parse::<jiff::Span>().ok().and_then(|span| store::clock::now().checked_sub(span).ok());
+    let ago = || text.parse::<jiff::Span>().ok().and_then(|span| base::clock::now().checked_sub(span).ok());
     text.parse()
         .ok()
         .or_else(ago)

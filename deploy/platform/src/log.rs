@@ -4,7 +4,7 @@ mod chain;
 pub(crate) mod tail;
 pub(crate) mod verify;
 
-use store::log::Log;
+use eventlog::log::Log;
 
 use crate::{Failure, cli, node::SHARD, reach};
 

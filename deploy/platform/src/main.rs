@@ -31,7 +31,7 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use store::explain::explain;
+use base::explain::explain;
 use tikv_jemallocator::Jemalloc;
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +91,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Deliveries(options) => deliveries::run(*options).await,
         Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {
-            say::out(store::database::schema().trim_end());
+            say::out(view::database::schema().trim_end());
             Ok(())
         }
     }

@@ -4,19 +4,16 @@ mod measure;
 
 use std::net::SocketAddr;
 
+use base::health::{Health, State};
 use domain::address::Networks;
-
 use serde_json::{Map, Value};
-use store::{
-    health::{Health, State},
-    projection::{Kind, PROJECTIONS},
+use server::{
+    connections::{self, Limits, Listening},
+    management::{Management, Version},
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use transport::{
-    management::{Management, Version},
-    server::{self, Limits, Listening},
-};
+use view::projection::{Kind, PROJECTIONS};
 
 use crate::{Failure, cli};
 
@@ -57,7 +54,12 @@ impl Managed {
         let closed = closing.clone();
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
         let listening = Listening { listener, certificate: None, proxies: Networks::default() };
-        tokio::spawn(server::serve(listening, management.routes(), async move { closed.cancelled().await }, limits));
+        tokio::spawn(connections::serve(
+            listening,
+            management.routes(),
+            async move { closed.cancelled().await },
+            limits,
+        ));
         tracing::info!(%address, "health and metrics are here");
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
     }

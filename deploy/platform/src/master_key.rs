@@ -5,14 +5,11 @@ use std::{
     time::Duration,
 };
 
+use base::{explain::explain, secret::Key};
 use reqwest::Method;
 use serde_json::{Value, json};
-use store::{
-    explain::explain,
-    keyring::{self, Keyring, MasterKeys},
-    secret::Key,
-};
 use tokio::time::sleep;
+use view::keyring::{self, Keyring, MasterKeys};
 
 use crate::{
     Failure, cli,

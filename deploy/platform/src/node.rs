@@ -9,46 +9,37 @@ use std::{
     time::Duration,
 };
 
-use action::{
-    Actions,
-    book::Book,
-    client::Client,
-    delivery::{Deliveries, Patience},
-};
+use action::{Actions, book::Book, client::Client};
 use async_nats::ConnectOptions;
 use axum::Router;
+use base::{explain::explain, health::Health, id::Ids};
+use command::reaction::delivery::{Deliveries, Patience};
 use command::{
     Challenges, Commands,
     forward::{Bus, forwarding},
     writer::{Handle, Phase, Writer},
 };
 use domain::address::Allowed;
+use edge::{
+    admission::Edge,
+    caller::{External, SystemUsers},
+    consistency::Tokens,
+};
+use eventlog::{durability::Durability, lease::Leases, log::Log, nats};
+use index::{Indexes, Remote};
 use oidc::Oidc;
 use projector::{Indexing, Projector};
 use query::Queries;
-use store::{
-    database::Database,
-    directory::Directory,
-    durability::Durability,
-    ended::Ended,
-    explain::explain,
-    health::Health,
-    id::Ids,
-    index::{Indexes, Remote},
-    keyring::{Keyring, MasterKeys},
-    lease::Leases,
-    log::Log,
-    nats,
-    progress::Progress,
-};
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use transport::{
-    caller::{External, SystemUsers},
-    consistency::Tokens,
-    edge::Edge,
-};
 use url::Url;
+use view::{
+    database::Database,
+    directory::Directory,
+    ended::Ended,
+    keyring::{Keyring, MasterKeys},
+    progress::Progress,
+};
 
 use crate::{Failure, cli, management::Measuring, master_key, serving::built};
 

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use base::explain::explain;
 use command::setup::ADMIN;
 use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
-use store::explain::explain;
 use tokio::time::sleep;
 
 use crate::{Failure, bootstrap::Bootstrap, cli, say, system_user};

@@ -6,12 +6,12 @@ use command::{
     setup::{Outcome, Plan, Wanted, setup},
     writer::{Handle, Phase},
 };
-use store::{
+use tokio::time::{Instant, timeout};
+use view::{
     directory::Named,
     keyring::{self, Purpose, SYSTEM},
     projection::PROJECTIONS,
 };
-use tokio::time::{Instant, timeout};
 
 use crate::{
     Failure,

@@ -9,18 +9,13 @@ use std::{
 };
 
 use axum::Router;
-use store::{
-    index::{self, Indexes},
-    secret,
-};
+use base::secret;
+use edge::{admission::Edge, caller::SystemUsers};
+use index::Indexes;
+use server::connections::{self, Listening};
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use transport::{
-    caller::SystemUsers,
-    edge::Edge,
-    server::{self, Listening},
-};
 
 use crate::{
     Failure, cli,
@@ -255,6 +250,6 @@ async fn serve(
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
     let served = finished(routes(&edge).await?, rates, &managed.stopping).await;
     managed.serves();
-    server::serve(listening, served, shutdown.cancelled(), limits(rates)).await;
+    connections::serve(listening, served, shutdown.cancelled(), limits(rates)).await;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use command::writer::{self, Handle};
-use store::index::Indexes;
+use index::Indexes;
 use tokio::{
     task::{JoinError, JoinHandle, JoinSet},
     time::timeout,

@@ -1,7 +1,7 @@
 //! Only the servers of a data directory, for maintenance and for tests.
 
+use base::secret;
 use serde_json::json;
-use store::secret;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, binaries::Binaries, cli::DataDirectory, data_dir::DataDir, nats::Nats, postgres::Postgres, say};

@@ -8,20 +8,21 @@ use std::{
 };
 
 use axum::{Router, middleware::from_fn_with_state};
+use edge::mount;
 use proto::operation::{Facts, OPERATIONS};
+use server::{
+    connections::{self, Listening},
+    cors::cors,
+    health::health,
+    limit::{Limiter, Rates, limit},
+    openapi, reflection,
+    tls::Certificate,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::compression::{
     CompressionLayer,
     predicate::{DefaultPredicate, Predicate, SizeAbove},
-};
-use transport::{
-    cors::cors,
-    health::health,
-    limit::{Limiter, Rates, limit},
-    mount, openapi, reflection,
-    server::{self, Listening},
-    tls::Certificate,
 };
 use url::Url;
 
@@ -119,11 +120,11 @@ pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Res
 }
 
 /// The bounds of a node's server. A process ends within 15 s, so requests get less to finish.
-pub(crate) fn limits(rates: &cli::Rates) -> server::Limits {
-    server::Limits {
+pub(crate) fn limits(rates: &cli::Rates) -> connections::Limits {
+    connections::Limits {
         connections_per_address: rates.connections_per_address,
         drain: Duration::from_secs(3),
-        ..server::Limits::default()
+        ..connections::Limits::default()
     }
 }
 

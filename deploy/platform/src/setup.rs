@@ -1,9 +1,9 @@
 //! Prepares a log and a database for nodes in processes of their own, once.
 
+use base::{health::Health, secret};
 use domain::address::Allowed;
-use store::{health::Health, secret};
+use edge::caller::SystemUsers;
 use tokio_util::sync::CancellationToken;
-use transport::caller::SystemUsers;
 
 use crate::{
     Failure, bootstrap, cli,
@@ -27,11 +27,11 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         external: options.external_url.clone(),
         number: 0,
         tail_limit: cli::TAIL_LIMIT,
-        patience: action::delivery::Patience::default(),
+        patience: command::reaction::delivery::Patience::default(),
         system_users: SystemUsers::new(system_user::own(data.path())?)?,
         targets: Allowed::default(),
         dns_server: None,
-        silence: store::ended::SILENCE,
+        silence: view::ended::SILENCE,
     };
     let place = Place {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     };
     let adapters = Adapters::connect(place).await?;
     let replicas = usize::from(options.nats.nats_replicas);
-    action::delivery::prepare(&adapters.log, node::SHARD, replicas).await?;
+    command::reaction::delivery::prepare(&adapters.log, node::SHARD, replicas).await?;
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);
     if events > 0 && !bootstrap::is_planned(&data) {
         say::aside(format_args!("the log was set up before and has {events} events; nothing was changed"));

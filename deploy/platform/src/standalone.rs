@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use base::secret;
 use command::setup::Wanted;
 use domain::address::Allowed;
-use store::secret;
+use edge::caller::SystemUsers;
+use server::connections::{self, Listening};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use transport::{
-    caller::SystemUsers,
-    server::{self, Listening},
-};
 use url::Url;
 
 use crate::{
@@ -201,7 +199,7 @@ async fn answer(
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
     let router = finished(router, rates, shutdown).await;
     ready()?;
-    server::serve(listening, router, shutdown.cancelled(), limits(rates)).await;
+    connections::serve(listening, router, shutdown.cancelled(), limits(rates)).await;
     end_of(passed_on, &node.adapters.log.client()).await;
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base::{clock, signing};
 use domain::permission::{IAM_OWNER, SYSTEM_OWNER};
+use edge::caller::{LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use store::{clock, signing};
-use transport::caller::{LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 
 use crate::{
     Failure, cli,

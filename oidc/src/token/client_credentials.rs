@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use base::explain::explain;
 use domain::resource::{execution::Function, project::Project};
 use http::HeaderMap;
-use store::{
+use view::{
     directory::{Named, Tenant},
-    explain::explain,
     projection::ACCESS,
     rows,
 };

@@ -1,15 +1,15 @@
 //! Domains as they are read.
 
 use ::domain::{field::Kind, resource::domain::Domain};
+use api::details;
+use index::{Filter, Key};
 use proto::domain::{
     self, DomainFieldName, GetDomain, GetDomainRequest, SearchDomainsRequest, domain_search_filter::Filter as Wanted,
 };
-use store::{
-    index::{Filter, Key},
+use view::{
     projection::{ACCESS, DOMAINS_INDEX, Projection},
     rows::Found,
 };
-use transport::details;
 
 use crate::{search::named, standard::Shown};
 

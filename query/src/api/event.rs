@@ -2,10 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
+use api::details;
+use base::clock;
 use domain::{
     catalog::without_secrets,
     context::{Owner, OwnerType},
 };
+use edge::{
+    answer::Answer,
+    call::Call,
+    consistency::{HEADER, unavailable},
+    error::Error,
+    refusal::permission_denied,
+};
+use eventlog::record::Recorded;
 use jiff::Timestamp;
 use proto::{
     event::{
@@ -15,18 +25,9 @@ use proto::{
     system::{SearchSystemEventsRequest, SearchSystemEventsResponse},
 };
 use serde_json::Value;
-use store::{
-    clock,
+use view::{
     history::audit::{self, Audit, Comparison, Filter},
     projection::HISTORY,
-    record::Recorded,
-};
-use transport::{
-    consistency::{HEADER, unavailable},
-    details,
-    edge::{Call, permission_denied},
-    error::Error,
-    mount::Answer,
 };
 
 use crate::{Queries, search::bounded};

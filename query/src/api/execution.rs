@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
+use api::{condition, details};
 use domain::resource::execution::Execution;
+use edge::{answer::Answer, call::Call, error::Error};
+use index::{Filter, Hits, Key, Method};
 use proto::action::{
     self, ExecutionSearchFilter, ExecutionType, GetExecution, ListAvailableExecutionFunctionsRequest,
     ListAvailableExecutionFunctionsResponse, ListAvailableExecutionMethodsRequest,
     ListAvailableExecutionMethodsResponse, ListAvailableExecutionServicesRequest,
     ListAvailableExecutionServicesResponse, SearchExecutionsRequest, SearchExecutionsResponse, execution_search_filter,
 };
-use store::{
-    id,
-    index::{Filter, Hits, Key, Method},
-    projection::EXECUTIONS_INDEX,
-    rows::Found,
-};
-use transport::{condition, details, edge::Call, error::Error, mount::Answer};
+use view::{projection::EXECUTIONS_INDEX, rows::Found};
 
 use crate::{Queries, search::List};
 
@@ -66,7 +63,9 @@ fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Res
         Some(Wanted::InConditions(conditions)) => {
             let path = format!("filters[{index}].in_conditions.conditions");
             let conditions = conditions.conditions.into_iter().map(|wanted| condition::read(wanted, &path));
-            Filter::Ids(conditions.map(|read| Ok(id::of_execution(instance_id, &read?))).collect::<Result<_, Error>>()?)
+            Filter::Ids(
+                conditions.map(|read| Ok(api::condition::id(instance_id, &read?))).collect::<Result<_, Error>>()?,
+            )
         }
         Some(Wanted::ExecutionType(kind)) => Filter::Text {
             column: "execution_type",

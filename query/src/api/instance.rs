@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use api::details;
 use domain::{field::Kind, resource::instance::Instance};
+use index::{Filter, Key};
 use proto::instance::{
     GetInstance, GetInstanceRequest, InstanceFieldName, Limits, SearchInstancesRequest,
     instance_search_filter::Filter as Wanted,
 };
-use store::{
-    index::{Filter, Key},
+use view::{
     projection::{ACCESS, INSTANCES_INDEX, Projection},
     rows::Found,
 };
-use transport::details;
 
 use crate::{
     search::{in_state, named, state},

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use api::details;
 use domain::{field::Kind, permission::ROLES, resource::membership::Membership};
+use edge::{answer::Answer, call::Call, error::Error};
+use index::{Filter, Key, Method};
 use proto::membership::{
     self, AvailableRole, GetMembership, GetMembershipRequest, ListAvailableRolesRequest, ListAvailableRolesResponse,
     MembershipFieldName, SearchMembershipsRequest, membership_search_filter::Filter as Wanted,
 };
-use store::{
-    index::{Filter, Key, Method},
+use view::{
     projection::{ACCESS, MEMBERSHIPS_INDEX, Projection},
     rows::Found,
 };
-use transport::{details, edge::Call, error::Error, mount::Answer};
 
 use crate::{Queries, standard::Shown};
 

@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
+use api::details;
 use domain::{
     field::Kind,
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
 };
+use edge::{answer::Answer, call::Call, error::Error};
+use index::{Filter, Key};
 use proto::organization::{
     self, GetInstanceDefaultRequest, GetInstanceDefaultResponse, GetOrganization, GetOrganizationRequest,
     OrganizationFieldName, SearchOrganizationsRequest, organization_search_filter::Filter as Wanted,
 };
-use store::{
-    index::{Filter, Key},
+use view::{
     projection::{ACCESS, ORGANIZATIONS_INDEX, Projection},
     rows::Found,
 };
-use transport::{details, edge::Call, error::Error, mount::Answer};
 
 use crate::{
     Queries,

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
+use api::details;
 use domain::{
     field::Kind,
     resource::target::{Mode, Target, TargetKind},
 };
+use index::{Filter, Key};
 use proto::action::{
     self, GetTarget, GetTargetRequest, SearchTargetsRequest, SetRestRequestResponse, SetRestWebhook, TargetFieldName,
     target::{ExecutionType, TargetType},
     target_search_filter::Filter as Wanted,
 };
-use store::{
-    index::{Filter, Key},
+use view::{
     projection::{Projection, TARGETS, TARGETS_INDEX},
     rows::Found,
 };
-use transport::details;
 
 use crate::{search::method, standard::Shown};
 

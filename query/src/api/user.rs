@@ -1,16 +1,16 @@
 //! Users as they are read. Nothing of their secrets is.
 
+use api::details;
 use domain::{field::Kind, resource::user::User};
+use index::{Filter, Key};
 use proto::user::{
     self, GetUser, GetUserRequest, SearchUsersRequest, ServiceUser, UserFieldName, user::Type,
     user_search_filter::Filter as Wanted,
 };
-use store::{
-    index::{Filter, Key},
+use view::{
     projection::{ACCESS, Projection, USERS_INDEX},
     rows::Found,
 };
-use transport::details;
 
 use crate::{
     search::{in_state, named, state},

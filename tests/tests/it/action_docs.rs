@@ -27,7 +27,7 @@ fn block<'a>(language: &str, with: &str) -> &'a str {
 
 /// Runs a program on headers, and compares what it finds good with what is.
 fn check(program: &str, file: &Path, text: &str) {
-    let now = store::clock::now().as_second();
+    let now = base::clock::now().as_second();
     let signed = |at: i64| signature(KEY.as_bytes(), at, BODY.as_bytes());
     fs::write(file, text).expect("the folder can be written");
     let body = file.with_extension("body");

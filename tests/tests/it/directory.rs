@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use store::{
+use base::health::Reached;
+use eventlog::log::Log;
+use tests::{auditor::connect, eventually, platform::Platform, servers::Servers};
+use view::{
     database::Database,
     directory::{Directory, Name},
-    log::Log,
-    progress::{Announcer, Progress, Reached},
+    progress::{Announcer, Progress},
     projection::ACCESS,
 };
-use tests::{auditor::connect, eventually, platform::Platform, servers::Servers};
 
 const CALLERS: usize = 50;
 

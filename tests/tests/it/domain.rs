@@ -6,6 +6,10 @@ use ::domain::address::Networks;
 use axum::{Router, routing::get};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use server::{
+    connections::{self, Limits, Listening},
+    tls::Certificate,
+};
 use tests::{
     client::{self, Answer, Client, SCOPE, send},
     dns::Dns,
@@ -14,10 +18,6 @@ use tests::{
     process::run,
 };
 use tokio::net::TcpListener;
-use transport::{
-    server::{self, Limits, Listening},
-    tls::Certificate,
-};
 
 const DOMAINS: &str = "/resources/v3alpha/domains";
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
@@ -265,7 +265,7 @@ async fn website(address: &str, text: String, (certificate, key): (PathBuf, Path
     let shown = move || std::future::ready(text.clone());
     let router = Router::new().route("/.well-known/platform-challenge/{file}", get(shown));
     let listening = Listening { listener, certificate: Some(certificate), proxies: Networks::default() };
-    tokio::spawn(server::serve(listening, router, std::future::pending(), Limits::default()));
+    tokio::spawn(connections::serve(listening, router, std::future::pending(), Limits::default()));
     Some(())
 }
 

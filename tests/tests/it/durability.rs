@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Stdio};
 
-use store::durability::{Durability, Unsafe};
+use eventlog::durability::{Durability, Unsafe};
 use tempfile::TempDir;
 use tests::{cluster::free_address, eventually, servers::Servers};
 use tokio::process::{Child, Command};

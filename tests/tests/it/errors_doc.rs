@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use transport::error::Reason;
+use edge::error::Reason;
 
 #[test]
 fn every_reason_is_explained() {

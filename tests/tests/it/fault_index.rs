@@ -3,13 +3,10 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE};
+use index::{Remote, Said};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use store::{
-    index::{Remote, Said},
-    projection::{Kind, TARGETS_INDEX},
-};
 use tests::{
     client::{Answer, Client, TARGETS, send},
     cluster::Cluster,
@@ -18,6 +15,7 @@ use tests::{
     platform::Platform,
 };
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
+use view::projection::{Kind, TARGETS_INDEX};
 
 /// How long an index may stand still where its keeper was killed.
 const RECOVERY: Duration = Duration::from_secs(6);
@@ -238,7 +236,7 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
     let remote = Remote::open(&context, 1).await.expect("NATS is there");
     let named = || async {
         let Kind::Index(table) = TARGETS_INDEX.kind else { return None };
-        let told = remote.newest(&store::index::name(&TARGETS_INDEX, table, 0)).await.ok()?;
+        let told = remote.newest(&index::name(&TARGETS_INDEX, table, 0)).await.ok()?;
         let Said::Manifest(manifest) = told.manifest else { return None };
         let mut packs: Vec<String> = manifest.packs.into_iter().map(|pack| pack.id).collect();
         packs.sort();
@@ -309,7 +307,7 @@ async fn what_another_version_published_is_left_alone() {
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
     let Kind::Index(table) = TARGETS_INDEX.kind else { panic!("it is an index") };
-    let name = store::index::name(&TARGETS_INDEX, table, 0);
+    let name = index::name(&TARGETS_INDEX, table, 0);
     let published = bucket.get(&name).await.expect("NATS is there").expect("it is published");
     let mut newer: Value = serde_json::from_slice(&published).expect("it is JSON");
     newer["format"] = json!(2);

@@ -6,12 +6,12 @@ use async_nats::jetstream::{
     self,
     stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType},
 };
-use futures::StreamExt;
-use reqwest::{Method, StatusCode};
-use store::{
+use eventlog::{
     log::Log,
     record::{CommitRecord, Position},
 };
+use futures::StreamExt;
+use reqwest::{Method, StatusCode};
 use tests::{
     auditor::connect,
     client::{TARGETS, send, target},

@@ -4,7 +4,6 @@ use std::{fs, time::Duration};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use store::projection::PROJECTIONS;
 use tests::{
     auditor::{Audit, connect},
     client::{Client, TARGETS, send},
@@ -14,6 +13,7 @@ use tests::{
     servers::Servers,
 };
 use tokio::time::{Instant, sleep};
+use view::projection::PROJECTIONS;
 
 const LARGE: usize = 68 * 1024 * 1024;
 /// How long a node may take to read the large log.
@@ -33,7 +33,7 @@ async fn patch(client: &Client, id: &str) -> StatusCode {
 /// Lets Postgres forget everything.
 async fn drop_read_models(url: &str) {
     let schemas = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
-    let schemas = schemas.map(store::projection::Projection::schema_name);
+    let schemas = schemas.map(view::projection::Projection::schema_name);
     let all: Vec<String> = schemas.chain(["platform".to_owned()]).collect();
     let text = format!("drop schema {} cascade", all.join(", "));
     connect(url).await.batch_execute(&text).await.expect("they are there");

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
+use base::{clock, secret};
 use bytes::Bytes;
 use command::settle::{Settled, commit};
-use reqwest::{Method, StatusCode};
-use store::{
-    clock,
+use eventlog::{
     log::Log,
     record::{CommitRecord, Position, Record},
-    secret,
 };
+use reqwest::{Method, StatusCode};
 use tests::{
     client::{TARGETS, send, target},
     cluster::{Cluster, Node, is_writer},

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
-use store::{
+use eventlog::{
     log::Log,
     record::{Event, Position},
 };
+use futures::StreamExt;
 use tests::{
     forge::{Forged, changed},
     servers::Servers,

@@ -6,7 +6,7 @@ use async_nats::{
     ConnectOptions,
     jetstream::{self, kv},
 };
-use store::lease::{Leases, TTL};
+use eventlog::lease::{Leases, TTL};
 use tests::{proxy::Proxy, servers::Servers};
 use tokio::{
     sync::oneshot,

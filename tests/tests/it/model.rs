@@ -5,7 +5,7 @@
 //! | step of the model | code |
 //! |---|---|
 //! | `Arrive` | the broker's check of `Nats-Expected-Last-Sequence`, which `Log::publish` sends |
-//! | `Acquire`, `Renew`, `ClockOut`, `Expire` | `store::lease`: `try_acquire`; `renew` and `take_back`; `valid_until` by the own clock; the maximum age of the bucket |
+//! | `Acquire`, `Renew`, `ClockOut`, `Expire` | `eventlog::lease`: `try_acquire`; `renew` and `take_back`; `valid_until` by the own clock; the maximum age of the bucket |
 //! | `Raise` | `raise_barrier` in `command/src/writer/activate.rs`: read the last record, publish a barrier behind it |
 //! | `Activate` | the end of `activate`: the tail is filled up to the barrier |
 //! | `Turn` | `take_turns` and `Active::commit` in `command/src/writer/serve.rs` |

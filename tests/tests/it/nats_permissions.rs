@@ -50,7 +50,7 @@ impl Nats {
     }
 
     async fn client(&self, user: &str) -> async_nats::Client {
-        store::nats::options(&self.url(user)).connect(&self.url(user)).await.expect("the user is known")
+        eventlog::nats::options(&self.url(user)).connect(&self.url(user)).await.expect("the user is known")
     }
 
     /// What the server did not let its users do.

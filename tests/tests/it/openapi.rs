@@ -2,12 +2,12 @@
 
 mod described;
 
+use base::secret::sha256;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use described::Described;
 use proto::operation::OPERATIONS;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use store::secret::sha256;
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
     platform::Platform,

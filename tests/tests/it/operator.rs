@@ -3,7 +3,6 @@
 
 use reqwest::Method;
 use serde_json::json;
-use store::projection::ACCESS;
 use tests::{
     auditor::connect,
     client::{Client, created, post, send},
@@ -11,6 +10,7 @@ use tests::{
     eventually,
     platform::Platform,
 };
+use view::projection::ACCESS;
 
 const USERS: &str = "/resources/v3alpha/users";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";

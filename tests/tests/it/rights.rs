@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
-use store::projection::ACCESS;
 use tests::{
     auditor::connect,
     client::{Answer, Client, created, send},
@@ -12,6 +11,7 @@ use tests::{
 };
 use tokio::time::sleep;
 use tokio_postgres::Transaction;
+use view::projection::ACCESS;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 

@@ -2,13 +2,13 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use store::projection::ACCESS;
 use tests::{
     auditor::connect,
     client::{Answer, Client, after, created, post, send},
     eventually,
     platform::Platform,
 };
+use view::projection::ACCESS;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 const USERS: &str = "/resources/v3alpha/users";

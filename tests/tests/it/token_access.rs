@@ -72,7 +72,7 @@ async fn a_token_that_somebody_else_signed_is_refused() {
     let kid = keys[0]["kid"].as_str().map(str::to_owned);
     let header = |algorithm| Header { typ: Some("at+jwt".into()), kid: kid.clone(), ..Header::new(algorithm) };
 
-    let mine = store::signing::es256(kid.as_deref().unwrap_or_default());
+    let mine = base::signing::es256(kid.as_deref().unwrap_or_default());
     let private = EncodingKey::from_ec_der(&mine.private);
     let jwk = serde_json::from_value(mine.public).ok();
     let es256 = header(Algorithm::ES256);

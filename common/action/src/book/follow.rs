@@ -2,13 +2,13 @@
 
 use std::{collections::HashSet, future::Future};
 
+use base::explain::explain;
 use domain::{resource::target::Target, standard::Resource};
-use store::{
-    database::Database,
-    explain::explain,
+use eventlog::{
     log::{self, Kept, Log},
     record::{Position, Record},
 };
+use view::database::Database;
 
 use super::{Book, shelf::Shelf};
 

@@ -14,7 +14,7 @@ use super::Chain;
 
 /// The executions of an instance that call somebody.
 #[derive(Debug, Default)]
-pub(crate) struct Matcher {
+pub struct Matcher {
     /// On requests, by method and service.
     pub(super) request: Level,
     /// On responses.
@@ -82,7 +82,7 @@ impl Matcher {
     }
 
     /// What an event of this type triggers.
-    pub(crate) fn event(&self, event_type: &str) -> Option<Chain> {
+    pub fn event(&self, event_type: &str) -> Option<Chain> {
         self.events.best(event_type, catalog::groups(event_type))
     }
 

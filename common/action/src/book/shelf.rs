@@ -5,40 +5,45 @@ use std::{
     sync::Arc,
 };
 
+use base::explain::explain;
 use domain::{
     aggregate::Aggregate,
     resource::{execution::Execution, target::Target},
     standard::{Event, Resource, Standard},
 };
-use futures::StreamExt;
-use serde::de::DeserializeOwned;
-use store::{
-    checkpoint::Checkpoint,
-    database::{Database, Failure, snapshot},
-    explain::explain,
-    history,
+use eventlog::{
     log::{self, Log},
-    projection::{EXECUTIONS, HISTORY, Projection, TARGETS},
     record::{Key, Position, Recorded, decode},
 };
+use futures::StreamExt;
+use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
+use view::{
+    checkpoint::Checkpoint,
+    database::{Database, Failure, snapshot},
+    history,
+    projection::{EXECUTIONS, HISTORY, Projection, TARGETS},
+};
 
 use super::{Called, Chain, SEATS, Share, matcher::Matcher};
 
 /// Targets and executions that cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unloaded {
+pub enum Unloaded {
+    /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] log::Failure),
+    /// The read models cannot be read.
     #[error(transparent)]
     Database(#[from] Failure),
+    /// The log has ended.
     #[error("the log ended")]
     LogEnded,
 }
 
 /// Targets and executions of all instances.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub struct Shelf {
     targets: HashMap<String, HashMap<String, Arc<Called>>>,
     shares: HashMap<String, Arc<Share>>,
     executions: HashMap<String, HashMap<String, Execution>>,
@@ -48,7 +53,7 @@ pub(crate) struct Shelf {
 
 impl Shelf {
     /// What the read models have, and the record behind which the log goes on.
-    pub(crate) async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
+    pub async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
         let mut shelf = Self::default();
@@ -71,12 +76,7 @@ impl Shelf {
     }
 
     /// As it was at a position of the log; `None` while history is not as far.
-    pub(crate) async fn at(
-        log: &Log,
-        database: &Database,
-        shard: u16,
-        position: Position,
-    ) -> Result<Option<Self>, Unloaded> {
+    pub async fn at(log: &Log, database: &Database, shard: u16, position: Position) -> Result<Option<Self>, Unloaded> {
         let (mut shelf, begin) = Self::load(database, shard).await?;
         if !log.has(begin).await? {
             return Ok(None);
@@ -139,12 +139,12 @@ impl Shelf {
     }
 
     /// The instances that have executions.
-    pub(crate) fn instances(&self) -> HashSet<String> {
+    pub fn instances(&self) -> HashSet<String> {
         self.executions.keys().cloned().collect()
     }
 
     /// Takes up an event, and tells whether it was one of a target or an execution.
-    pub(crate) fn apply(&mut self, recorded: &Recorded) -> bool {
+    pub fn apply(&mut self, recorded: &Recorded) -> bool {
         let event = &recorded.event;
         let (instance_id, id) = (event.instance_id.clone(), event.aggregate_id.clone());
         if event.aggregate_type == Target::NAME && recorded.sequence > self.loaded[0] {
@@ -176,17 +176,17 @@ impl Shelf {
     }
 
     /// All targets.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = &Arc<Called>> {
+    pub fn targets(&self) -> impl Iterator<Item = &Arc<Called>> {
         self.targets.values().flat_map(HashMap::values)
     }
 
     /// A target that there is.
-    pub(crate) fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
+    pub fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
         self.targets.get(instance_id)?.get(id)
     }
 
     /// The executions of an instance, arranged to be found.
-    pub(crate) fn matcher(&self, instance_id: &str) -> Matcher {
+    pub fn matcher(&self, instance_id: &str) -> Matcher {
         let Some(executions) = self.executions.get(instance_id) else { return Matcher::default() };
         let chain =
             |ids: &[&str]| -> Chain { ids.iter().filter_map(|id| self.target(instance_id, id)).cloned().collect() };

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use async_nats::{Client, jetstream};
-use store::{
-    clock::since_start,
+use base::{clock::since_start, explain::explain};
+use eventlog::{
     durability::{Durability, Unsafe},
-    explain::explain,
     log::{Failure as LogFailure, Log},
     nats::without_password,
     streams::{BESIDE, Found, server_time},

@@ -2,16 +2,15 @@
 
 use std::{str::FromStr as _, time::Duration};
 
-use store::{
-    checkpoint::Checkpoint,
-    clock,
-    database::Database,
-    explain::explain,
-    log::Log,
-    projection::{PROJECTIONS, Projection},
-};
+use base::{clock, explain::explain};
+use eventlog::log::Log;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls};
+use view::{
+    checkpoint::Checkpoint,
+    database::Database,
+    projection::{PROJECTIONS, Projection},
+};
 
 use super::{Ahead, report::Report};
 use crate::{cli, node::SHARD, reach};
@@ -138,7 +137,7 @@ async fn check_projection(
     };
     // Read behind the checkpoint, so that a log that goes on is not taken for a shorter one.
     let last = log.last().await.map_err(|error| explain(&error))?;
-    let (at, end) = (checkpoint.position, last.as_ref().map(store::record::Record::position).unwrap_or_default());
+    let (at, end) = (checkpoint.position, last.as_ref().map(eventlog::record::Record::position).unwrap_or_default());
     let is_here = at.stream_sequence <= end.stream_sequence && log.has(at).await.map_err(|error| explain(&error))?;
     if !is_here {
         let found = format!("{name} stands at message {} of another log", at.stream_sequence);

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use eventlog::record::{Broken, CommitRecord, Key, Position, Record};
 use serde::de::IgnoredAny;
-use store::record::{Broken, CommitRecord, Key, Position, Record};
 
 /// How many record ids are remembered: a record that is sent twice comes soon.
 const RECENT: usize = 65_536;

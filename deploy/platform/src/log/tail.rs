@@ -5,13 +5,13 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt;
-use jiff::Timestamp;
-use serde_json::{Value, json};
-use store::{
+use eventlog::{
     log::{Failure as LogFailure, Log},
     record::{Position, Record, Recorded},
 };
+use futures::StreamExt;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 

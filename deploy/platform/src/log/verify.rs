@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use futures::StreamExt;
-use store::{
-    clock::since_start,
+use base::clock::since_start;
+use eventlog::{
     log::{Failure as LogFailure, Log},
     record::Record,
 };
+use futures::StreamExt;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 

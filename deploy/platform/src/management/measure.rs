@@ -7,20 +7,19 @@ use std::{
 };
 
 use async_nats::{Client, connection};
-use store::{
+use base::{
     clock,
-    database::Database,
     explain::explain,
     health::{Health, Place, State},
-    index::Indexes,
-    log::Log,
     metric::catalog::{
         INDEX_DOCUMENTS, INDEX_SEQUENCE, LOG_LAST_SEQUENCE, NATS_CONNECTED, NATS_RECONNECTS, PROJECTION_LAG_EVENTS,
         PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
     },
-    projection::PROJECTIONS,
 };
+use eventlog::log::Log;
+use index::Indexes;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use view::{database::Database, projection::PROJECTIONS};
 
 use crate::node::SHARD;
 

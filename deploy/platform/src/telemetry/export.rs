@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::trace::{self, Hooks};
 use opentelemetry::{
     Context, KeyValue,
     trace::{
@@ -13,7 +14,6 @@ use opentelemetry_sdk::{
     Resource,
     trace::{Sampler, SamplingResult, SdkTracer, SdkTracerProvider, ShouldSample},
 };
-use store::trace::{self, Hooks};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;

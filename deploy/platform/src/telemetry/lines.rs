@@ -5,8 +5,8 @@ use std::{
     io::Write as _,
 };
 
+use base::clock;
 use serde_json::{Map, Value};
-use store::clock;
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},

@@ -6,16 +6,17 @@ use std::{
 };
 
 use action::book::Book;
+use eventlog::log::Log;
 use proto::operation::GET_TARGET;
 use reqwest::Method;
 use serde_json::{Value, json};
-use store::{database::Database, log::Log};
 use tests::{
     client::{Client, TARGETS, send},
     endpoint::{Endpoint, execute},
     eventually,
     platform::Platform,
 };
+use view::database::Database;
 
 /// How often a book is asked.
 const LOOKS: u32 = 1_000_000;

@@ -2,10 +2,10 @@
 //! its own, so that its CPU time can be told.
 
 use axum::{Form, Json, Router, extract::State, routing::post};
+use base::{clock, secret, signing};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{clock, secret, signing};
 
 /// The secret that the handler checks.
 pub(crate) const SECRET: &str = "a-secret-of-about-the-length-of-a-real-one-";

@@ -9,14 +9,12 @@ use domain::{
     resource::target::{Mode, Target, TargetKind},
     standard::Resource,
 };
+use eventlog::record::Position;
+use index::{Filter, Folder, Key, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, Writer};
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
-use store::{
-    index::{Filter, Folder, Key, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, Writer},
-    record::Position,
-    table::{Change, Row, standard},
-};
 use tests::servers::Servers;
+use view::table::{Change, Row, standard};
 
 const BATCH: usize = 1000;
 /// How many organizations the documents belong to.

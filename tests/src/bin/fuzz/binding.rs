@@ -3,6 +3,10 @@
 use std::fmt::Debug;
 
 use axum::response::IntoResponse;
+use edge::{
+    error::{Error, Reason},
+    json::bind,
+};
 use prost::Message;
 use proto::{
     Validate,
@@ -11,10 +15,6 @@ use proto::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use tests::parts::Parts;
-use transport::{
-    error::{Error, Reason},
-    json::bind,
-};
 
 use crate::{json, mutate::mutate, random::Random, run::Target, shape};
 

@@ -7,6 +7,11 @@ use axum::{
     body::{Body, Bytes, to_bytes},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
+use edge::{
+    answer::Answer,
+    error::Error,
+    mount::{Admit, fallbacks, mount},
+};
 use http::{HeaderMap, Request, request::Parts};
 use prost::Message;
 use proto::{
@@ -17,10 +22,6 @@ use tokio::runtime::Runtime;
 use tonic::Status;
 use tonic_types::StatusExt;
 use tower::ServiceExt;
-use transport::{
-    error::Error,
-    mount::{Admit, Answer, fallbacks, mount},
-};
 
 use crate::{json, mutate::mutate, random::Random, run::Target, shape};
 

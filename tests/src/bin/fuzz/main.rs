@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     let chosen =
         if chosen.is_empty() { KINDS.iter().collect() } else { chosen.into_iter().flatten().collect::<Vec<_>>() };
     let seconds = Duration::from_secs(number("FUZZ_SECONDS").unwrap_or(SECONDS));
-    let seed = number("FUZZ_SEED").unwrap_or_else(|| u64::from_be_bytes(store::secret::random()));
+    let seed = number("FUZZ_SEED").unwrap_or_else(|| u64::from_be_bytes(base::secret::random()));
     println!("seed {seed}, {} s each", seconds.as_secs());
     let mut all_hold = true;
     for (name, make) in chosen {

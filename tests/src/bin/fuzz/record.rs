@@ -19,9 +19,9 @@ use domain::{
     settings::Settings,
     standard::{self, Standard},
 };
+use eventlog::record::{Answer, CommitRecord, Event, Position, Record, Recorded, decode, encode};
 use prost::Message;
 use serde_json::Value;
-use store::record::{Answer, CommitRecord, Event, Position, Record, Recorded, decode, encode};
 
 use crate::{json, mutate::mutate, random::Random, run, shape};
 

@@ -1,15 +1,16 @@
 //! Access tokens and consistency tokens: nothing but what was issued is accepted.
 
+use base::secret::Key;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::resource::{instance::Instance, signing_key::SigningKey};
-use http::{HeaderMap, HeaderValue, header};
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use serde_json::{Value, json};
-use store::{directory::Tenant, secret::Key};
-use transport::{
+use edge::{
     caller::{External, SystemUsers, TOKEN_TYPE, Verifier},
     consistency::Form,
 };
+use http::{HeaderMap, HeaderValue, header};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+use view::directory::Tenant;
 
 use crate::{json, mutate::mutate, random::Random, run::Target};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use edge::error::Reason;
 use http::HeaderMap;
 use proto::wellknown::Duration;
 use serde_json::{Value, json};
 use tonic::Status;
 use tonic_types::{ErrorDetail, StatusExt};
-use transport::error::Reason;
 
 /// What belongs to a transport and not to the answer.
 const OF_TRANSPORTS: [&str; 10] = [

@@ -1,5 +1,6 @@
+use base::secret::sha256;
 use bytes::Bytes;
-use store::{record::Event, secret::sha256};
+use eventlog::record::Event;
 
 use super::*;
 

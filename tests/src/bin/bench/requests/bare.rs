@@ -23,10 +23,10 @@ use proto::{
     object::{Details, Owner},
     operation::GET_TARGET,
 };
-use store::database::Database;
 use tokio::net::TcpListener;
 use tonic::{Request, Response, Status, server::UnaryService, service::Routes, transport::server::TcpIncoming};
 use tonic_prost::ProstCodec;
+use view::database::Database;
 
 /// As many connections as a node of the platform has for its reads.
 const CONNECTIONS: usize = 16;

@@ -1,0 +1,3 @@
+//! Reactions: what is done because of events, by whoever holds their leases.
+
+pub mod delivery;

@@ -1,0 +1,141 @@
+//! Event executions: a reaction on the log turns events into deliveries in a queue, and whoever holds its lease delivers
+//! them, in order per aggregate and target, again and again until they succeed or are given up.
+//!
+//! A delivery is in the queue before the reaction moves on, and leaves it only when it was answered with success or is
+//! kept as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
+
+mod lane;
+mod payload;
+mod queue;
+mod reaction;
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use action::Actions;
+use base::explain::explain;
+use eventlog::{lease::Leases, log::Log};
+pub use queue::{Failed, Waiting, list};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use view::database::Database;
+
+use self::{lane::Lanes, queue::Queue, reaction::Reaction};
+
+/// How long it waits after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What deliveries need.
+#[derive(Clone)]
+pub struct Deliveries {
+    /// Calls targets.
+    pub actions: Actions,
+    /// The log.
+    pub log: Log,
+    /// Who delivers.
+    pub leases: Leases,
+    /// Where history is.
+    pub database: Database,
+    /// How failures are met.
+    pub patience: Patience,
+    /// The shard.
+    pub shard: u16,
+    /// How many servers keep the queue.
+    pub replicas: usize,
+}
+
+/// How failures are met.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// How often a delivery is tried before it is kept as failed.
+    pub tries: u32,
+    /// The pause after the first try. Each one after it is twice as long as the one before, up to five minutes.
+    pub pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { tries: 10, pause: Duration::from_secs(1) }
+    }
+}
+
+/// Makes the queue where there is none, for nodes that may not.
+///
+/// # Errors
+/// When NATS does not answer.
+pub async fn prepare(log: &Log, shard: u16, replicas: usize) -> Result<(), eventlog::log::Failure> {
+    let opened = Queue::open(log.client(), shard, replicas).await;
+    opened.map(drop).map_err(|failure| eventlog::log::Failure::Nats(failure.to_string()))
+}
+
+/// Why deliveries do not go on.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("NATS: {0}")]
+    Nats(String),
+    #[error(transparent)]
+    Log(#[from] eventlog::log::Failure),
+    #[error(transparent)]
+    Shelf(#[from] action::book::Unloaded),
+    #[error("another node makes the deliveries now")]
+    Fenced,
+    #[error("the log ended")]
+    LogEnded,
+    #[error("history is not as far as the deliveries yet")]
+    Behind,
+}
+
+/// What stands before the depth in the cause of an event.
+const CAUSE: &str = "execution:";
+
+/// The cause of an event that was asked for by a call of a target which is nested so deep.
+pub fn causation(depth: u32) -> String {
+    if depth == 0 { String::new() } else { format!("{CAUSE}{depth}") }
+}
+
+/// How deep that was.
+fn depth(causation_id: &str) -> u32 {
+    causation_id.strip_prefix(CAUSE).and_then(|depth| depth.parse().ok()).unwrap_or(0)
+}
+
+impl Failure {
+    fn nats(error: impl std::error::Error + 'static) -> Self {
+        Self::Nats(explain(&error))
+    }
+}
+
+impl Deliveries {
+    /// Delivers whenever nobody else does, until `shutdown`.
+    pub async fn work(self, shutdown: CancellationToken) {
+        let name = format!("reaction.actions.{}", self.shard);
+        let deliveries = Arc::new(self);
+        loop {
+            let lease = tokio::select! {
+                lease = deliveries.leases.acquire(&name, |_| {}) => lease.keep(),
+                () = shutdown.cancelled() => return,
+            };
+            let ended = tokio::select! {
+                ended = deliveries.serve() => ended.err(),
+                () = lease.lost() => None,
+                () = shutdown.cancelled() => None,
+            };
+            lease.release().await;
+            if let Some(failure) = ended {
+                tracing::warn!(error = explain(&failure), "events are not delivered at the moment");
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    async fn serve(self: &Arc<Self>) -> Result<Infallible, Failure> {
+        let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
+        let (lanes, wake) = Lanes::new(self.clone(), queue.clone(), queue.subjects().await?);
+        let reaction = Reaction::begin(self, queue, wake).await?;
+        tokio::select! {
+            ended = reaction.run() => ended,
+            ended = lanes.run() => ended,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Lanes: the deliveries of one target each. A target that fails holds up itself alone, and of its deliveries only those
+//! of the same aggregate.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
+
+use action::client::Call;
+use base::{clock, explain::explain, metric::catalog::DELIVERIES};
+use futures::StreamExt;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    Deliveries, Failure,
+    payload::Delivery,
+    queue::{Failed, Queue, Waiting},
+};
+
+/// How many deliveries of a lane are under way.
+const WINDOW: usize = 64;
+/// How many more it knows of, which wait for one of the same aggregate.
+const KNOWN: usize = 64 * 1024;
+/// How long a lane without deliveries stays.
+const IDLE: Duration = Duration::from_secs(30);
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// The pause before a lane that failed begins again.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How many wakes may wait.
+const WAKES: usize = 1024;
+
+/// All lanes of a node.
+pub(super) struct Lanes {
+    deliveries: Arc<Deliveries>,
+    queue: Queue,
+    woken: mpsc::Receiver<String>,
+    open: HashSet<String>,
+    running: JoinSet<String>,
+}
+
+impl Lanes {
+    /// Lanes of these subjects, and of those that are sent.
+    pub(super) fn new(
+        deliveries: Arc<Deliveries>,
+        queue: Queue,
+        subjects: Vec<String>,
+    ) -> (Self, mpsc::Sender<String>) {
+        let (wake, woken) = mpsc::channel(WAKES);
+        let mut lanes = Self { deliveries, queue, woken, open: HashSet::new(), running: JoinSet::new() };
+        for subject in subjects {
+            lanes.open(subject);
+        }
+        (lanes, wake)
+    }
+
+    /// Opens a lane where there is something to deliver. One that has ended is opened again when something came in the
+    /// meantime.
+    pub(super) async fn run(mut self) -> Result<Infallible, Failure> {
+        loop {
+            tokio::select! {
+                Some(subject) = self.woken.recv() => self.open(subject),
+                Some(ended) = self.running.join_next(), if !self.running.is_empty() => {
+                    let subject = ended.map_err(Failure::nats)?;
+                    self.open.remove(&subject);
+                    if self.queue.has(&subject).await? {
+                        self.open(subject);
+                    }
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, subject: String) {
+        if self.open.insert(subject.clone()) {
+            let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
+            self.running.spawn(async move {
+                if let Err(failure) = Lane::new(deliveries, queue).run(&subject).await {
+                    tracing::warn!(error = explain(&failure), "the deliveries of a target begin again");
+                    sleep(PAUSE).await;
+                }
+                subject
+            });
+        }
+    }
+}
+
+/// The deliveries of one target.
+struct Lane {
+    deliveries: Arc<Deliveries>,
+    queue: Queue,
+    /// Where what waits behind the delivery of an aggregate that is under way is in the queue.
+    behind: HashMap<String, VecDeque<u64>>,
+    /// How many those are.
+    known: usize,
+    running: JoinSet<Result<Done, Failure>>,
+    /// What is taken out of the queue, which nobody waits for.
+    ending: JoinSet<Result<(), Failure>>,
+}
+
+/// A delivery that was made or given up.
+struct Done {
+    aggregate: String,
+    /// Where it was, unless it was gone.
+    place: Option<u64>,
+}
+
+impl Lane {
+    fn new(deliveries: Arc<Deliveries>, queue: Queue) -> Self {
+        let (running, ending) = (JoinSet::new(), JoinSet::new());
+        Self { deliveries, queue, behind: HashMap::new(), known: 0, running, ending }
+    }
+
+    async fn run(mut self, subject: &str) -> Result<(), Failure> {
+        let mut waiting = self.queue.follow(subject).await?;
+        loop {
+            let is_idle = self.running.is_empty() && self.ending.is_empty();
+            let has_room = self.running.len() < WINDOW && self.ending.len() < WINDOW && self.known < KNOWN;
+            tokio::select! {
+                next = timeout(IDLE, waiting.next()), if has_room => match next {
+                    Ok(Some(next)) => self.take(next?),
+                    Ok(None) => return Ok(()),
+                    Err(_) if is_idle => return Ok(()),
+                    Err(_) => {}
+                },
+                Some(done) = self.running.join_next(), if !self.running.is_empty() => {
+                    let Done { aggregate, place } = done.map_err(Failure::nats)??;
+                    if let Some(place) = place {
+                        let queue = self.queue.clone();
+                        self.ending.spawn(async move { queue.done(place).await });
+                    }
+                    self.next(aggregate);
+                }
+                Some(ended) = self.ending.join_next(), if !self.ending.is_empty() => ended.map_err(Failure::nats)??,
+            }
+        }
+    }
+
+    fn take(&mut self, waiting: Waiting) {
+        let Waiting { place, delivery } = waiting;
+        if let Some(behind) = self.behind.get_mut(&delivery.aggregate) {
+            behind.push_back(place);
+            self.known += 1;
+            return;
+        }
+        self.behind.insert(delivery.aggregate.clone(), VecDeque::new());
+        self.begin(delivery.aggregate.clone(), place, Some(delivery));
+    }
+
+    /// Goes on with what waits behind a delivery that is done.
+    fn next(&mut self, aggregate: String) {
+        let Some(place) = self.behind.get_mut(&aggregate).and_then(VecDeque::pop_front) else {
+            self.behind.remove(&aggregate);
+            return;
+        };
+        self.known -= 1;
+        self.begin(aggregate, place, None);
+    }
+
+    /// Begins with a delivery, which is read where it is not at hand.
+    fn begin(&mut self, aggregate: String, place: u64, delivery: Option<Delivery>) {
+        let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
+        self.running.spawn(async move {
+            let delivery = match delivery {
+                Some(delivery) => Some(delivery),
+                None => queue.at(place).await?.map(|waiting| waiting.delivery),
+            };
+            let Some(delivery) = delivery else { return Ok(Done { aggregate, place: None }) };
+            deliveries.deliver(&queue, delivery).await?;
+            Ok(Done { aggregate, place: Some(place) })
+        });
+    }
+}
+
+impl Deliveries {
+    /// Tries until the delivery succeeds or is given up. Then it can be taken out of the queue.
+    async fn deliver(&self, queue: &Queue, delivery: Delivery) -> Result<(), Failure> {
+        let call = Call {
+            delivery_id: delivery.id.clone(),
+            depth: delivery.depth,
+            trace_context: delivery.trace_context.clone(),
+            body: delivery.body.get().to_owned().into(),
+        };
+        // A target that is not there then is gone.
+        self.actions.book.reaches(delivery.sequence).await;
+        let mut tries = 0;
+        loop {
+            let Some(called) = self.actions.book.target(&delivery.instance_id, &delivery.target_id) else {
+                DELIVERIES.with(&["dropped"]).count();
+                return Ok(());
+            };
+            tries += 1;
+            let Err(failure) = self.actions.client.tell(&called, &call).await else {
+                base::fault::point("deliveries.delivered");
+                DELIVERIES.with(&["ok"]).count();
+                return Ok(());
+            };
+            let (instance, target, error) = (&delivery.instance_id, &delivery.target_id, explain(&failure));
+            if tries >= self.patience.tries {
+                tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
+                DELIVERIES.with(&["failed"]).count();
+                let failed = Failed { delivery, tries, error, failed_at: clock::now() };
+                return queue.keep(&failed).await;
+            }
+            tracing::debug!(instance, target, delivery = delivery.id, error, "an event will be delivered again");
+            DELIVERIES.with(&["retried"]).count();
+            sleep(pause(self.patience.pause, tries)).await;
+        }
+    }
+}
+
+/// The pause after so many tries, from half to all of what is due, so that what failed together does not come back
+/// together.
+fn pause(first: Duration, tries: u32) -> Duration {
+    let due = first.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(LONGEST_PAUSE);
+    due.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let first = Duration::from_secs(1);
+        for (tries, due) in [(1, 1), (2, 2), (5, 16), (9, 256), (10, 300), (u32::MAX, 300)] {
+            let pause = pause(first, tries);
+            let due = Duration::from_secs(due);
+            assert!(pause <= due && pause >= due / 2, "{tries}: {pause:?}");
+        }
+    }
+}

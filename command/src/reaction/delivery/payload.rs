@@ -1,0 +1,104 @@
+//! What a target is told of an event.
+
+use std::{collections::HashMap, sync::Arc};
+
+use action::book::Called;
+use domain::catalog::without_secrets;
+use eventlog::record::Recorded;
+use serde::{Deserialize, Serialize};
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+/// An event on its way to a target.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delivery {
+    /// The same whenever it is tried again.
+    pub id: String,
+    /// The instance.
+    pub instance_id: String,
+    /// The target.
+    pub target_id: String,
+    /// Type and id of the aggregate, whose deliveries keep their order.
+    pub aggregate: String,
+    /// The type of the event.
+    pub event_type: String,
+    /// The sequence of the event.
+    pub sequence: u64,
+    /// How many calls of targets it is nested in.
+    pub depth: u32,
+    /// The W3C `traceparent` that it belongs to.
+    pub trace_context: String,
+    /// The payload.
+    pub body: Box<RawValue>,
+}
+
+/// The deliveries of an event to the targets of an execution, one after another.
+pub(super) fn deliveries<'a>(
+    recorded: &'a Recorded,
+    chain: &'a [Arc<Called>],
+    depth: u32,
+) -> impl Iterator<Item = Delivery> + Send + use<'a> {
+    let event = &recorded.event;
+    // JSON values are always written.
+    let body = to_raw_value(&payload(recorded)).ok();
+    let mut named: HashMap<&str, usize> = HashMap::new();
+    chain.iter().filter_map(move |called| {
+        // A target that is named twice is called twice.
+        let before = named.entry(&called.id).or_default();
+        let again = if *before == 0 { String::new() } else { format!(".{before}") };
+        *before += 1;
+        Some(Delivery {
+            id: format!("{}.{}{again}", event.id, called.id),
+            instance_id: called.instance_id.clone(),
+            target_id: called.id.clone(),
+            aggregate: format!("{}/{}", event.aggregate_type, event.aggregate_id),
+            event_type: event.r#type.clone(),
+            sequence: recorded.sequence,
+            depth,
+            trace_context: event.trace_context.clone(),
+            body: body.clone()?,
+        })
+    })
+}
+
+fn payload(recorded: &Recorded) -> Value {
+    let event = &recorded.event;
+    let mut payload = serde_json::from_slice(&event.payload).unwrap_or_default();
+    without_secrets(&mut payload);
+    let payload = if payload.is_object() { payload } else { Value::Object(Map::new()) };
+    json!({
+        "aggregateID": event.aggregate_id,
+        "aggregateType": event.aggregate_type,
+        "resourceOwner": event.owner_id,
+        "instanceID": event.instance_id,
+        "version": event.version,
+        "sequence": recorded.sequence,
+        "event_type": event.r#type,
+        "created_at": recorded.committed_at.to_string(),
+        "userID": event.actor,
+        "event_payload": payload,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use eventlog::record::Event;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_payload_has_no_secret() {
+        let payload_of = |text: &str| {
+            let event = Event { payload: text.to_owned().into(), r#type: "target.added".into(), ..Event::default() };
+            payload(&Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event })
+        };
+        let told = payload_of(r#"{"to":{"name":"x","signing_keys":[{"sealed":"s","valid_until":1}],"secret":"h"}}"#);
+        assert_eq!(told["event_payload"], json!({ "to": { "name": "x", "signing_keys": [{ "valid_until": 1 }] } }));
+        assert_eq!((&told["sequence"], &told["created_at"]), (&json!(7), &json!("1970-01-01T00:00:00Z")));
+        assert_eq!(payload_of("")["event_payload"], json!({}));
+    }
+}

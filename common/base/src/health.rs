@@ -1,0 +1,171 @@
+//! How the parts of a node are, as they say themselves: what its management port tells, and its readiness.
+//!
+//! A part that something is wrong with calls [`Health::report`]; nothing else is to be done. Whether the node still takes
+//! requests follows from the states alone: a node that can serve from what it has is ready.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::Serialize;
+
+use crate::metric::catalog::COMPONENT_STATE;
+
+/// How a part of a node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", content = "reason", rename_all = "lowercase")]
+pub enum State {
+    /// It does what it is there for.
+    Ok,
+    /// Another node does its work, and it is prepared to take it over.
+    Standby,
+    /// It is not there yet. The node is not ready before.
+    Starting(String),
+    /// The node goes on without it, and less well.
+    Degraded(String),
+    /// It does not go on, and tries again.
+    Stalled(String),
+    /// It met something that only a newer version of the platform knows, and has given its work up.
+    Outdated(String),
+}
+
+/// A part of a node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Part {
+    /// How it is.
+    #[serde(flatten)]
+    pub state: State,
+    /// How far it is in the log, where it follows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// How far a part is in the log, and how much of the log it lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// The last event that it processed.
+    pub sequence: u64,
+    /// The last record.
+    #[serde(skip)]
+    pub stream_sequence: u64,
+    /// How many events it lacks.
+    pub lag_events: u64,
+    /// How old the first of them is, in seconds.
+    pub lag_seconds: f64,
+}
+
+/// How far a part says it is in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reached {
+    /// The sequence of the last event that it processed.
+    pub sequence: u64,
+    /// The stream sequence of the last record that it processed.
+    pub stream_sequence: u64,
+}
+
+/// The parts of a node. Clones are the same node.
+#[derive(Debug, Clone, Default)]
+pub struct Health(Arc<Mutex<BTreeMap<String, Part>>>);
+
+impl State {
+    /// Every name of a state.
+    pub const NAMES: [&str; 6] = ["ok", "standby", "starting", "degraded", "stalled", "outdated"];
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Standby => "standby",
+            Self::Starting(_) => "starting",
+            Self::Degraded(_) => "degraded",
+            Self::Stalled(_) => "stalled",
+            Self::Outdated(_) => "outdated",
+        }
+    }
+
+    /// Whether a node with such a part takes requests.
+    pub fn is_ready(&self) -> bool {
+        !matches!(self, Self::Starting(_))
+    }
+}
+
+impl Health {
+    /// Says how a part is from now on.
+    pub fn report(&self, part: &str, state: State) {
+        let mut parts = self.lock();
+        if parts.get(part).is_some_and(|known| known.state == state) {
+            return;
+        }
+        for name in State::NAMES {
+            COMPONENT_STATE.with(&[part, name]).set_bool(name == state.name());
+        }
+        match parts.get_mut(part) {
+            Some(known) => known.state = state,
+            None => drop(parts.insert(part.to_owned(), Part { state, place: None })),
+        }
+    }
+
+    /// Says how far a part is; how much it lacks is measured elsewhere.
+    pub fn stand(&self, part: &str, reached: Reached) {
+        if let Some(part) = self.lock().get_mut(part) {
+            let place = part.place.get_or_insert_default();
+            (place.sequence, place.stream_sequence) = (reached.sequence, reached.stream_sequence);
+        }
+    }
+
+    /// Says that a part is nowhere in the log, because another node does its work.
+    pub fn leave(&self, part: &str) {
+        if let Some(part) = self.lock().get_mut(part) {
+            part.place = None;
+        }
+    }
+
+    /// Says how much of the log a part lacks.
+    pub fn lag(&self, part: &str, events: u64, seconds: f64) {
+        if let Some(place) = self.lock().get_mut(part).and_then(|part| part.place.as_mut()) {
+            (place.lag_events, place.lag_seconds) = (events, seconds);
+        }
+    }
+
+    /// All parts, by name.
+    pub fn parts(&self) -> BTreeMap<String, Part> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Part>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_part_tells_state_reason_and_place() {
+        let health = Health::default();
+        health.report("a", State::Ok);
+        health.report("b", State::Outdated("event 7 is new".to_owned()));
+        health.stand("a", Reached { sequence: 3, stream_sequence: 2 });
+        health.stand("unknown", Reached::default());
+        let parts = serde_json::to_value(health.parts()).unwrap();
+        let a = json!({ "state": "ok", "place": { "sequence": 3, "lagEvents": 0, "lagSeconds": 0.0 } });
+        assert_eq!(parts, json!({ "a": a, "b": { "state": "outdated", "reason": "event 7 is new" } }));
+    }
+
+    #[test]
+    fn only_what_cannot_serve_is_not_ready() {
+        let reason = String::new;
+        let unready = [State::Starting(reason())];
+        let ready =
+            [State::Ok, State::Standby, State::Degraded(reason()), State::Stalled(reason()), State::Outdated(reason())];
+        assert!(unready.iter().all(|state| !state.is_ready()) && ready.iter().all(State::is_ready));
+        let names: Vec<&str> = ready.iter().chain(&unready).map(State::name).collect();
+        assert!(State::NAMES.iter().all(|name| names.contains(name)) && names.len() == State::NAMES.len());
+    }
+}

@@ -1,0 +1,16 @@
+//! Nothing that belongs to one store, one protocol or one resource enters here: this is what every part of a process stands
+//! on.
+//!
+//! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process tells of itself goes through
+//! here ([`metric`], [`health`], [`trace`], [`explain`]); [`fault`] ends it where a test asks for that.
+
+pub mod clock;
+pub mod explain;
+pub mod fault;
+pub mod fold;
+pub mod health;
+pub mod id;
+pub mod metric;
+pub mod secret;
+pub mod signing;
+pub mod trace;

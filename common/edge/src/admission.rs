@@ -1,0 +1,326 @@
+//! Admission: from the headers of a request to a call, or to why there is none.
+//!
+//! Rights are read from a read model. What is read rests on rights that are as new as its token says. What is written is
+//! decided on the log, so a write waits for what its caller has seen only before it is refused.
+
+use std::sync::Arc;
+
+use action::{Actions, chain::Cause};
+use base::trace;
+use domain::{
+    context::{Owner, OwnerType},
+    permission,
+    rejection::Rejection,
+};
+use http::request::Parts;
+use proto::{
+    object::{RequestContext, request_context::ResourceOwner},
+    operation::Facts,
+};
+use view::{
+    database::Failure,
+    directory::{Directory, Name, Named, Standing, Tenant},
+    ended::Ended,
+};
+
+use crate::{
+    call::Call,
+    caller::{External, SystemUsers, Verified, Verifier},
+    consistency::{Consistency, OWN_WAIT, Tokens, not_reached, waited},
+    error::{Error, Reason},
+    header::{ORGANIZATION, host, idempotency_key, one, text, trace_context},
+    mount::Admit,
+    precondition::IfMatch,
+    prefer,
+    refusal::{feature_disabled, is_open, permission_denied, read_model, unheard},
+    request_id::REQUEST_ID,
+    trigger::{self, Triggered},
+};
+
+/// What a node needs to admit requests.
+pub struct Edge {
+    /// Who is who.
+    pub directory: Directory,
+    /// Who is no more.
+    pub ended: Ended,
+    /// Consistency tokens.
+    pub tokens: Tokens,
+    /// How instances are reached from outside.
+    pub external: External,
+    /// What executions need.
+    pub actions: Actions,
+    pub(crate) verifier: Verifier,
+}
+
+impl Edge {
+    /// An edge with an empty cache of verified tokens.
+    pub fn new(
+        (directory, ended): (Directory, Ended),
+        tokens: Tokens,
+        (external, system): (External, SystemUsers),
+        actions: Actions,
+    ) -> Self {
+        Self { directory, ended, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
+    }
+
+    /// Whether a request names an instance and has a token for it: what can be said before it is known what is asked.
+    pub async fn recognises(&self, parts: &Parts) -> bool {
+        let tenant = self.tenant(parts, 0).await;
+        tenant.is_ok_and(|tenant| self.verifier.verify(&parts.headers, &tenant).is_ok())
+    }
+
+    /// The instance that a request without a caller is for.
+    ///
+    /// # Errors
+    /// Where there is none, or it may not be used.
+    pub async fn open_tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Error> {
+        let tenant = self.tenant(parts, 0).await?;
+        is_open(&tenant, &self.ended)?;
+        Ok(tenant)
+    }
+
+    /// The instance that a request is for, by its host. Errors name the request.
+    pub async fn tenant(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
+        let found = self.tenant_of(parts, sequence).await;
+        found.map_err(|error| error.request_id(text(&parts.headers, REQUEST_ID.as_str()).unwrap_or_default()))
+    }
+
+    async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
+        let host = host(&parts.uri, &parts.headers)?;
+        let tenant = self.directory.tenant(Named::Domain(host.clone()), sequence).await.map_err(read_model)?;
+        if let Some(tenant) = &tenant {
+            tracing::Span::current().record("instance", tenant.id.as_str());
+        }
+        tenant.ok_or_else(|| {
+            Error::new(Reason::InstanceNotFound, format!("no instance answers under the host {host}"))
+                .with("host", host)
+        })
+    }
+
+    /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
+    pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
+        let consistency = Consistency::of(&parts.headers, &self.tokens).await?;
+        let tenant = match self.tenant(parts, consistency.required).await {
+            Err(refused) if self.knows_more(refused.reason(), consistency).await => {
+                self.tenant(parts, consistency.seen()).await?
+            }
+            tenant => tenant?,
+        };
+        let token = self.verifier.verify(&parts.headers, &tenant)?;
+        let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
+        if operation.only_reads() {
+            self.insist(consistency).await?;
+        }
+        let admitted = (operation, parts);
+        let (tenant, caller) = match self.rights(admitted, (&tenant, &token), consistency.required).await {
+            Err(refused) if self.knows_more(refused.reason(), consistency).await => {
+                self.rights(admitted, (&tenant, &token), consistency.seen()).await?
+            }
+            rights => rights?,
+        };
+        let trace_context = trace::context(trace_context(&parts.headers));
+        let (depth, is_system) = (trigger::depth(&parts.headers)?, token.system.is_some());
+        let cause = || Cause { depth, trace_context: trace_context.clone() };
+        let triggered =
+            if is_system { None } else { Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, cause)) };
+        Ok(Call {
+            request_id: text(&parts.headers, REQUEST_ID.as_str()).unwrap_or_default().to_owned(),
+            operation,
+            context: Owner::instance(&tenant.id),
+            home: tenant.clone(),
+            tenant,
+            caller,
+            token,
+            is_system,
+            consistency,
+            idempotency_key: idempotency_key(&parts.headers)?,
+            if_match: IfMatch::of(operation, &parts.headers),
+            wait: prefer::wait(&parts.headers),
+            trace_context,
+            depth,
+            triggered,
+            organization: one(&parts.headers, ORGANIZATION)?.map(str::to_owned),
+        })
+    }
+
+    /// The instance, if it may be used, and who holds a token, if that may do something with the operation; both as of a
+    /// sequence or later.
+    async fn rights(
+        &self,
+        (operation, parts): (&Facts, &Parts),
+        (tenant, token): (&Arc<Tenant>, &Verified),
+        sequence: u64,
+    ) -> Result<(Arc<Tenant>, Arc<Standing>), Error> {
+        let tenant = if tenant.processed < sequence { self.tenant(parts, sequence).await? } else { tenant.clone() };
+        let caller = self.caller(&tenant, token, sequence).await?;
+        if token.system.is_none() {
+            is_open(&tenant, &self.ended)?;
+        }
+        if let Some(feature) = operation.feature
+            && !tenant.has_feature(feature)
+        {
+            return Err(feature_disabled(feature));
+        }
+        // In which contexts it is needed is known when the body is.
+        if let Some(permission) = operation.permission
+            && caller.places(permission).next().is_none()
+        {
+            return Err(permission_denied(permission));
+        }
+        Ok((tenant, caller))
+    }
+
+    /// Who holds a token, as of a sequence or later.
+    pub(crate) async fn caller(
+        &self,
+        tenant: &Tenant,
+        token: &Verified,
+        sequence: u64,
+    ) -> Result<Arc<Standing>, Error> {
+        if let Some(system) = &token.system {
+            return Ok(system.clone());
+        }
+        if !self.ended.is_known() {
+            return Err(unheard());
+        }
+        let sequence = sequence.max(token.sequence);
+        let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
+        let is_dead =
+            |standing: &Standing| self.ended.is_dead(&tenant.id, &standing.owner, &standing.id, token.sequence);
+        let caller = caller.map_err(read_model)?.filter(|standing| standing.is_live && !is_dead(standing));
+        caller.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
+    }
+
+    /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.
+    async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
+        let required = consistency.required;
+        match self.directory.reaches(required, consistency.left()).await {
+            Ok(processed) if processed < required => {
+                waited(consistency, None);
+                Err(not_reached(required, processed))
+            }
+            Err(failure @ Failure::Inconsistent { .. }) => Err(read_model(Arc::new(failure))),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether more is known now than what a refusal may rest on: what the caller has seen is waited for a moment.
+    pub(crate) async fn knows_more(&self, refused: Reason, consistency: Consistency) -> bool {
+        let seen = consistency.seen();
+        let rests_on_rights = matches!(
+            refused,
+            Reason::InstanceNotFound
+                | Reason::InstanceInactive
+                | Reason::InstanceBlocked
+                | Reason::TokenInvalid
+                | Reason::FeatureDisabled
+                | Reason::PermissionDenied
+                | Reason::ResourceNotFound
+        );
+        rests_on_rights
+            && seen > 0
+            && self.directory.reaches(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
+    }
+
+    /// The call, once its body says what it is about.
+    ///
+    /// # Errors
+    /// Where there is no such context, or the caller may not know of it or not do this there.
+    pub(crate) async fn within(&self, mut call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
+        let named = wanted.and_then(|wanted| wanted.resource_owner.as_ref());
+        let (context, tenant) = match self.locate(&call, named, call.consistency.required).await {
+            Err(refused) if self.knows_more(refused.reason(), call.consistency).await => {
+                let seen = call.consistency.seen();
+                call.caller = self.caller(&call.home, &call.token, seen).await?;
+                self.locate(&call, named, seen).await?
+            }
+            located => located?,
+        };
+        let by_operator = |needed: &str| needed.starts_with("system.") || call.caller.may(needed, &[Owner::system()]);
+        let by_operator = call.operation.permission.is_some_and(by_operator) || context.kind == OwnerType::System;
+        // What an instance executes neither hears nor says what is done with rights that are above its own.
+        let triggered = call.triggered.filter(|_| !by_operator);
+        if call.operation.of_organization && context.kind != OwnerType::Organization {
+            return Err(Rejection::invalid("ctx", "must name an organization").into());
+        }
+        Ok(Call { tenant, context, triggered, ..call })
+    }
+
+    /// The context that a call names, and the instance that it is in, as of a sequence or later.
+    async fn locate(
+        &self,
+        call: &Call,
+        named: Option<&ResourceOwner>,
+        sequence: u64,
+    ) -> Result<(Owner, Arc<Tenant>), Error> {
+        let own = || (Owner::instance(&call.tenant.id), call.tenant.clone());
+        let organization = async |name| Ok((self.organization(call, name, sequence).await?, call.tenant.clone()));
+        match named {
+            Some(ResourceOwner::System(_)) => {
+                let context = Owner::system();
+                if let Some(needed) = call.operation.permission.filter(|_| !call.may(&context)) {
+                    return Err(permission_denied(needed));
+                }
+                Ok((context, call.tenant.clone()))
+            }
+            Some(ResourceOwner::InstanceId(id)) if *id == call.tenant.id => Ok(own()),
+            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Named::Id(id.clone()), sequence).await,
+            Some(ResourceOwner::InstanceDomain(name)) => {
+                self.elsewhere(call, Named::Domain(name.to_ascii_lowercase()), sequence).await
+            }
+            Some(ResourceOwner::OrgId(id)) => organization(Named::Id(id.clone())).await,
+            Some(ResourceOwner::OrgDomain(name)) => organization(Named::Domain(name.to_ascii_lowercase())).await,
+            None => match (
+                call.organization.clone().filter(|_| call.operation.has_context()),
+                call.operation.of_organization,
+            ) {
+                (Some(id), _) => organization(Named::Id(id)).await,
+                (None, true) if call.is_system => {
+                    let rule = "must name an organization, because system users belong to none";
+                    Err(Rejection::invalid("ctx", rule).into())
+                }
+                (None, true) => Ok((call.caller.owner.clone(), call.tenant.clone())),
+                (None, false) => Ok(own()),
+            },
+        }
+    }
+
+    /// Only operators of the platform are let into an instance that is not the one of the host.
+    async fn elsewhere(&self, call: &Call, host: Named, sequence: u64) -> Result<(Owner, Arc<Tenant>), Error> {
+        let found = self.directory.tenant(host, sequence).await.map_err(read_model)?;
+        let may_enter = call.operation.permission.is_some_and(|needed| call.caller.may(needed, &[Owner::system()]));
+        let is_home = |tenant: &Arc<Tenant>| tenant.id == call.home.id;
+        let tenant = found.filter(|tenant| is_home(tenant) || may_enter).ok_or(Rejection::NotFound("instance"))?;
+        Ok((Owner::instance(&tenant.id), tenant))
+    }
+
+    async fn organization(&self, call: &Call, name: Named, sequence: u64) -> Result<Owner, Error> {
+        let unknown = || Error::from(Rejection::NotFound("organization"));
+        let found = self.directory.organization(&call.tenant.id, name, sequence).await;
+        let context = Owner::organization(&found.map_err(read_model)?.ok_or_else(unknown)?.id);
+        if let Some(needed) = call.operation.permission {
+            let chain = context.chain(&call.tenant.id);
+            if !call.caller.may(needed, &chain) {
+                let may_read = call.caller.may(&permission::reading(needed), &chain);
+                return Err(if may_read { permission_denied(needed) } else { unknown() });
+            }
+        }
+        Ok(context)
+    }
+}
+
+impl Admit for Edge {
+    type Call = Call;
+
+    async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
+        Self::admit(self, operation, parts).await
+    }
+
+    async fn within(&self, call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
+        Self::within(self, call, wanted).await
+    }
+
+    fn triggered(call: &Call) -> Option<Arc<Triggered>> {
+        call.triggered.clone()
+    }
+}

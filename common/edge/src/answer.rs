@@ -1,0 +1,18 @@
+//! What a handler answers, before it is written for a transport.
+
+/// What a handler answers.
+#[derive(Debug)]
+pub struct Answer<O> {
+    /// The message.
+    pub message: O,
+    /// The HTTP status, where it is not the operation's own.
+    pub status: Option<u16>,
+    /// HTTP headers, which are gRPC metadata too.
+    pub metadata: Vec<(&'static str, String)>,
+}
+
+impl<O> From<O> for Answer<O> {
+    fn from(message: O) -> Self {
+        Self { message, status: None, metadata: Vec::new() }
+    }
+}

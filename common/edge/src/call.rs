@@ -1,0 +1,83 @@
+//! A request that was admitted: what is known of it, and what its caller may do.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{
+    context::{Owner, OwnerType},
+    standard::Resource,
+};
+use prost::Message;
+use proto::operation::Facts;
+use view::directory::{Standing, Tenant};
+
+use crate::{caller::Verified, consistency::Consistency, precondition::IfMatch, trigger::Triggered};
+
+/// A request that was admitted.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Names the request in logs and answers.
+    pub request_id: String,
+    /// What is asked for.
+    pub operation: &'static Facts,
+    /// The instance that the request is about: that of the host, unless an operator of the platform names another.
+    pub tenant: Arc<Tenant>,
+    /// The context that the request is about.
+    pub context: Owner,
+    /// The instance of the host, which is the caller's.
+    pub home: Arc<Tenant>,
+    /// Who asks.
+    pub caller: Arc<Standing>,
+    /// What it showed.
+    pub(crate) token: Arc<Verified>,
+    /// Whether that is a system user, whose roles are those of the configuration.
+    pub is_system: bool,
+    /// What the answer must not be older than.
+    pub consistency: Consistency,
+    /// The caller's name for this write.
+    pub idempotency_key: Option<String>,
+    /// The sequences that the object may have.
+    pub if_match: Option<IfMatch>,
+    /// How long a write shall wait until the read models have it.
+    pub wait: Option<Duration>,
+    /// The W3C `traceparent` of the request.
+    pub trace_context: String,
+    /// How many calls of targets it is nested in.
+    pub depth: u32,
+    /// The executions that it triggers.
+    pub triggered: Option<Arc<Triggered>>,
+    /// The organization that a header names.
+    pub(crate) organization: Option<String>,
+}
+
+impl Call {
+    /// What the client asked, encoded: the request, before targets have changed it.
+    pub fn asked(&self, request: &impl Message) -> Vec<u8> {
+        let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
+        asked.map_or_else(|| request.encode_to_vec(), <[u8]>::to_vec)
+    }
+
+    /// The instance that resources of a kind are kept in, that of the call; `None` where each is an instance itself.
+    pub fn instance_for<R: Resource>(&self) -> Option<&str> {
+        (R::context("", &Owner::system()).kind != OwnerType::Instance).then_some(&self.tenant.id)
+    }
+
+    /// The instance that a resource is kept in: an instance in itself, everything else in that of the call.
+    pub fn instance_of<'a, R: Resource>(&'a self, id: &'a str) -> &'a str {
+        self.instance_for::<R>().unwrap_or(id)
+    }
+
+    /// Whether the caller may do what the operation does to something in a context.
+    pub fn may(&self, context: &Owner) -> bool {
+        let permitted = |permission: &str| self.caller.may(permission, &context.chain(&self.tenant.id));
+        self.operation.permission.is_none_or(permitted)
+    }
+
+    /// Where the caller may do what the operation does: everywhere in the instance (`None`), or in these contexts.
+    pub fn places(&self) -> Option<Vec<Owner>> {
+        let permission = self.operation.permission?;
+        if self.may(&Owner::instance(&self.tenant.id)) {
+            return None;
+        }
+        Some(self.caller.places(permission).cloned().collect())
+    }
+}

@@ -1,0 +1,183 @@
+//! Access tokens: how they look, and how they are checked.
+
+mod system;
+
+use std::sync::Arc;
+
+use base::{clock, secret::sha256};
+use http::{HeaderMap, header};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk};
+use quick_cache::sync::Cache;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
+use view::directory::{Standing, Tenant};
+
+use crate::error::{Error, Reason};
+
+/// The `typ` of access tokens (RFC 9068, section 2.1).
+pub const TOKEN_TYPE: &str = "at+jwt";
+/// The scope that a token must have, beside the one that gives it its audience (docs/api.md).
+const OPENID: &str = "openid";
+/// The longest token that is looked at, in bytes.
+const LONGEST: usize = 8 * 1024;
+/// How many verified tokens are remembered.
+const REMEMBERED: usize = 100_000;
+
+/// The claims of an access token (RFC 9068, section 2.2).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AccessToken {
+    /// The issuer of the instance.
+    pub iss: String,
+    /// The user.
+    pub sub: String,
+    /// The projects it is for.
+    pub aud: Vec<String>,
+    /// When it expires, in seconds since the Unix epoch.
+    pub exp: i64,
+    /// When it was issued.
+    pub iat: i64,
+    /// From when it is valid.
+    pub nbf: i64,
+    /// Its id.
+    pub jti: String,
+    /// The client that it was issued to.
+    pub client_id: String,
+    /// What was granted, space-delimited.
+    pub scope: String,
+    /// The sequence of the log that its issuer had seen.
+    pub seq: u64,
+    /// What executions have added; never one of those above.
+    #[serde(flatten)]
+    pub added: Map<String, Value>,
+}
+
+/// How instances are reached from outside.
+#[derive(Debug, Clone)]
+pub struct External {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// The port, where it is not the scheme's own.
+    pub port: Option<u16>,
+}
+
+impl External {
+    /// The issuer of an instance: its primary domain, whichever of its hosts is used.
+    pub fn issuer(&self, tenant: &Tenant) -> String {
+        self.url(&tenant.primary_domain)
+    }
+
+    /// Where a host is reached.
+    pub fn url(&self, host: &str) -> String {
+        let Self { scheme, port } = self;
+        port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}"))
+    }
+}
+
+/// What a token says, once it is verified.
+#[derive(Debug)]
+pub struct Verified {
+    pub(crate) user_id: String,
+    pub(crate) sequence: u64,
+    /// Who it is, where it is a system user.
+    pub(crate) system: Option<Arc<Standing>>,
+    /// The instance's key that signed it; none where a system user did.
+    key_id: Option<String>,
+    expires: i64,
+}
+
+/// Verifies access tokens and remembers those it verified.
+pub struct Verifier {
+    external: External,
+    system: SystemUsers,
+    verified: Cache<[u8; 32], Arc<Verified>>,
+}
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Verifier").field("external", &self.external).finish_non_exhaustive()
+    }
+}
+
+impl Verifier {
+    /// A verifier that remembers nothing yet.
+    pub fn new(external: External, system: SystemUsers) -> Self {
+        Self { external, system, verified: Cache::new(REMEMBERED) }
+    }
+
+    /// The token of a request, verified for the platform's API on this instance.
+    pub fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, Error> {
+        let token = bearer(headers)?;
+        // Another issuer is another token.
+        let parts: [&[u8]; 5] =
+            [tenant.id.as_bytes(), b"\0", tenant.primary_domain.as_bytes(), b"\0", token.as_bytes()];
+        let name = sha256(&parts.concat());
+        let verified = match self.verified.get(&name) {
+            Some(verified) => verified,
+            None => {
+                let verified = Arc::new(self.check(token, tenant)?);
+                self.verified.insert(name, verified.clone());
+                verified
+            }
+        };
+        let is_known = |key: &String| tenant.signing_keys.iter().any(|(id, _)| id == key);
+        if !verified.key_id.as_ref().is_none_or(is_known) {
+            return Err(Error::new(Reason::TokenInvalid, "the access token is not valid here"));
+        }
+        if verified.expires <= clock::now().as_second() {
+            return Err(Error::new(Reason::TokenExpired, "the access token has expired"));
+        }
+        Ok(verified)
+    }
+
+    fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, Error> {
+        let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
+        if let Some(user) = self.system.signer(token) {
+            let expires = user.check(token, &self.external.issuer(tenant))?;
+            let (user_id, system) = (user.standing.id.clone(), Some(user.standing.clone()));
+            return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });
+        }
+        let header = decode_header(token).map_err(|_| invalid())?;
+        let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
+        let (key_id, key) = key.ok_or_else(invalid)?;
+        let algorithm: Algorithm = key.algorithm.parse().map_err(|_| invalid())?;
+        if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
+            return Err(invalid());
+        }
+        let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| invalid())?;
+        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| invalid())?;
+        let mut validation = Validation::new(algorithm);
+        validation.set_issuer(&[self.external.issuer(tenant)]);
+        validation.set_audience(&[&tenant.instance.platform_project_id]);
+        validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
+        validation.validate_nbf = true;
+        validation.leeway = 0;
+        let token = decode::<AccessToken>(token, &decoding, &validation).map_err(|error| match error.kind() {
+            ErrorKind::ExpiredSignature => Error::new(Reason::TokenExpired, "the access token has expired"),
+            _ => invalid(),
+        })?;
+        let AccessToken { sub, seq, exp, scope, .. } = token.claims;
+        if !scope.split(' ').any(|scope| scope == OPENID) {
+            return Err(
+                Error::new(Reason::InsufficientScope, "the access token lacks the scope openid").with("scope", OPENID)
+            );
+        }
+        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id.clone()), expires: exp })
+    }
+}
+
+/// The one bearer token of a request (RFC 6750, section 2.1).
+fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
+    let missing = || Error::new(Reason::TokenMissing, "the request needs an access token: Authorization: Bearer ...");
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else { return Err(missing()) };
+    let (scheme, token) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(missing)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(missing());
+    }
+    let token = token.trim();
+    if token.is_empty() || token.len() > LONGEST {
+        return Err(Error::new(Reason::TokenInvalid, "the access token is malformed"));
+    }
+    Ok(token)
+}

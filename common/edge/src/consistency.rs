@@ -1,0 +1,276 @@
+//! Consistency tokens: what a write answers, so that a read can wait for it.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use base::{
+    clock::since_start,
+    explain::explain,
+    metric::{Histogram, catalog::CONSISTENCY_WAIT},
+    secret::{self, Key},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::HeaderMap;
+use quick_cache::sync::Cache;
+use tokio::time::Instant;
+use view::keyring::{self, Keyring, Purpose, SYSTEM};
+
+use crate::{
+    error::{Error, Reason},
+    header::one,
+};
+
+/// The header and metadata key of tokens.
+pub const HEADER: &str = "consistency-token";
+const WAIT_HEADER: &str = "consistency-wait";
+/// How long a read waits unless it says otherwise.
+const DEFAULT_WAIT: Duration = Duration::from_secs(2);
+/// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
+pub const OWN_WAIT: Duration = Duration::from_secs(1);
+/// The longest that a read may wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long a node remembers what it answered to whom.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// How many callers it remembers.
+const CALLERS: usize = 100_000;
+
+const VERSION: u8 = 1;
+const BODY: usize = 1 + 2 + 16 + 4 + 8;
+const MAC: usize = 16;
+
+/// The form of the tokens of one log.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// The shard of the log.
+    pub shard: u16,
+    /// Which log it is.
+    pub log_id: [u8; 16],
+    /// Grows when a copy of the log is promoted with a stated loss.
+    pub incarnation: u32,
+}
+
+/// Makes and reads the tokens of one log.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    keyring: Keyring,
+    form: Form,
+    /// The last write that this node answered to a caller, by instance and caller.
+    answered: Arc<Cache<Caller, Arc<Mutex<Answered>>>>,
+    /// The token that was made last: many reads in a row see the same sequence.
+    last: Arc<Mutex<Option<(u64, String)>>>,
+}
+
+/// An instance and a caller.
+type Caller = (String, String);
+
+/// The newest write that a caller was told of, and when.
+#[derive(Debug, Default)]
+struct Answered {
+    sequence: u64,
+    /// By [`since_start`].
+    at: Duration,
+}
+
+/// What an answer must not be older than.
+#[derive(Debug, Clone, Copy)]
+pub struct Consistency {
+    /// The sequence that the read models must have; 0 for any.
+    pub required: u64,
+    /// The caller's own last write on this node, as far as the node remembers; it is waited for, not insisted on.
+    pub own: u64,
+    /// How long to wait for what is required.
+    pub wait: Duration,
+    /// Since when.
+    pub begun: Instant,
+}
+
+impl Tokens {
+    /// The tokens of a log, whose id has 16 bytes.
+    pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
+        let form = Form { shard, log_id: log_id.try_into().unwrap_or_default(), incarnation };
+        Self { keyring, form, answered: Arc::new(Cache::new(CALLERS)), last: Arc::default() }
+    }
+
+    /// The token of a write, which the caller's next reads on this node will wait for even without it.
+    pub async fn mint_for(
+        &self,
+        instance_id: &str,
+        caller_id: &str,
+        sequence: u64,
+    ) -> Result<String, keyring::Failure> {
+        self.answers(instance_id, caller_id, sequence);
+        self.mint(sequence).await
+    }
+
+    fn answers(&self, instance_id: &str, caller_id: &str, sequence: u64) {
+        let new = || Ok::<_, Infallible>(Arc::default());
+        let Ok(known) = self.answered.get_or_insert_with(&caller(instance_id, caller_id), new);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        // An answer of an older write, such as a repeated one, must not hide a newer one.
+        *known = Answered { sequence: known.sequence.max(sequence), at: since_start() };
+    }
+
+    /// The caller's last write, while it is remembered; else 0.
+    fn answered(&self, instance_id: &str, caller_id: &str) -> u64 {
+        let Some(known) = self.answered.get(&caller(instance_id, caller_id)) else { return 0 };
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if since_start() < known.at + REMEMBERED { known.sequence } else { 0 }
+    }
+
+    /// The token of a sequence.
+    pub async fn mint(&self, sequence: u64) -> Result<String, keyring::Failure> {
+        if let Some((_, token)) = self.last().as_ref().filter(|(last, _)| *last == sequence) {
+            return Ok(token.clone());
+        }
+        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await?;
+        let token = self.form.write(&key, sequence);
+        *self.last() = Some((sequence, token.clone()));
+        Ok(token)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(u64, String)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sequence of a token of this log.
+    async fn read(&self, token: &str) -> Result<u64, Error> {
+        let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
+        let invalid =
+            || Error::new(Reason::ConsistencyTokenInvalid, "the consistency token is not one of this platform");
+        self.form.read(&key, token).ok_or_else(invalid)
+    }
+}
+
+impl Form {
+    /// The token of a sequence under a key.
+    pub fn write(&self, key: &Key, sequence: u64) -> String {
+        let mut token = self.body(sequence);
+        let mac = key.mac(&[&token]);
+        token.extend_from_slice(&mac[..MAC]);
+        URL_SAFE_NO_PAD.encode(token)
+    }
+
+    /// The sequence of a token, if it was written in this form and under this key.
+    pub fn read(&self, key: &Key, token: &str) -> Option<u64> {
+        let bytes = URL_SAFE_NO_PAD.decode(token.trim()).ok().filter(|bytes| bytes.len() == BODY + MAC)?;
+        let (body, mac) = bytes.split_at(BODY);
+        let sequence = u64::from_be_bytes(*body.last_chunk()?);
+        let is_ours = secret::same(&key.mac(&[body])[..MAC], mac) && self.body(sequence) == body;
+        is_ours.then_some(sequence)
+    }
+
+    fn body(&self, sequence: u64) -> Vec<u8> {
+        let (shard, incarnation) = (self.shard.to_be_bytes(), self.incarnation.to_be_bytes());
+        [&[VERSION], &shard[..], &self.log_id, &incarnation, &sequence.to_be_bytes()].concat()
+    }
+}
+
+impl Consistency {
+    /// How long to wait for what is required, from now on.
+    pub fn left(self) -> Duration {
+        self.wait.saturating_sub(self.begun.elapsed())
+    }
+
+    /// The newest that the caller has seen, as far as that is known.
+    pub fn seen(self) -> u64 {
+        self.required.max(self.own)
+    }
+
+    /// Adds what the node remembers of the caller.
+    pub(crate) fn with_own(self, tokens: &Tokens, instance_id: &str, caller_id: &str) -> Self {
+        Self { own: tokens.answered(instance_id, caller_id), ..self }
+    }
+
+    /// What the headers of a request ask for.
+    pub(crate) async fn of(headers: &HeaderMap, tokens: &Tokens) -> Result<Self, Error> {
+        let required = match one(headers, HEADER)? {
+            None => 0,
+            Some(token) => tokens.read(token).await?,
+        };
+        let wait = match one(headers, WAIT_HEADER)? {
+            None => DEFAULT_WAIT,
+            Some(wait) => duration(wait).filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(|| {
+                Error::new(
+                    Reason::InvalidRequest,
+                    "Consistency-Wait must be a duration of at most 10s, as in 500ms or 3s",
+                )
+            })?,
+        };
+        Ok(Self { required, own: 0, wait, begun: Instant::now() })
+    }
+}
+
+fn caller(instance_id: &str, caller_id: &str) -> Caller {
+    (instance_id.to_owned(), caller_id.to_owned())
+}
+
+/// The read was as fresh as asked for.
+static REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["reached"]));
+/// It was answered without the caller's own last write.
+static GIVEN_UP: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["given_up"]));
+/// It was refused.
+static NOT_REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["not_reached"]));
+
+/// Counts a read that saw this sequence, or none. Reads that may be of any age are not counted.
+pub fn waited(consistency: Consistency, processed: Option<u64>) {
+    if consistency.seen() == 0 {
+        return;
+    }
+    let outcome = match processed {
+        None => &NOT_REACHED,
+        Some(processed) if processed < consistency.own => &GIVEN_UP,
+        Some(_) => &REACHED,
+    };
+    outcome.record_time(consistency.begun.elapsed());
+}
+
+/// A read model that has not processed what is required.
+pub fn not_reached(required: u64, processed: u64) -> Error {
+    let message = format!("the read model has processed sequence {processed}, not yet {required}");
+    Error::new(Reason::ConsistencyNotReached, message)
+        .with("required", required.to_string())
+        .with("processed", processed.to_string())
+        .retry_after(Duration::from_secs(1))
+}
+
+/// A duration as `500ms` or `3s`.
+fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        _ => None,
+    }
+}
+
+/// A key that cannot be had at the moment.
+#[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
+pub fn unavailable(failure: keyring::Failure) -> Error {
+    match failure {
+        keyring::Failure::WrongMasterKey => Error::internal(&failure),
+        keyring::Failure::Absent { .. } | keyring::Failure::Behind | keyring::Failure::Database(_) => {
+            tracing::warn!(error = %explain(&failure), "a data key cannot be had");
+            let message = "the keys of the platform cannot be read at the moment";
+            Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit() {
+        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(duration("3s"), Some(Duration::from_secs(3)));
+        for malformed in ["", "3", "s", "-1s", "3 s", "3m", "99999999999999999999s"] {
+            assert_eq!(duration(malformed), None, "{malformed}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! No socket, no certificate and no resource enters here: this is the life of one request, from its head to its answer,
+//! the same on gRPC, gRPC-web and HTTP with JSON.
+//!
+//! [`mount`] gives a request its id and has it admitted (instance, caller, feature flag, permission: [`admission`]), reads
+//! it ([`json`] or protobuf), validates it, calls the handler between the targets of its executions ([`trigger`]), and
+//! writes the [`answer`] or the [`error`].
+
+pub mod admission;
+pub mod answer;
+pub mod call;
+pub mod caller;
+pub mod consistency;
+pub mod error;
+pub mod handler;
+pub mod header;
+pub mod json;
+pub mod mount;
+pub mod observe;
+pub mod page;
+pub mod precondition;
+pub mod prefer;
+pub mod refusal;
+mod rejection;
+pub mod request_id;
+pub mod trigger;

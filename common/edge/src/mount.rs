@@ -1,0 +1,202 @@
+//! Mounts one async function per operation on every transport.
+
+mod body;
+mod fallback;
+mod over_grpc;
+mod over_http;
+mod wire;
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::Response,
+    routing::{MethodFilter, on, post},
+};
+use futures::FutureExt;
+use http::{HeaderMap, request::Parts};
+use prost::Message;
+use proto::{
+    Contextual, Validate,
+    object::RequestContext,
+    operation::{Facts, Operation, Verb},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
+
+use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
+use crate::{
+    answer::Answer,
+    error::{Error, Reason},
+    observe::Meter,
+    request_id::{identified, identify},
+    trigger::Triggered,
+};
+
+pub use body::{is_plain, read as read_body};
+pub use fallback::fallbacks;
+pub use wire::refuse;
+
+/// How long a request may take from its head to its answer: longer than all that it may wait for.
+pub const LONGEST: Duration = Duration::from_mins(1);
+
+/// Decides who gets in, before the body is looked at.
+pub trait Admit: Send + Sync + 'static {
+    /// What handlers know of an admitted request.
+    type Call: Send;
+
+    /// Admits a request to an operation. Its header `x-request-id` holds its id.
+    fn admit(&self, operation: &'static Facts, parts: &Parts)
+    -> impl Future<Output = Result<Self::Call, Error>> + Send;
+
+    /// What it knows of it once its body says what it is about.
+    fn within(
+        &self,
+        call: Self::Call,
+        _wanted: Option<&RequestContext>,
+    ) -> impl Future<Output = Result<Self::Call, Error>> + Send {
+        std::future::ready(Ok(call))
+    }
+
+    /// The executions that a request triggers.
+    fn triggered(_: &Self::Call) -> Option<Arc<Triggered>> {
+        None
+    }
+}
+
+/// Mounts an operation on its gRPC path and on its HTTP path.
+pub fn mount<E, I, O, H, F>(router: Router, edge: &Arc<E>, operation: &'static Operation<I, O>, handler: H) -> Router
+where
+    E: Admit,
+    I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default + 'static,
+    O: Message + Serialize + DeserializeOwned + 'static,
+    H: Fn(E::Call, I) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Answer<O>, Error>> + Send + 'static,
+{
+    let facts = &operation.facts;
+    let mounted =
+        Arc::new(Mounted { edge: edge.clone(), facts, handler, meter: Meter::new(facts.service, facts.method) });
+    let for_grpc = mounted.clone();
+    let serve_grpc = async move |request: Request| match Grpc::of(request.headers()) {
+        Some(grpc) => for_grpc.serve(&grpc, request).await,
+        None => wire::refuse_of(&for_grpc.meter, request, over_grpc::unsupported()).await,
+    };
+    router
+        .route(facts.grpc, post(serve_grpc))
+        .route(facts.path, on(filter(facts.verb), async move |request| mounted.serve(&Http, request).await))
+}
+
+/// Mounts an operation that is specified but not built: it says so on both paths.
+pub fn mount_unbuilt(router: Router, facts: &'static Facts) -> Router {
+    let meter = Arc::new(Meter::new(facts.service, facts.method));
+    let unbuilt = async move |request| {
+        let message = format!("{} is not built yet", facts.method);
+        wire::refuse_of(&meter, request, Error::new(Reason::NotImplemented, message)).await
+    };
+    router.route(facts.grpc, post(unbuilt.clone())).route(facts.path, on(filter(facts.verb), unbuilt))
+}
+
+struct Mounted<E, H> {
+    edge: Arc<E>,
+    facts: &'static Facts,
+    handler: H,
+    meter: Meter,
+}
+
+impl<E: Admit, H> Mounted<E, H> {
+    async fn serve<I, O, F>(&self, wire: &impl Wire, request: Request) -> Response
+    where
+        I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default,
+        O: Message + Serialize + DeserializeOwned,
+        H: Fn(E::Call, I) -> F,
+        F: Future<Output = Result<Answer<O>, Error>>,
+    {
+        let (mut parts, body) = request.into_parts();
+        let id = identify(&mut parts.headers);
+        let span = self.meter.span(&parts.headers, &id);
+        let answer = async {
+            let limit = patience(&parts.headers);
+            // Boxed once: what is around it, and axum, would copy all of it several times.
+            let answer = AssertUnwindSafe(timeout(limit, Box::pin(self.answer(wire, parts, body)))).catch_unwind();
+            let answer = answer.await.map_or_else(
+                |_| Err(Error::internal(&Panicked)),
+                |in_time| in_time.unwrap_or_else(|_| Err(too_late(self.facts.only_reads()))),
+            );
+            match answer {
+                Ok(response) => (identified(response, &id), None),
+                Err(error) => {
+                    let reason = error.reason();
+                    (identified(wire.refuse(error.request_id(&id)), &id), Some(reason))
+                }
+            }
+        };
+        self.meter.observe(wire.transport(), span, answer).await
+    }
+
+    /// The way of every request, whatever it came over.
+    async fn answer<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
+    where
+        I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default,
+        O: Message + Serialize + DeserializeOwned,
+        H: Fn(E::Call, I) -> F,
+        F: Future<Output = Result<Answer<O>, Error>>,
+    {
+        let call = match self.edge.admit(self.facts, &parts).await {
+            Ok(call) => call,
+            Err(error) => {
+                body::discard(&parts.headers, body).await;
+                return Err(error);
+            }
+        };
+        let request: I = wire.read(self.facts, parts, body).await?;
+        let mut violations = Vec::new();
+        request.validate("", &mut violations);
+        if !violations.is_empty() {
+            return Err(Error::invalid(violations));
+        }
+        let call = self.edge.within(call, request.context()).await?;
+        let Some(triggered) = E::triggered(&call) else {
+            return wire.write(self.facts, (self.handler)(call, request).await?);
+        };
+        let (request, told) = Box::pin(triggered.before(request)).await?;
+        let answer = (self.handler)(call, request).await?;
+        wire.write(self.facts, Box::pin(triggered.after(told, answer)).await?)
+    }
+}
+
+/// How long a request may take: as long as its client waits, and no longer than any.
+pub fn patience(headers: &HeaderMap) -> Duration {
+    over_grpc::timeout(headers).map_or(LONGEST, |timeout| timeout.min(LONGEST))
+}
+
+/// A request that was not answered in time.
+pub fn too_late(only_reads: bool) -> Error {
+    Error::new(
+        Reason::DeadlineExceeded,
+        if only_reads {
+            "the request took too long"
+        } else {
+            "the request took too long, and whether it was done is not known: send it again with the same Idempotency-Key"
+        },
+    )
+}
+
+/// A handler panicked; where and why is in the log already.
+#[derive(Debug, thiserror::Error)]
+#[error("the handler panicked")]
+struct Panicked;
+
+fn filter(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Patch => MethodFilter::PATCH,
+        Verb::Put => MethodFilter::PUT,
+        Verb::Delete => MethodFilter::DELETE,
+    }
+}
+
+#[cfg(test)]
+mod tests;

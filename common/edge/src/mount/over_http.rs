@@ -1,0 +1,93 @@
+//! HTTP with JSON bodies.
+
+use axum::{
+    RequestPartsExt,
+    body::Body,
+    extract::RawPathParams,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use prost::Message;
+use proto::{
+    Validate,
+    operation::{self, Facts},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    body,
+    wire::{self, Wire},
+};
+use crate::{
+    answer::Answer,
+    error::{Error, Reason},
+    json,
+    observe::Transport,
+};
+
+const JSON: &str = "application/json";
+/// How many times as large as in protobuf a message may well be in JSON.
+const JSON_TO_BINARY: usize = 4;
+
+/// HTTP with JSON bodies.
+pub(super) struct Http;
+
+impl Wire for Http {
+    fn transport(&self) -> Transport {
+        Transport::Http
+    }
+
+    async fn read<I: Message + DeserializeOwned + Validate + Default>(
+        &self,
+        facts: &Facts,
+        mut parts: Parts,
+        body: Body,
+    ) -> Result<I, Error> {
+        let body = body::read(body, body::LIMIT).await?;
+        if !body::is_plain(&parts.headers) {
+            let message = "the body must not be compressed: leave Content-Encoding out";
+            return Err(Error::new(Reason::UnsupportedMediaType, message).header("accept-encoding", "identity"));
+        }
+        if facts.body != operation::Body::None && !is_json(&parts.headers, body.is_empty()) {
+            return Err(Error::new(Reason::UnsupportedMediaType, format!("the body must be {JSON}")));
+        }
+        let path = parts.extract::<RawPathParams>().await;
+        let path = path.map_err(|_| Error::new(Reason::InvalidRequest, "the path must be percent-encoded UTF-8"))?;
+        json::bind(facts, &path, parts.uri.query(), &body)
+    }
+
+    fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error> {
+        let mut body = Vec::with_capacity(JSON_TO_BINARY * answer.message.encoded_len());
+        serde_json::to_writer(&mut body, &answer.message).map_err(|failure| Error::internal(&failure))?;
+        let status = StatusCode::from_u16(answer.status.unwrap_or(facts.success));
+        let status = status.map_err(|failure| Error::internal(&failure))?;
+        let mut response = (status, body).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        wire::add(response.headers_mut(), answer.metadata);
+        Ok(response)
+    }
+
+    fn refuse(&self, error: Error) -> Response {
+        error.into_response()
+    }
+}
+
+/// Whether the body is of the one type that is understood; an empty one needs no type.
+fn is_json(headers: &HeaderMap, is_empty: bool) -> bool {
+    let mut given = headers.get_all(header::CONTENT_TYPE).iter();
+    let (first, second) = (given.next(), given.next());
+    let Some(value) = first else { return is_empty };
+    let mut parts = value.to_str().unwrap_or_default().split(';').map(str::trim);
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(JSON));
+    second.is_none() && is_json && parts.all(is_understood)
+}
+
+/// JSON is UTF-8 (RFC 8259, section 8.1); other parameters mean nothing.
+fn is_understood(parameter: &str) -> bool {
+    match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,120 @@
+//! What a write asks of the object that it changes: `If-Match` (RFC 9110, section 13.1.1).
+
+use http::HeaderMap;
+use proto::operation::{Facts, Verb};
+
+/// The sequences that an object may have for a write to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IfMatch {
+    /// Any, if there is an object.
+    Any,
+    /// One of these; none where no tag of the list is one of ours.
+    OneOf(Vec<u64>),
+}
+
+impl IfMatch {
+    /// What a request asks. It is nothing where the operation changes no object that is there.
+    pub(crate) fn of(operation: &Facts, headers: &HeaderMap) -> Option<Self> {
+        if !matches!(operation.verb, Verb::Patch | Verb::Delete) || !headers.contains_key("if-match") {
+            return None;
+        }
+        let lines = headers.get_all("if-match").iter().filter_map(|line| line.to_str().ok());
+        let tags: Vec<_> = lines.flat_map(tags).collect();
+        if tags == ["*"] { Some(Self::Any) } else { Some(Self::OneOf(tags.into_iter().filter_map(sequence).collect())) }
+    }
+
+    /// Whether an object of this sequence may be changed.
+    pub fn has(&self, sequence: u64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(sequences) => sequences.contains(&sequence),
+        }
+    }
+
+    /// The same bytes for the same condition.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Any => b"*".to_vec(),
+            Self::OneOf(sequences) if sequences.is_empty() => b"-".to_vec(),
+            Self::OneOf(sequences) => sequences.iter().flat_map(|sequence| sequence.to_be_bytes()).collect(),
+        }
+    }
+}
+
+/// Whether `If-None-Match` names an entity tag or all (RFC 9110, section 13.1.2); strong and weak ones are the same here.
+pub fn none_match_has(headers: &HeaderMap, tag: &str) -> bool {
+    let lines = headers.get_all("if-none-match").iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(tags).any(|given| given == "*" || given.trim_start_matches("W/") == tag.trim_start_matches("W/"))
+}
+
+/// The tags of a list. There may be commas inside one.
+fn tags(mut line: &str) -> Vec<&str> {
+    let mut tags = Vec::new();
+    while !line.is_empty() {
+        let mut is_quoted = false;
+        let end = line.find(|char| {
+            is_quoted ^= char == '"';
+            char == ',' && !is_quoted
+        });
+        let (tag, rest) = end.map_or((line, ""), |end| (&line[..end], &line[end + 1..]));
+        tags.push(tag.trim());
+        line = rest;
+    }
+    tags.retain(|tag| !tag.is_empty());
+    tags
+}
+
+/// The sequence of a tag: quoted as it was answered, weak as a compressed answer has it, or bare.
+fn sequence(tag: &str) -> Option<u64> {
+    let tag = tag.strip_prefix("W/").unwrap_or(tag);
+    let digits = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(tag);
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::operation::{CREATE_TARGET, DELETE_TARGET, PATCH_TARGET};
+
+    use super::*;
+
+    fn asked(lines: &[&str]) -> Option<IfMatch> {
+        let name = http::HeaderName::from_static("if-match");
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(name.clone(), http::HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        assert_eq!(IfMatch::of(&CREATE_TARGET.facts, &headers), None);
+        assert_eq!(IfMatch::of(&DELETE_TARGET.facts, &headers), IfMatch::of(&PATCH_TARGET.facts, &headers));
+        IfMatch::of(&PATCH_TARGET.facts, &headers)
+    }
+
+    #[test]
+    fn a_list_of_tags_names_sequences() {
+        for (lines, sequences) in [
+            (&["\"42\""][..], &[42][..]),
+            (&["42"], &[42]),
+            (&["W/\"42\""], &[42]),
+            (&["\"1\", W/\"2\" ,3"], &[1, 2, 3]),
+            (&["\"1\"", "\"2\""], &[1, 2]),
+            (&["\"a,7,b\", \"8\""], &[8]),
+            (&["abc", "\"-1\"", "\"18446744073709551616\"", "+1", "\"", "ü"], &[]),
+            (&[""], &[]),
+            (&["*, \"1\""], &[1]),
+        ] {
+            assert_eq!(asked(lines), Some(IfMatch::OneOf(sequences.to_vec())), "{lines:?}");
+        }
+        assert_eq!(asked(&[" * "]), Some(IfMatch::Any));
+        assert_eq!(asked(&[]), None);
+    }
+
+    #[test]
+    fn a_condition_is_told_from_none_and_from_others() {
+        let conditions = [IfMatch::Any, IfMatch::OneOf(vec![]), IfMatch::OneOf(vec![1]), IfMatch::OneOf(vec![1, 2])];
+        let bytes = conditions.each_ref().map(IfMatch::to_bytes);
+        for (index, one) in bytes.iter().enumerate() {
+            assert!(!one.is_empty() && !bytes[..index].contains(one));
+        }
+        assert!(IfMatch::Any.has(7) && !IfMatch::OneOf(vec![]).has(7) && IfMatch::OneOf(vec![1, 7]).has(7));
+    }
+}

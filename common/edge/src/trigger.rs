@@ -1,0 +1,181 @@
+//! Executions around the handler of an operation: targets are called with the request before it, and with request and
+//! response after it has succeeded, whatever the transport.
+
+mod message;
+
+use std::sync::{Arc, OnceLock};
+
+use action::{
+    Actions, DEPTH, MOST_DEPTH,
+    book::{Chain, Matched},
+    chain::{Cause, Interrupted},
+    client::Failure,
+};
+use domain::context::OwnerType;
+use http::{HeaderMap, StatusCode, header, request::Parts};
+use prost::Message;
+use proto::{Validate, operation::Facts};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use view::directory::{Standing, Tenant};
+
+use self::message::Merged;
+use crate::{
+    answer::Answer,
+    error::{Error, Reason},
+    header::{one, trace_context},
+};
+
+/// The headers of a request that targets are told.
+const TOLD: [header::HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::HOST,
+    header::ORIGIN,
+    header::HeaderName::from_static("x-forwarded-for"),
+    header::HeaderName::from_static("x-forwarded-host"),
+];
+
+/// The executions of one call.
+pub struct Triggered {
+    actions: Actions,
+    operation: &'static Facts,
+    matched: Matched,
+    cause: Cause,
+    /// What targets are told beside the messages.
+    about: Map<String, Value>,
+    /// The request as it came, encoded, where targets have changed it.
+    asked: OnceLock<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Triggered {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Triggered").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+impl Triggered {
+    /// The executions of a call that was admitted.
+    pub(crate) fn of(
+        actions: &Actions,
+        operation: &'static Facts,
+        (tenant, caller): (&Tenant, &Standing),
+        (parts, cause): (&Parts, impl FnOnce() -> Cause),
+    ) -> Option<Arc<Self>> {
+        let matched = actions.book.call(&tenant.id, (operation.service, operation.grpc))?;
+        let organization = (caller.owner.kind == OwnerType::Organization).then_some(&caller.owner.id);
+        let about = json!({
+            "fullMethod": operation.grpc,
+            "instanceID": tenant.id,
+            "orgID": organization,
+            "projectID": tenant.instance.platform_project_id,
+            "userID": caller.id,
+            "headers": told(parts),
+        });
+        let Value::Object(about) = about else { return None };
+        let asked = OnceLock::new();
+        Some(Arc::new(Self { actions: actions.clone(), operation, matched, cause: cause(), about, asked }))
+    }
+
+    /// Calls the targets of the request, whose answers may change it. It is validated again, and what the targets of the
+    /// response will be told of it is kept.
+    pub(crate) async fn before<I>(&self, request: I) -> Result<(I, Value), Error>
+    where
+        I: Message + Serialize + DeserializeOwned + Validate,
+    {
+        let mut request = request;
+        if let Some(chain) = &self.matched.request {
+            let mut content = Merged::new(&request, self.operation.request, ("request", self.about.clone()))?;
+            self.run(chain, &mut content).await?;
+            if content.is_changed {
+                let _ = self.asked.set(request.encode_to_vec());
+                request = content.read()?;
+                let mut violations = Vec::new();
+                request.validate("", &mut violations);
+                if !violations.is_empty() {
+                    return Err(Error::invalid(violations));
+                }
+            }
+        }
+        let kept = match self.matched.response {
+            Some(_) => message::told(&request, self.operation.request)?,
+            None => Value::Null,
+        };
+        Ok((request, kept))
+    }
+
+    /// The request as it came, encoded, where targets have changed it.
+    pub fn asked(&self) -> Option<&[u8]> {
+        self.asked.get().map(Vec::as_slice)
+    }
+
+    /// Calls the targets of the response, whose answers may change it.
+    pub(crate) async fn after<O>(&self, request: Value, mut answer: Answer<O>) -> Result<Answer<O>, Error>
+    where
+        O: Message + Serialize + DeserializeOwned,
+    {
+        if let Some(chain) = &self.matched.response {
+            let mut about = self.about.clone();
+            about.insert("request".to_owned(), request);
+            let mut content = Merged::new(&answer.message, self.operation.response, ("response", about))?;
+            self.run(chain, &mut content).await?;
+            if content.is_changed {
+                answer.message = content.read()?;
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn run<M>(&self, chain: &Chain, content: &mut Merged<M>) -> Result<(), Error>
+    where
+        M: Message + Serialize + DeserializeOwned,
+    {
+        self.actions.run(chain, &self.cause, content).await.map_err(interrupted)
+    }
+}
+
+/// What the caller is told of a target that stopped its request: only what the target chose to say.
+fn interrupted(interrupted: Interrupted) -> Error {
+    let Failure::Refused { status, message } = interrupted.failure else {
+        return Error::new(Reason::ExecutionFailed, "execution failed");
+    };
+    let error = Error::new(Reason::ExecutionFailed, message);
+    let status = status.filter(|status| (400..500).contains(status)).and_then(|it| StatusCode::from_u16(it).ok());
+    match status {
+        Some(status) => error.forwarded(status),
+        None => error,
+    }
+}
+
+/// How many calls of targets a request is nested in.
+///
+/// # Errors
+/// When that are too many, which is also what a header says that nobody understands.
+pub fn depth(headers: &HeaderMap) -> Result<u32, Error> {
+    let depth = match one(headers, DEPTH) {
+        Ok(None) => Some(0),
+        Ok(Some(depth)) => depth.parse().ok(),
+        Err(_) => None,
+    };
+    let too_deep = || Error::new(Reason::ExecutionLoop, "executions call the platform in a circle");
+    depth.filter(|depth| *depth <= MOST_DEPTH).ok_or_else(too_deep)
+}
+
+/// The trace that a request belongs to, or a new one.
+pub fn trace_of(headers: &HeaderMap) -> String {
+    base::trace::context(trace_context(headers))
+}
+
+/// The headers that targets are told, each with its values.
+fn told(parts: &Parts) -> Map<String, Value> {
+    let mut told = Map::new();
+    for name in TOLD {
+        let values: Vec<&str> = parts.headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()).collect();
+        if !values.is_empty() {
+            told.insert(name.as_str().to_owned(), json!(values));
+        }
+    }
+    if let Some(authority) = parts.uri.authority() {
+        told.entry("host").or_insert_with(|| json!([authority.as_str()]));
+    }
+    told
+}

@@ -1,0 +1,256 @@
+//! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
+
+mod feed;
+mod follow;
+mod inspect;
+mod keep;
+mod window;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use async_nats::jetstream::{
+    self, ErrorCode,
+    context::{CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind},
+    message::PublishMessage,
+    stream::{self, DiscardPolicy, PersistenceMode, RawMessageErrorKind, RetentionPolicy, StorageType},
+};
+use base::explain::explain;
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use self::feed::Feeds;
+pub use self::keep::{Kept, keep};
+use crate::record::{Broken, Position, Record};
+
+/// How many records are on their way to a feed at most. A record has half a megabyte at most, a connection has few feeds, and
+/// NATS gives a connection up that is 64 MiB behind.
+const MOST_IN_FLIGHT: i64 = 20;
+/// How long a reader hears nothing before it looks whether there was something to hear.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long a question to NATS waits for its answer.
+const API_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one publish waits for its answer before it is settled by reading, which is safe at any time. No record is
+/// written meanwhile.
+const ACK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A log that cannot be opened, read or trusted.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Failure {
+    /// NATS did not answer, or answered with an error.
+    #[error("NATS: {0}")]
+    Nats(String),
+    /// What the log holds is not what it must hold.
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    /// The stream is configured so that it could lose events.
+    #[error("stream {stream} has {rule}; the log must never lose an event nor refuse one, so it is not used")]
+    Rules {
+        /// The stream.
+        stream: String,
+        /// The rule it breaks.
+        rule: String,
+    },
+    /// A stream beside the log is configured so that what it is for does not work.
+    #[error(
+        "stream {stream} has {rule}: stop the nodes, remove the stream and start them again; they make it anew, and {loses}"
+    )]
+    Beside {
+        /// The stream.
+        stream: &'static str,
+        /// The rule by which it does not work.
+        rule: &'static str,
+        /// What is lost with it.
+        loses: &'static str,
+    },
+    /// There is no log, told by those who must not make one.
+    #[error(
+        "there is no stream {stream} on this NATS server, or none that this user may see: no platform was set up there; \
+         check --nats-url, and the user or account"
+    )]
+    Absent {
+        /// The stream.
+        stream: String,
+    },
+    /// The server cannot have a log.
+    #[error("this NATS server runs without JetStream, so no log can be there: check --nats-url, or enable JetStream")]
+    NoJetStream,
+}
+
+/// A publish that was not answered with success. It may or may not be in the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsettled(String);
+
+/// The log of one shard.
+#[derive(Debug, Clone)]
+pub struct Log {
+    context: jetstream::Context,
+    stream: stream::Stream,
+    /// The stream on the connection of readers.
+    reading: stream::Stream,
+    subject: String,
+    feeds: Arc<Feeds>,
+}
+
+impl Log {
+    /// Opens the log of a shard and creates its stream where there is none.
+    ///
+    /// # Errors
+    /// An existing stream whose rules differ from ours is refused: it could lose events.
+    pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
+        let context = context(client);
+        let name = format!("EVENTS_{shard}");
+        let wanted = rules(shard, replicas);
+        let stream = match context.get_stream(&name).await {
+            Ok(stream) => stream,
+            Err(error) if is_absent(&error) => match context.create_stream(wanted.clone()).await {
+                Ok(stream) => stream,
+                // Another node, which was started otherwise, created it in the meantime.
+                Err(error) if is_taken(&error) => context.get_stream(&name).await.map_err(nats)?,
+                Err(error) => return Err(nats(error)),
+            },
+            Err(error) => return Err(nats(error)),
+        };
+        check_rules(&stream.cached_info().config, &wanted)?;
+        Ok(Self::of(context, stream, shard))
+    }
+
+    fn of(context: jetstream::Context, stream: stream::Stream, shard: u16) -> Self {
+        Self { context, reading: stream.clone(), stream, subject: subject(shard), feeds: Arc::default() }
+    }
+
+    /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait behind
+    /// the megabytes that readers are sent.
+    pub async fn read_through(self, client: async_nats::Client) -> Result<Self, Failure> {
+        let reading = context(client).get_stream(&self.stream.cached_info().config.name).await.map_err(nats)?;
+        Ok(Self { reading, feeds: Arc::default(), ..self })
+    }
+
+    /// Publishes a record behind the message of this stream sequence. One at a time: pipelined publishes do not fence.
+    ///
+    /// # Errors
+    /// Whatever the error, the record may be in the log or may get there; [`Log::read`] of the sequence behind tells.
+    pub async fn publish(&self, record: Bytes, behind: u64) -> Result<u64, Unsettled> {
+        let message = PublishMessage::build().payload(record).expected_last_sequence(behind);
+        let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
+        match timeout(ACK_TIMEOUT, publish).await {
+            Ok(Ok(answer)) => Ok(answer.sequence),
+            Ok(Err(error)) => Err(Unsettled(explain(&error))),
+            Err(_) => Err(Unsettled("no answer".to_owned())),
+        }
+    }
+
+    /// The message of this stream sequence as the stream's leader has it.
+    pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, Failure> {
+        match self.stream.get_raw_message(stream_sequence).await {
+            Ok(message) => Ok(Some(Record::decode(stream_sequence, &message.payload)?)),
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// The last record, as the stream's leader has it.
+    pub async fn last(&self) -> Result<Option<Record>, Failure> {
+        match self.stream.get_info().await.map_err(nats)?.state.last_sequence {
+            0 => Ok(None),
+            last => self.read(last).await,
+        }
+    }
+
+    /// The stream sequence of the last message; 0 in an empty log.
+    pub async fn end(&self) -> Result<u64, Failure> {
+        Ok(self.stream.get_info().await.map_err(nats)?.state.last_sequence)
+    }
+
+    /// Whether the log has the record that a reader stands at. Who stands elsewhere follows another log.
+    pub async fn has(&self, position: Position) -> Result<bool, Failure> {
+        if position.stream_sequence == 0 {
+            return Ok(true);
+        }
+        Ok(self.read(position.stream_sequence).await?.is_some_and(|record| record.digest == position.digest))
+    }
+
+    /// The NATS client beneath.
+    pub fn client(&self) -> async_nats::Client {
+        self.context.client()
+    }
+
+    /// The JetStream context beneath.
+    pub fn context(&self) -> &jetstream::Context {
+        &self.context
+    }
+}
+
+/// The subject that the records of a shard are published to.
+fn subject(shard: u16) -> String {
+    format!("events.{shard}")
+}
+
+fn rules(shard: u16, replicas: usize) -> stream::Config {
+    stream::Config {
+        name: format!("EVENTS_{shard}"),
+        subjects: vec![subject(shard)],
+        retention: RetentionPolicy::Limits,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        num_replicas: replicas,
+        deny_delete: true,
+        deny_purge: true,
+        allow_direct: false,
+        duplicate_window: Duration::from_mins(2),
+        max_messages: -1,
+        max_bytes: -1,
+        max_messages_per_subject: -1,
+        ..stream::Config::default()
+    }
+}
+
+fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Failure> {
+    let broken = [
+        (!found.deny_delete, "deletes allowed"),
+        (!found.deny_purge, "purges allowed"),
+        (found.discard != DiscardPolicy::New, "discard policy old"),
+        (found.storage != StorageType::File, "memory storage"),
+        (!found.max_age.is_zero(), "a maximum age"),
+        (found.max_messages > 0, "a maximum of messages"),
+        (found.max_bytes > 0, "a maximum of bytes"),
+        (found.max_message_size > 0, "a maximum message size"),
+        // Unlike the other maxima it makes room by removing old messages, whatever the discard policy.
+        (found.max_messages_per_subject > 0, "a maximum of messages per subject"),
+        (found.retention != RetentionPolicy::Limits, "a retention policy that removes what was read"),
+        (found.allow_message_ttl, "messages with a time to live"),
+        (found.no_ack, "no acknowledgements"),
+        (found.persist_mode == Some(PersistenceMode::Async), "acknowledgements before it keeps a message"),
+        (
+            found.mirror.is_some() || found.sources.as_ref().is_some_and(|them| !them.is_empty()),
+            "messages of other streams",
+        ),
+        (found.subject_transform.is_some(), "changed subjects"),
+        (found.sealed, "a seal"),
+        (found.subjects != wanted.subjects, "other subjects"),
+        (found.num_replicas < wanted.num_replicas, "fewer replicas than asked for"),
+    ];
+    match broken.iter().find(|(is_broken, _)| *is_broken) {
+        Some((_, rule)) => Err(Failure::Rules { stream: found.name.clone(), rule: (*rule).to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn is_taken(error: &CreateStreamError) -> bool {
+    let code = |error: &jetstream::Error| error.error_code() == ErrorCode::STREAM_NAME_EXIST;
+    matches!(error.kind(), CreateStreamErrorKind::JetStream(error) if code(&error))
+}
+
+/// Whether there is no such stream.
+pub(crate) fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
+}
+
+fn context(client: async_nats::Client) -> jetstream::Context {
+    jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client)
+}
+
+/// NATS did not do what it was asked.
+pub(crate) fn nats(error: impl Error + 'static) -> Failure {
+    Failure::Nats(explain(&error))
+}

@@ -1,0 +1,164 @@
+//! The streams beside the log: how they are made, and by which rules they do not work. One that somebody else made is
+//! not used before it was looked at.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    self,
+    kv::Store,
+    stream::{Config, DiscardPolicy, StorageType, Stream},
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::log::{Failure, is_absent, nats};
+
+/// How long a lease lasts after its last renewal: how long its bucket remembers it.
+pub const LEASE_TTL: Duration = Duration::from_millis(3500);
+
+/// A stream beside the log.
+#[derive(Debug)]
+pub struct Beside {
+    /// The stream.
+    pub stream: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// What is lost where it is removed.
+    pub loses: &'static str,
+    fault: fn(&Config) -> Option<&'static str>,
+}
+
+/// All of them.
+pub const BESIDE: [Beside; 5] = [
+    Beside { stream: "KV_LEASES", what: "the bucket of leases", loses: NOTHING, fault: leases_fault },
+    Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
+    Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
+    Beside {
+        stream: "ACTIONS_0",
+        what: "the queue of deliveries",
+        loses: "deliveries that wait or were given up are lost",
+        fault: kept_fault,
+    },
+    Beside {
+        stream: "KV_REACTIONS",
+        what: "the bucket of places in the log",
+        loses: "events of which no delivery was made yet are not delivered",
+        fault: values_fault,
+    },
+];
+
+const NOTHING: &str = "nothing is lost";
+
+/// How a stream was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// As it must be.
+    Right,
+    /// It is not there; the next node that starts makes it.
+    Absent,
+    /// With a rule by which it does not work.
+    Wrong(&'static str),
+}
+
+impl Beside {
+    /// Asks for the stream.
+    pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<Found, Failure> {
+        let stream = match context.get_stream(self.stream).await {
+            Ok(stream) => stream,
+            Err(error) if is_absent(&error) => return Ok(Found::Absent),
+            Err(error) => return Err(nats(error)),
+        };
+        let config = &stream.cached_info().config;
+        let few = (config.num_replicas < replicas).then_some("fewer replicas than asked for");
+        Ok((self.fault)(config).or(few).map_or(Found::Right, Found::Wrong))
+    }
+}
+
+/// Opens a stream beside the log, which is made where there is none.
+///
+/// # Errors
+/// When NATS does not answer, and when there is one that does not work.
+pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, Failure> {
+    let stream = context.get_or_create_stream(config).await.map_err(nats)?;
+    check(&stream)?;
+    Ok(stream)
+}
+
+/// Opens a bucket beside the log in the same way. It has one value of each key, replaced by compare-and-set.
+///
+/// # Errors
+/// As [`open`].
+pub async fn bucket(
+    context: &jetstream::Context,
+    name: &str,
+    replicas: usize,
+    max_age: Duration,
+) -> Result<Store, Failure> {
+    let config = Config {
+        name: format!("KV_{name}"),
+        subjects: vec![format!("$KV.{name}.>")],
+        storage: StorageType::File,
+        num_replicas: replicas,
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        // What a follower that lags tells is not the newest.
+        allow_direct: false,
+        max_age,
+        ..Config::default()
+    };
+    open(context, config).await?;
+    context.get_key_value(name).await.map_err(nats)
+}
+
+/// Refuses a stream by whose rules it does not work.
+///
+/// # Errors
+/// When it is one.
+pub fn check(stream: &Stream) -> Result<(), Failure> {
+    let config = &stream.cached_info().config;
+    let beside = BESIDE.iter().find(|beside| beside.stream == config.name);
+    match beside.and_then(|beside| Some((beside, (beside.fault)(config)?))) {
+        Some((beside, rule)) => Err(Failure::Beside { stream: beside.stream, rule, loses: beside.loses }),
+        None => Ok(()),
+    }
+}
+
+fn leases_fault(config: &Config) -> Option<&'static str> {
+    if config.max_age != LEASE_TTL {
+        return Some("another maximum age than a lease lasts");
+    }
+    one_value_fault(config)
+}
+
+fn values_fault(config: &Config) -> Option<&'static str> {
+    one_value_fault(config).or_else(|| kept_fault(config))
+}
+
+/// A value is replaced by compare-and-set, and read from the leader only.
+fn one_value_fault(config: &Config) -> Option<&'static str> {
+    if config.max_messages_per_subject != 1 {
+        return Some("more than one value of a key");
+    }
+    if config.storage != StorageType::File {
+        return Some("memory storage");
+    }
+    config.allow_direct.then_some("direct reads, which may come from a server that lags")
+}
+
+fn kept_fault(config: &Config) -> Option<&'static str> {
+    if !config.max_age.is_zero() {
+        return Some("a maximum age");
+    }
+    (config.storage != StorageType::File).then_some("memory storage")
+}
+
+/// The time by the clock of the server that leads a stream; `None` where the server does not tell.
+pub async fn server_time(client: &async_nats::Client, stream: &str) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    struct Answer {
+        ts: Timestamp,
+    }
+    let answer = client.request(format!("$JS.API.STREAM.INFO.{stream}"), "".into()).await.ok()?;
+    serde_json::from_slice::<Answer>(&answer.payload).ok().map(|answer| answer.ts)
+}

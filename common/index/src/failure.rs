@@ -1,0 +1,63 @@
+//! What can go wrong with a search index.
+
+use std::path::PathBuf;
+
+use tantivy::TantivyError;
+
+/// The index did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// tantivy failed.
+    #[error("the search index failed")]
+    Tantivy(#[from] tantivy::TantivyError),
+    /// Its folder cannot be used.
+    #[error("the folder of the search index cannot be used")]
+    Folder(#[from] std::io::Error),
+    /// A document cannot be read as what it must be.
+    #[error("a document of the search index cannot be read")]
+    Inconsistent,
+    /// Another process uses the folder.
+    #[error("the folder {} is used by another process: choose another one", .0.display())]
+    InUse(PathBuf),
+    /// NATS did not answer, or answered with an error.
+    #[error("NATS: {0}")]
+    Nats(String),
+    /// Published files are gone, or are not what was published.
+    #[error("the files {0} of the search index are not there any more")]
+    Missing(String),
+    /// Published files did not come in full this time.
+    #[error("the files {0} of the search index did not come in full")]
+    Incomplete(String),
+    /// What is published is of another version of the platform.
+    #[error("the manifest of the search index is of another version of the platform")]
+    Unreadable,
+    /// Another process publishes the index now.
+    #[error("another process keeps the search index now")]
+    Fenced,
+    /// It was made by a platform of another version.
+    #[error("the search index has another layout than this version knows")]
+    OtherLayout,
+    /// It stands at a record that the log does not have.
+    #[error("the search index belongs to another log")]
+    OtherLog,
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] eventlog::log::Failure),
+    /// A task panicked; where and why is in the log.
+    #[error("a task of the search index ended early")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+impl Failure {
+    /// Whether what it is about is of no use, now and later: the log has it all, and it must be built again.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::OtherLayout | Self::OtherLog | Self::Inconsistent => true,
+            Self::Tantivy(error) => matches!(
+                error,
+                TantivyError::DataCorruption(_) | TantivyError::SchemaError(_) | TantivyError::IncompatibleIndex(_)
+            ),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Filters: what of an index is asked for.
+
+use std::ops::Not;
+
+use base::fold::fold;
+use domain::context::Owner;
+use tantivy::{
+    Term,
+    query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
+    schema::IndexRecordOption,
+};
+
+use crate::{
+    grams::{self, Anchor},
+    layout::{Layout, Text, context},
+};
+
+/// How a text is compared: code point by code point, as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// It is the same.
+    Equals,
+    /// It begins with it.
+    StartsWith,
+    /// It has it somewhere.
+    Contains,
+    /// It ends with it.
+    EndsWith,
+}
+
+/// One condition; a search has all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// A text column compares.
+    Text {
+        /// The column.
+        column: &'static str,
+        /// How it is compared.
+        method: Method,
+        /// Whether both sides are folded before.
+        ignores_case: bool,
+        /// With what it is compared.
+        text: String,
+    },
+    /// A column is on or off.
+    Is {
+        /// The column.
+        column: &'static str,
+        /// What it is.
+        value: bool,
+    },
+    /// The id is one of these.
+    Ids(Vec<String>),
+    /// Roles must be held for it in one of these contexts.
+    In(Vec<Owner>),
+    /// As above, in none of these.
+    NotIn(Vec<Owner>),
+}
+
+impl Method {
+    /// Compares as stored.
+    pub fn compare(self, text: &str, with: &str) -> bool {
+        match self {
+            Self::Equals => text == with,
+            Self::StartsWith => text.starts_with(with),
+            Self::Contains => text.contains(with),
+            Self::EndsWith => text.ends_with(with),
+        }
+    }
+}
+
+/// The query of all filters within an instance, or in the whole system.
+pub(crate) fn query(layout: &Layout, instance_id: Option<&str>, filters: &[Filter]) -> BooleanQuery {
+    let instance = match instance_id {
+        Some(id) => term(Term::from_field_text(layout.instance, id)),
+        None => Box::new(AllQuery),
+    };
+    let all = std::iter::once(instance).chain(filters.iter().map(|filter| one(layout, filter)));
+    BooleanQuery::new(all.map(|query| (Occur::Must, query)).collect())
+}
+
+fn one(layout: &Layout, filter: &Filter) -> Box<dyn Query> {
+    match filter {
+        Filter::Ids(ids) => {
+            let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
+            Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
+        }
+        Filter::Is { column, value } => match layout.column(column) {
+            Some(column) => term(Term::from_field_bool(column.value, *value)),
+            None => Box::new(EmptyQuery),
+        },
+        Filter::In(contexts) => Box::new(within(layout, contexts)),
+        Filter::NotIn(contexts) => {
+            let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
+            Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(AllQuery) as Box<dyn Query>), not]))
+        }
+        Filter::Text { column, method, ignores_case, text } => {
+            let found = layout.column(column).filter(|_| text.chars().any(|char| char <= '\u{1f}').not());
+            let texts = found.and_then(|column| column.texts.map(|texts| (column, texts)));
+            match texts {
+                Some((_, texts)) if *ignores_case => compare(texts.folded, *method, &fold(text)),
+                Some((column, texts)) => compare(Text { whole: column.value, grams: texts.grams }, *method, text),
+                None => Box::new(EmptyQuery),
+            }
+        }
+    }
+}
+
+fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
+    let terms = contexts.iter().map(|owner| Term::from_field_text(layout.owner, &context(owner)));
+    TermSetQuery::new(terms.collect::<Vec<_>>())
+}
+
+fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {
+    match method {
+        Method::Equals => term(Term::from_field_text(whole, text)),
+        Method::StartsWith => grams::query(grams, text, Anchor::Start),
+        Method::Contains => grams::query(grams, text, Anchor::Nowhere),
+        Method::EndsWith => grams::query(grams, text, Anchor::End),
+    }
+}
+
+fn term(term: Term) -> Box<dyn Query> {
+    Box::new(TermQuery::new(term, IndexRecordOption::Basic))
+}

@@ -1,0 +1,153 @@
+//! Following an index that another process keeps: manifest after manifest, without polling.
+
+use std::{collections::HashMap, convert::Infallible, path::Path, sync::Arc, time::Duration};
+
+use base::explain::explain;
+use eventlog::log::Log;
+use futures::{FutureExt, StreamExt};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use view::{projection::Projection, table::Table};
+
+use crate::{
+    failure::Failure,
+    folder::Folder,
+    layout::{Layout, name},
+    remote::{Remote, Said},
+    replica::Replica,
+    search::Snapshot,
+};
+
+/// How long nothing is heard before it is asked whether there was something to hear.
+const IDLE: Duration = Duration::from_secs(5);
+/// The pauses after a failure grow from the first to the last.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// Where the newest snapshot of an index appears.
+pub type Newest = watch::Receiver<Option<Arc<Snapshot>>>;
+/// Where it is shown.
+pub type Shown = watch::Sender<Option<Arc<Snapshot>>>;
+
+/// The search indexes that a process can read, by projection.
+#[derive(Debug, Clone, Default)]
+pub struct Indexes(HashMap<&'static str, Newest>);
+
+/// An index that is read here and kept elsewhere.
+#[derive(Debug, Clone)]
+pub struct Follower {
+    /// The log, to tell whether the index belongs to it.
+    pub log: Log,
+    /// Where the index is published.
+    pub remote: Remote,
+    /// Its name there.
+    pub name: String,
+    /// Where it is kept on this machine.
+    pub folder: Folder,
+    /// What it is made of.
+    pub layout: Layout,
+}
+
+/// Shows a snapshot, unless a newer one was shown: nobody sees an index go back.
+pub fn show(shown: &Shown, snapshot: Arc<Snapshot>) {
+    let stream_sequence = snapshot.position.stream_sequence;
+    if stream_sequence >= reached(shown) {
+        shown.send_replace(Some(snapshot));
+    }
+}
+
+/// The record behind which the shown snapshot stands.
+fn reached(shown: &Shown) -> u64 {
+    shown.borrow().as_ref().map_or(0, |newest| newest.position.stream_sequence)
+}
+
+impl Indexes {
+    /// Adds the index of a projection.
+    pub fn add(&mut self, projection: &'static Projection, newest: Newest) {
+        self.0.insert(projection.name, newest);
+    }
+
+    /// The index of a projection; `None` where this process has none.
+    pub fn of(&self, projection: &Projection) -> Option<Newest> {
+        self.0.get(projection.name).cloned()
+    }
+
+    /// Every index of this process, with the name of its projection.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Newest)> {
+        self.0.iter().map(|(name, newest)| (*name, newest))
+    }
+}
+
+impl Follower {
+    /// A follower of a projection's index in its folder among others.
+    ///
+    /// # Errors
+    /// When another process uses the folder.
+    pub fn new(
+        log: Log,
+        remote: Remote,
+        folder: &Path,
+        (projection, table): (&Projection, &Table),
+        shard: u16,
+    ) -> Result<Self, Failure> {
+        let name = name(projection, table, shard);
+        let folder = Folder::open(&folder.join(&name))?;
+        Ok(Self { log, remote, name, folder, layout: Layout::of(table) })
+    }
+
+    /// Shows what is published, from now on. It goes on through all failures and never ends.
+    pub async fn follow(&self, shown: &Shown) -> Infallible {
+        let mut pause = PAUSES.0;
+        loop {
+            let before = reached(shown);
+            let Err(failure) = self.try_follow(shown).await;
+            pause = if reached(shown) == before { (pause * 2).min(PAUSES.1) } else { PAUSES.0 };
+            match failure {
+                Failure::OtherLog | Failure::OtherLayout | Failure::Unreadable => {
+                    tracing::error!(index = self.name, error = %failure, "the search index cannot be used");
+                }
+                _ => {
+                    tracing::warn!(index = self.name, error = %explain(&failure), "the search index is fetched again");
+                }
+            }
+            sleep(pause).await;
+        }
+    }
+
+    async fn try_follow(&self, shown: &Shown) -> Result<Infallible, Failure> {
+        let mut replica = Replica::new(self.folder.clone(), self.layout.clone());
+        let mut manifests = self.remote.watch(&self.name).await?;
+        let (mut revision, mut epoch) = (0, None);
+        loop {
+            let Ok(told) = timeout(IDLE, manifests.next()).await else {
+                if self.remote.newest(&self.name).await?.revision != revision {
+                    return Err(Failure::Nats("a manifest was lost on its way".to_owned()));
+                }
+                continue;
+            };
+            let mut told = told.ok_or_else(|| Failure::Nats("the manifests ended".to_owned()))??;
+            while let Some(Some(newer)) = manifests.next().now_or_never() {
+                told = newer?;
+            }
+            revision = told.revision;
+            let manifest = match told.manifest {
+                Said::Manifest(manifest) => manifest,
+                Said::Nothing => continue,
+                Said::Unreadable => return Err(Failure::Unreadable),
+            };
+            let position = manifest.position();
+            if manifest.meta.is_empty() || position.stream_sequence < reached(shown) {
+                // It is being built again; what was shown stays until the new one has reached it.
+                continue;
+            }
+            if epoch != Some(manifest.epoch) {
+                if !self.log.has(position).await? {
+                    return Err(Failure::OtherLog);
+                }
+                epoch = Some(manifest.epoch);
+            }
+            show(shown, replica.install(&manifest, &self.remote).await?);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Positional trigrams: a phrase of them is a substring, so no match needs to be verified.
+//!
+//! Two sentinels stand before a text and two behind it, and the trigram at position `i` is what the padded text has
+//! from its `i`-th character on. A pattern with sentinels is anchored, one without is found anywhere.
+
+use tantivy::{
+    Term,
+    query::{AllQuery, InvertedIndexRangeQuery, PhraseQuery, Query, TermQuery},
+    schema::{Field, IndexRecordOption},
+    tokenizer::{Token, TokenStream, Tokenizer},
+};
+
+/// The name of the tokenizer in the schema.
+pub const TOKENIZER: &str = "trigrams";
+
+/// Changes with what a text is cut into.
+pub(crate) const VERSION: &[u8] = b"trigrams 2+2, 1";
+
+const START: char = '\u{2}';
+const END: char = '\u{3}';
+const SIZE: usize = 3;
+
+/// Where a text must be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// At the beginning.
+    Start,
+    /// At the end.
+    End,
+    /// Anywhere.
+    Nowhere,
+}
+
+/// The texts that contain the needle, where the anchor says. The needle must be folded as the indexed text is.
+pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
+    if needle.is_empty() {
+        return Box::new(AllQuery);
+    }
+    let (before, behind) = match anchor {
+        Anchor::Start => (2, 0),
+        Anchor::End => (0, 2),
+        Anchor::Nowhere => (0, 0),
+    };
+    let pattern = padded(needle, before, behind);
+    if pattern.len() < SIZE {
+        return Box::new(beginning_with(field, &pattern.iter().collect::<String>()));
+    }
+    let terms: Vec<(usize, Term)> = cover(pattern.len() - SIZE + 1)
+        .map(|at| (at, Term::from_field_text(field, &pattern[at..at + SIZE].iter().collect::<String>())))
+        .collect();
+    match <[_; 1]>::try_from(terms) {
+        Ok([(_, term)]) => Box::new(TermQuery::new(term, IndexRecordOption::Basic)),
+        Err(terms) => Box::new(PhraseQuery::new_with_offset(terms)),
+    }
+}
+
+/// Every character begins a trigram, so a short needle is in a text exactly when one of its trigrams begins with it.
+fn beginning_with(field: Field, prefix: &str) -> InvertedIndexRangeQuery {
+    use std::ops::Bound::Included;
+    let last = format!("{prefix}{}{}", char::MAX, char::MAX);
+    InvertedIndexRangeQuery::new(
+        Included(Term::from_field_text(field, prefix)),
+        Included(Term::from_field_text(field, &last)),
+    )
+}
+
+/// The positions of trigrams that together touch every character of a pattern with so many trigrams.
+fn cover(count: usize) -> impl Iterator<Item = usize> {
+    let last = count - 1;
+    (0..last).step_by(SIZE).chain(std::iter::once(last))
+}
+
+fn padded(text: &str, before: usize, behind: usize) -> Vec<char> {
+    let starts = std::iter::repeat_n(START, before);
+    starts.chain(text.chars()).chain(std::iter::repeat_n(END, behind)).collect()
+}
+
+/// Splits a folded text into its trigrams.
+#[derive(Debug, Clone, Default)]
+pub struct Trigrams;
+
+/// The trigrams of one text.
+#[derive(Debug)]
+pub struct Stream {
+    padded: Vec<char>,
+    next: usize,
+    token: Token,
+}
+
+impl Tokenizer for Trigrams {
+    type TokenStream<'a> = Stream;
+
+    fn token_stream(&mut self, text: &str) -> Stream {
+        Stream { padded: padded(text, 2, 2), next: 0, token: Token::default() }
+    }
+}
+
+impl TokenStream for Stream {
+    fn advance(&mut self) -> bool {
+        let Some(gram) = self.padded.get(self.next..self.next + SIZE) else { return false };
+        self.token.reset();
+        self.token.position = self.next;
+        self.token.text.extend(gram);
+        self.next += 1;
+        true
+    }
+
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        &mut self.token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cover_touches_every_character() {
+        for count in 1..30 {
+            let touched: std::collections::BTreeSet<_> = cover(count).flat_map(|at| at..at + SIZE).collect();
+            assert_eq!(touched.len(), count + SIZE - 1, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_text_has_a_trigram_at_every_position() {
+        let mut stream = Trigrams.token_stream("ab");
+        let mut grams = vec![];
+        while let Some(token) = stream.next() {
+            grams.push((token.position, token.text.clone()));
+        }
+        assert_eq!(grams.len(), 4);
+        assert_eq!(grams[2], (2, format!("ab{END}")));
+    }
+}

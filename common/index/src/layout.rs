@@ -1,0 +1,172 @@
+//! The schema of an index, as a table's columns say it.
+
+use base::{
+    fold::{self, fold},
+    secret::sha256,
+};
+use domain::{context::Owner, field::Kind};
+use eventlog::record::owner_type;
+use tantivy::{
+    TantivyDocument,
+    schema::{
+        FAST, Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, SchemaBuilder, TextFieldIndexing, TextOptions,
+    },
+};
+use view::{
+    projection::Projection,
+    table::{Column, Row, Table},
+};
+
+use crate::grams;
+
+/// The name of an index of a shard: where it is published, and of its folder. It tells the layout too, so that nodes of
+/// two versions keep an index each.
+pub fn name(projection: &Projection, table: &Table, shard: u16) -> String {
+    format!("{}.{}.{shard}", projection.schema_name(), Layout::of(table).digest())
+}
+
+/// The fields of an index.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// What tantivy is told.
+    pub schema: Schema,
+    /// Instance and id: by it a document is replaced.
+    pub(crate) key: Field,
+    pub(crate) instance: Field,
+    /// The id as a number, for filters and to break ties.
+    pub(crate) id: Field,
+    /// Level and id of the context where roles must be held for it.
+    pub(crate) owner: Field,
+    context: fn(&str, &Owner) -> Owner,
+    pub(crate) created: Field,
+    pub(crate) changed: Field,
+    pub(crate) document: Field,
+    pub(crate) columns: Vec<IndexedColumn>,
+}
+
+/// The fields of one column.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexedColumn {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) value: Field,
+    /// For filters by text.
+    pub(crate) texts: Option<Texts>,
+}
+
+/// What filters by text ask, with case and without.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Texts {
+    /// The trigrams of the value.
+    pub(crate) grams: Field,
+    /// The folded value.
+    pub(crate) folded: Text,
+}
+
+/// A text, whole and in trigrams.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text {
+    pub(crate) whole: Field,
+    pub(crate) grams: Field,
+}
+
+/// The names of the fast fields that every index has.
+pub(crate) const ID: &str = "id";
+pub(crate) const CREATED: &str = "created_at";
+pub(crate) const CHANGED: &str = "changed_at";
+
+impl Layout {
+    /// The layout of a table.
+    pub fn of(table: &Table) -> Self {
+        let mut builder = Schema::builder();
+        let key = builder.add_text_field("key", STRING);
+        let instance = builder.add_text_field("instance_id", STRING);
+        let id = builder.add_u64_field(ID, INDEXED | FAST);
+        let owner = builder.add_text_field("owner", STRING);
+        let created = builder.add_i64_field(CREATED, FAST);
+        let changed = builder.add_i64_field(CHANGED, FAST);
+        let document = builder.add_bytes_field("document", STORED);
+        let columns = (table.columns)().iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
+        let context = table.context;
+        Self { schema: builder.build(), key, instance, id, owner, context, created, changed, document, columns }
+    }
+
+    /// Tells this layout from every other: what it stores, and how texts are folded and cut.
+    pub fn digest(&self) -> String {
+        let schema = serde_json::to_vec(&self.schema).expect("a schema is plain data");
+        hex::encode(&sha256(&[&schema[..], grams::VERSION, &fold::version()].concat())[..4])
+    }
+
+    /// The document of a row.
+    pub(crate) fn document(&self, instance_id: &str, id: &str, row: &Row, stored: &[u8]) -> TantivyDocument {
+        let mut document = TantivyDocument::new();
+        document.add_text(self.key, key(instance_id, id));
+        document.add_text(self.instance, instance_id);
+        document.add_u64(self.id, id.parse().unwrap_or_default());
+        document.add_text(self.owner, context(&(self.context)(id, &row.owner)));
+        document.add_i64(self.created, row.created_at.as_microsecond());
+        document.add_i64(self.changed, row.changed_at.as_microsecond());
+        document.add_bytes(self.document, stored);
+        for (column, value) in self.columns.iter().zip(&row.values) {
+            match column.kind {
+                Kind::Text => column.add_text(&mut document, value.as_str().unwrap_or_default()),
+                Kind::Integer => document.add_i64(column.value, value.as_i64().unwrap_or_default()),
+                Kind::Bool => document.add_bool(column.value, value.as_bool().unwrap_or_default()),
+            }
+        }
+        document
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<&IndexedColumn> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// A context as a term.
+pub(crate) fn context(context: &Owner) -> String {
+    format!("{}/{}", owner_type(context.kind), context.id)
+}
+
+/// By what a document is replaced.
+pub(crate) fn key(instance_id: &str, id: &str) -> String {
+    format!("{instance_id}/{id}")
+}
+
+impl IndexedColumn {
+    fn add(builder: &mut SchemaBuilder, column: &Column) -> Self {
+        let Column { name, kind, filter, .. } = *column;
+        let value = match kind {
+            Kind::Text if filter => builder.add_text_field(name, STRING | FAST),
+            // Nobody asks for the terms of what is only sorted by.
+            Kind::Text => builder.add_text_field(name, FAST),
+            Kind::Integer => builder.add_i64_field(name, FAST),
+            Kind::Bool if filter => builder.add_bool_field(name, INDEXED | FAST),
+            Kind::Bool => builder.add_bool_field(name, FAST),
+        };
+        let texts = (filter && kind == Kind::Text).then(|| {
+            let positions = TextFieldIndexing::default()
+                .set_tokenizer(grams::TOKENIZER)
+                .set_index_option(IndexRecordOption::WithFreqsAndPositions)
+                .set_fieldnorms(false);
+            let cut = TextOptions::default().set_indexing_options(positions);
+            Texts {
+                grams: builder.add_text_field(&format!("{name}_grams"), cut.clone()),
+                folded: Text {
+                    whole: builder.add_text_field(&format!("{name}_folded"), STRING),
+                    grams: builder.add_text_field(&format!("{name}_folded_grams"), cut),
+                },
+            }
+        });
+        Self { name, kind, value, texts }
+    }
+
+    fn add_text(&self, document: &mut TantivyDocument, text: &str) {
+        document.add_text(self.value, text);
+        if let Some(Texts { grams, folded }) = self.texts {
+            let without_case = fold(text);
+            document.add_text(grams, text);
+            document.add_text(folded.whole, &without_case);
+            document.add_text(folded.grams, without_case);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What an index consists of: a list of files in packs, as the one who keeps the index published it last.
+
+use std::collections::HashSet;
+
+use eventlog::record::Position;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The form of manifests. A reader that knows another one leaves the index alone.
+const FORMAT: u32 = 1;
+
+/// The files of an index at one moment, and where they lie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The form that it is in.
+    pub(crate) format: u32,
+    /// Which writer published it; every take-over raises it.
+    pub epoch: u64,
+    /// tantivy's own list of segments, which carries the position in the log; empty before the first commit.
+    pub meta: String,
+    /// What is fetched together.
+    pub packs: Vec<Pack>,
+}
+
+/// Files that were published with one commit, one behind the other in one immutable object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pack {
+    /// The name of the object: the index and a digest of the files.
+    pub id: String,
+    /// Those of its files that the index still has, in their order.
+    pub files: Vec<File>,
+}
+
+/// One immutable file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its name in the folder of the index.
+    pub name: String,
+    /// Where it begins in the pack, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub size: u64,
+    /// SHA-256 of its contents, in hex.
+    pub digest: String,
+}
+
+/// What a commit says of itself, in tantivy's list of segments.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Payload {
+    sequence: u64,
+    stream_sequence: u64,
+    digest: String,
+    committed_at: i64,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    payload: Option<String>,
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        Self { format: FORMAT, epoch: 0, meta: String::new(), packs: vec![] }
+    }
+}
+
+impl Manifest {
+    /// Reads a manifest; `None` where it is of another form.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok().filter(|manifest: &Self| manifest.format == FORMAT && manifest.is_sound())
+    }
+
+    /// The record behind which the index stands.
+    pub fn position(&self) -> Position {
+        let meta: Option<Meta> = serde_json::from_str(&self.meta).ok();
+        Payload::of(meta.and_then(|meta| meta.payload).as_deref()).position()
+    }
+
+    /// Every file of the index.
+    pub fn files(&self) -> impl Iterator<Item = &File> {
+        self.packs.iter().flat_map(|pack| &pack.files)
+    }
+
+    /// Whether its names are names of files in one folder and nothing else.
+    fn is_sound(&self) -> bool {
+        let is_plain = |name: &str| {
+            let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '.';
+            name.starts_with(|char: char| char.is_ascii_alphanumeric()) && name.chars().all(is_allowed)
+        };
+        let mut seen = HashSet::new();
+        self.files().all(|file| is_plain(&file.name) && file.name != "meta.json" && seen.insert(&file.name))
+    }
+}
+
+impl Payload {
+    pub(crate) fn new(position: Position, committed_at: Timestamp) -> Self {
+        Self {
+            sequence: position.sequence,
+            stream_sequence: position.stream_sequence,
+            digest: hex::encode(position.digest),
+            committed_at: committed_at.as_microsecond(),
+        }
+    }
+
+    pub(crate) fn write(&self) -> Result<String, Failure> {
+        serde_json::to_string(self).map_err(|_| Failure::Inconsistent)
+    }
+
+    /// What a commit without a readable payload says: nothing of the log is in it.
+    pub(crate) fn of(text: Option<&str>) -> Self {
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        let mut digest = [0; 32];
+        if hex::decode_to_slice(&self.digest, &mut digest).is_err() {
+            return Position::default();
+        }
+        Position { sequence: self.sequence, stream_sequence: self.stream_sequence, digest }
+    }
+
+    pub(crate) fn committed_at(&self) -> Timestamp {
+        Timestamp::from_microsecond(self.committed_at).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(names: &[&str]) -> Manifest {
+        let file = |name: &&str| File { name: (*name).to_owned(), offset: 0, size: 0, digest: String::new() };
+        let packs = vec![Pack { id: String::new(), files: names.iter().map(file).collect() }];
+        Manifest { packs, ..Manifest::default() }
+    }
+
+    #[test]
+    fn names_cannot_leave_the_folder_or_stand_for_something_else() {
+        assert!(manifest(&["0a1b.idx", "0a1b.7.del"]).is_sound());
+        assert_eq!(Manifest::read(br#"{"format":2,"epoch":1,"meta":"","packs":[]}"#), None);
+        for name in ["../x", "/x", "a/b", ".managed.json", "meta.json", "", "..", "a\0"] {
+            assert!(!manifest(&[name]).is_sound(), "{name}");
+        }
+        assert!(!manifest(&["a.idx", "a.idx"]).is_sound());
+    }
+
+    #[test]
+    fn the_position_is_that_of_the_commit() {
+        let position = Position { sequence: 7, stream_sequence: 3, digest: [9; 32] };
+        let payload = serde_json::to_string(&Payload::new(position, Timestamp::UNIX_EPOCH)).unwrap();
+        let meta = serde_json::json!({ "segments": [], "payload": payload }).to_string();
+        assert_eq!(Manifest { meta, ..Manifest::default() }.position(), position);
+        assert_eq!(Manifest::default().position(), Position::default());
+    }
+}

@@ -1,0 +1,166 @@
+//! Collecting a page: every match with its sort key, then only the page is resolved.
+
+use domain::field::Kind;
+use tantivy::{
+    DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, TantivyError,
+    collector::{Collector, SegmentCollector},
+    columnar::Column,
+    query::Weight,
+};
+
+use crate::{
+    layout::{CHANGED, CREATED, ID},
+    select::{self, Match, Matches, Order, Source},
+};
+
+/// How many documents tantivy gives at a time.
+const BLOCK: usize = 64;
+/// Whoever has found so many makes room for all: growing step by step, a long list is copied more often than it is read.
+const MANY: usize = 32 * 1024;
+
+/// By what a page is sorted; the id breaks ties, ascending in either direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// By when it was created.
+    Created,
+    /// By when it was changed last.
+    Changed,
+    /// By the id.
+    Id,
+    /// By a column.
+    Column(&'static str, Kind),
+}
+
+/// Which part of the matches is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// By what they are sorted.
+    pub key: Key,
+    /// Whether the smallest comes first.
+    pub ascending: bool,
+    /// How many come before.
+    pub offset: usize,
+    /// How many there are at most.
+    pub limit: usize,
+}
+
+/// Collects the page and counts all matches.
+pub(crate) struct PageCollector {
+    pub(crate) page: Page,
+}
+
+/// A page: where its documents are, in order, and how many matches there are.
+pub(crate) type Collected = (Vec<DocAddress>, usize);
+
+/// The matches of a segment.
+pub(crate) struct Segment {
+    matches: Matches,
+    key: KeyColumn,
+    /// How many documents there are.
+    documents: usize,
+}
+
+enum KeyColumn {
+    Unsigned(Column<u64>),
+    Signed(Column<i64>),
+    Bool(Column<bool>),
+}
+
+impl Collector for PageCollector {
+    type Fruit = Collected;
+    type Child = Segment;
+
+    fn for_segment(&self, segment: SegmentOrdinal, reader: &SegmentReader) -> tantivy::Result<Segment> {
+        let fast = reader.fast_fields();
+        let ids = fast.u64(ID)?;
+        let mut dictionary = None;
+        let key = match self.page.key {
+            Key::Created => KeyColumn::Signed(fast.i64(CREATED)?),
+            Key::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
+            // The id as key follows the direction; as tie breaker it would not.
+            Key::Id => KeyColumn::Unsigned(ids.clone()),
+            Key::Column(name, Kind::Text) => {
+                let column = fast.str(name)?;
+                let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;
+                let ordinals = column.ords().clone();
+                dictionary = Some(column);
+                KeyColumn::Unsigned(ordinals)
+            }
+            Key::Column(name, Kind::Integer) => KeyColumn::Signed(fast.i64(name)?),
+            Key::Column(name, Kind::Bool) => KeyColumn::Bool(fast.bool(name)?),
+        };
+        let documents = reader.max_doc() as usize;
+        let source = Source { segment, dictionary, ids };
+        Ok(Segment { matches: Matches { source, found: vec![] }, key, documents })
+    }
+
+    fn requires_scoring(&self) -> bool {
+        false
+    }
+
+    fn merge_fruits(&self, segments: Vec<Matches>) -> tantivy::Result<Collected> {
+        let total = segments.iter().map(|matches| matches.found.len()).sum();
+        let order = Order { ascending: self.page.ascending };
+        Ok((select::window(segments, order, self.page.offset, self.page.limit)?, total))
+    }
+
+    fn collect_segment(
+        &self,
+        weight: &dyn Weight,
+        segment: SegmentOrdinal,
+        reader: &SegmentReader,
+    ) -> tantivy::Result<Matches> {
+        let mut collected = self.for_segment(segment, reader)?;
+        match reader.alive_bitset() {
+            None => weight.for_each_no_score(reader, &mut |docs| collected.collect_block(docs))?,
+            Some(alive) => {
+                let mut living = Vec::with_capacity(BLOCK);
+                weight.for_each_no_score(reader, &mut |docs| {
+                    living.clear();
+                    living.extend(docs.iter().copied().filter(|doc| alive.is_alive(*doc)));
+                    collected.collect_block(&living);
+                })?;
+            }
+        }
+        Ok(collected.harvest())
+    }
+}
+
+impl SegmentCollector for Segment {
+    type Fruit = Matches;
+
+    fn collect(&mut self, doc: DocId, _: Score) {
+        self.collect_block(&[doc]);
+    }
+
+    fn collect_block(&mut self, docs: &[DocId]) {
+        let found = &mut self.matches.found;
+        if found.len() >= MANY {
+            found.reserve_exact(self.documents.saturating_sub(found.len()));
+        }
+        for docs in docs.chunks(BLOCK) {
+            match &self.key {
+                KeyColumn::Unsigned(column) => collect(column, docs, found, |key| key),
+                KeyColumn::Signed(column) => collect(column, docs, found, tantivy::i64_to_u64),
+                KeyColumn::Bool(column) => collect(column, docs, found, u64::from),
+            }
+        }
+    }
+
+    fn harvest(self) -> Matches {
+        self.matches
+    }
+}
+
+/// Reads the keys of a block at once: for each document by itself that would cost more than the rest of a search.
+fn collect<T: Copy + Default + PartialOrd + std::fmt::Debug + Send + Sync + 'static>(
+    column: &Column<T>,
+    docs: &[DocId],
+    found: &mut Vec<Match>,
+    key: impl Fn(T) -> u64,
+) {
+    let mut values = [None; BLOCK];
+    let values = &mut values[..docs.len()];
+    column.first_vals(docs, values);
+    found.extend(docs.iter().zip(values).map(|(doc, value)| Match { key: key(value.unwrap_or_default()), doc: *doc }));
+}

@@ -1,0 +1,195 @@
+//! Publishing an index: the files that are new as one pack, then a manifest that names them.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::ErrorKind,
+    time::{Duration, Instant},
+};
+
+use base::{fault, metric::catalog::INDEX_PUBLISHED, secret::sha256};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    task::spawn_blocking,
+};
+
+use crate::{
+    failure::Failure,
+    folder::Folder,
+    manifest::{File, Manifest, Pack},
+    remote::{Remote, Said, Told, pack_id},
+    search::Snapshot,
+};
+
+/// A pack of at most this many bytes is read into memory.
+const SMALL: u64 = 8 * 1024 * 1024;
+
+/// The one that publishes an index, until another takes it over.
+#[derive(Debug)]
+pub struct Publisher {
+    remote: Remote,
+    name: String,
+    folder: Folder,
+    /// What is published, and the revision that it has.
+    manifest: Manifest,
+    revision: u64,
+    /// Packs that no manifest names and chunks that no pack has, and since when.
+    unnamed: HashMap<String, Instant>,
+    /// How long readers may still want them.
+    grace: Duration,
+}
+
+impl Publisher {
+    /// Takes an index over: from now on whoever published it before publishes nothing.
+    ///
+    /// # Errors
+    /// [`Failure::Unreadable`] when it was published by a version that this one does not know: it is left alone.
+    pub async fn take_over(remote: Remote, name: &str, folder: Folder, grace: Duration) -> Result<Self, Failure> {
+        remote.ensure().await?;
+        loop {
+            let Told { manifest, revision } = remote.newest(name).await?;
+            let mut manifest = match manifest {
+                Said::Manifest(manifest) => manifest,
+                Said::Nothing => Manifest::default(),
+                Said::Unreadable => return Err(Failure::Unreadable),
+            };
+            manifest.epoch += 1;
+            if let Some(revision) = remote.replace(name, &manifest, revision).await? {
+                let name = name.to_owned();
+                return Ok(Self { remote, name, folder, manifest, revision, unnamed: HashMap::new(), grace });
+            }
+        }
+    }
+
+    /// What is published.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Publishes a snapshot of the index in this folder.
+    ///
+    /// # Errors
+    /// [`Failure::Fenced`] when another one publishes the index now.
+    pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+        let wanted = snapshot.files(&self.folder)?;
+        let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
+        let new: Vec<String> = wanted.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
+        let mut packs = self.manifest.packs.clone();
+        for pack in &mut packs {
+            pack.files.retain(|file| wanted.contains(&file.name));
+        }
+        if !new.is_empty() {
+            packs.push(self.pack(new).await?);
+        }
+        fault::point("index.packed");
+        packs.retain(|pack| !pack.files.is_empty());
+        let manifest = Manifest { meta: snapshot.meta()?, packs, ..self.manifest.clone() };
+        let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
+        self.revision = replaced.ok_or(Failure::Fenced)?;
+        self.manifest = manifest;
+        fault::point("index.published");
+        Ok(())
+    }
+
+    /// Puts files into one pack and the pack into the store.
+    async fn pack(&self, names: Vec<String>) -> Result<Pack, Failure> {
+        let folder = self.folder.clone();
+        let files = spawn_blocking(move || {
+            let mut offset = 0;
+            let measured = names.into_iter().map(|name| {
+                let (size, digest) = folder.measure(&name)?;
+                let file = File { name, offset, size, digest };
+                offset += size;
+                Ok(file)
+            });
+            measured.collect::<Result<Vec<_>, Failure>>()
+        });
+        let files = files.await??;
+        let listed = serde_json::to_vec(&files).map_err(|_| Failure::Inconsistent)?;
+        let id = pack_id(&self.name, &hex::encode(sha256(&listed)));
+        let size: u64 = files.iter().map(|file| file.size).sum();
+        let mut contents: Box<dyn AsyncRead + Send + Unpin> = Box::new(tokio::io::empty());
+        for file in &files {
+            contents = Box::new(contents.chain(tokio::fs::File::open(self.folder.file(&file.name)).await?));
+        }
+        if size <= SMALL {
+            // As one message: read file by file it would be one each.
+            let mut whole = vec![];
+            contents.read_to_end(&mut whole).await?;
+            contents = Box::new(std::io::Cursor::new(whole));
+        }
+        self.remote.put(&id, &mut contents).await?;
+        INDEX_PUBLISHED.one().add(size);
+        Ok(Pack { id, files })
+    }
+
+    /// Compares what is stored with what is named: removes what nobody has named for the time of grace, and publishes again
+    /// what is named and gone.
+    pub async fn tidy(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+        if self.remote.newest(&self.name).await?.revision != self.revision {
+            return Err(Failure::Fenced);
+        }
+        // In this order: chunks come before the pack that has them.
+        let chunks = self.remote.chunks().await?;
+        let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
+        let orphans = self.orphans(chunks, &stored).await?;
+        let named: HashSet<&str> = self.manifest.packs.iter().map(|pack| pack.id.as_str()).collect();
+        let prefix = pack_id(&self.name, "");
+        let surplus: Vec<&String> =
+            stored.iter().filter(|id| id.starts_with(&prefix) && !named.contains(id.as_str())).collect();
+
+        let now = Instant::now();
+        let unnamed = surplus.iter().copied().chain(&orphans);
+        let unnamed = unnamed.map(|id| (id.clone(), self.unnamed.get(id).copied().unwrap_or(now)));
+        self.unnamed = unnamed.collect();
+        let is_over = |id: &String| self.unnamed.get(id).is_some_and(|since| now - *since >= self.grace);
+        for id in surplus.into_iter().filter(|id| is_over(id)) {
+            self.remote.remove(id).await?;
+        }
+        for nuid in orphans.iter().filter(|nuid| is_over(nuid)) {
+            self.remote.remove_chunks(nuid).await?;
+        }
+        let is_stored = |id: &String| stored.contains(id);
+        if !self.manifest.packs.iter().all(|pack| is_stored(&pack.id)) {
+            tracing::warn!(index = self.name, "files of the search index are gone and are published again");
+            self.manifest.packs.retain(|pack| is_stored(&pack.id));
+            self.publish(snapshot).await?;
+        }
+        Ok(())
+    }
+
+    /// Those chunks that no pack has.
+    async fn orphans(&self, chunks: Vec<String>, stored: &HashSet<String>) -> Result<Vec<String>, Failure> {
+        // Each pack has chunks of one name, so it is asked for only where there are more.
+        if chunks.len() <= stored.len() {
+            return Ok(vec![]);
+        }
+        let mut owned = HashSet::new();
+        for id in stored {
+            owned.extend(self.remote.chunks_of_pack(id).await?);
+        }
+        Ok(chunks.into_iter().filter(|nuid| !owned.contains(nuid)).collect())
+    }
+}
+
+impl Snapshot {
+    /// The names of its files, which stay as long as the snapshot.
+    fn files(&self, folder: &Folder) -> Result<HashSet<String>, Failure> {
+        let mut files = HashSet::new();
+        for path in self.metas.list_segment_files() {
+            let name = path.to_string_lossy().into_owned();
+            // A segment without deletes has no list of them, and the temporary store is there only while it is written.
+            let may_be_absent = path.extension().is_some_and(|kind| kind == "del" || kind == "temp");
+            match folder.file(&name).exists() {
+                true => files.insert(name),
+                false if may_be_absent => false,
+                false => return Err(std::io::Error::new(ErrorKind::NotFound, name).into()),
+            };
+        }
+        Ok(files)
+    }
+
+    /// tantivy's list of its segments.
+    fn meta(&self) -> Result<String, Failure> {
+        serde_json::to_string(&*self.metas).map_err(|_| Failure::Inconsistent)
+    }
+}

@@ -1,0 +1,230 @@
+//! Where the files of indexes lie for all nodes: immutable packs in an object store, one manifest each in KV.
+//!
+//! A pack is published before the manifest that names it, and the manifest is replaced by compare-and-set, so a reader
+//! never sees half an index and a writer that was taken over publishes nothing.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    self,
+    kv::{self, Operation, UpdateErrorKind},
+    object_store::{self, GetErrorKind, Object, ObjectInfo, ObjectMetadata, ObjectStore},
+    stream::{self, LastRawMessageErrorKind},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE};
+use eventlog::streams;
+use futures::{Stream, StreamExt, TryStreamExt};
+use tokio::io::AsyncRead;
+
+use crate::{failure::Failure, manifest::Manifest};
+
+const MANIFESTS: &str = "INDEX_MANIFESTS";
+const FILES: &str = "INDEX_FILES";
+/// The largest message of a pack, in bytes.
+const CHUNK: usize = 512 * 1024;
+/// A pack may be asked for by a reader whose server has not heard of it yet.
+const PATIENCE: [Duration; 4] =
+    [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
+
+/// The published indexes of a system.
+#[derive(Clone)]
+pub struct Remote {
+    context: jetstream::Context,
+    replicas: usize,
+    manifests: kv::Store,
+    objects: ObjectStore,
+    stream: stream::Stream,
+}
+
+/// What is published, and the revision by which it is replaced.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The manifest.
+    pub manifest: Said,
+    /// Its revision; 0 before the first.
+    pub revision: u64,
+}
+
+/// What is published of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing.
+    Nothing,
+    /// A manifest.
+    Manifest(Manifest),
+    /// Something that only another version can read.
+    Unreadable,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Remote").finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// Opens the store and creates what is missing of it.
+    pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, Failure> {
+        Ok(Self {
+            context: context.clone(),
+            replicas,
+            manifests: create(context, replicas).await?,
+            objects: context.get_object_store(FILES).await.map_err(nats)?,
+            stream: context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?,
+        })
+    }
+
+    /// Creates what was removed meanwhile.
+    pub(crate) async fn ensure(&self) -> Result<(), Failure> {
+        create(&self.context, self.replicas).await.map(drop)
+    }
+
+    /// The newest manifest of an index, from the leader.
+    pub async fn newest(&self, name: &str) -> Result<Told, Failure> {
+        let entry = self.manifests.entry(name).await.map_err(nats)?;
+        Ok(entry.map_or(Told { manifest: Said::Nothing, revision: 0 }, |entry| Told::of(&entry)))
+    }
+
+    /// Every manifest of an index from the newest on, as they come.
+    pub(crate) async fn watch(
+        &self,
+        name: &str,
+    ) -> Result<impl Stream<Item = Result<Told, Failure>> + Unpin + use<>, Failure> {
+        let entries = self.manifests.watch_with_history(name).await.map_err(nats)?;
+        Ok(entries.map(|entry| entry.map(|entry| Told::of(&entry)).map_err(nats)))
+    }
+
+    /// Replaces the manifest that has this revision, and gives the new revision; `None` when another one is there.
+    pub(crate) async fn replace(&self, name: &str, with: &Manifest, revision: u64) -> Result<Option<u64>, Failure> {
+        let text = serde_json::to_vec(with).map_err(|_| Failure::Inconsistent)?;
+        match self.manifests.update(name, text.into(), revision).await {
+            Ok(revision) => Ok(Some(revision)),
+            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
+            // Its answer may have been lost on the way.
+            Err(error) => match self.newest(name).await? {
+                told if told.manifest == Said::Manifest(with.clone()) => Ok(Some(told.revision)),
+                told if told.revision != revision => Ok(None),
+                _ => Err(nats(error)),
+            },
+        }
+    }
+
+    /// Publishes a pack.
+    pub(crate) async fn put(&self, id: &str, contents: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> {
+        // Each chunk waits for the disk of the broker.
+        let most = self.context.client().server_info().max_payload / 2;
+        let chunk_size = Some(most.clamp(1, CHUNK));
+        let meta = ObjectMetadata { name: id.to_owned(), chunk_size, ..ObjectMetadata::default() };
+        self.objects.put(meta, contents).await.map_err(nats)?;
+        Ok(())
+    }
+
+    /// The contents of a pack.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] only when the leader says so.
+    pub(crate) async fn get(&self, id: &str) -> Result<Object, Failure> {
+        for pause in PATIENCE {
+            match self.objects.get(id).await {
+                Ok(object) => return Ok(object),
+                Err(error) if error.kind() == GetErrorKind::NotFound => tokio::time::sleep(pause).await,
+                Err(error) => return Err(nats(error)),
+            }
+        }
+        match self.chunks_of_pack(id).await {
+            Ok(None) => Err(Failure::Missing(id.to_owned())),
+            _ => Err(Failure::Incomplete(id.to_owned())),
+        }
+    }
+
+    /// Every pack that there is. The object store's own list would leave a consumer behind for minutes each time.
+    pub(crate) async fn list(&self) -> Result<Vec<String>, Failure> {
+        let names = self.subjects(&subject_of("")).await?;
+        let decoded = names.into_iter().filter_map(|name| String::from_utf8(URL_SAFE.decode(name).ok()?).ok());
+        Ok(decoded.collect())
+    }
+
+    /// What the chunks of packs are called, whether there is a pack to them or not.
+    pub(crate) async fn chunks(&self) -> Result<Vec<String>, Failure> {
+        self.subjects(&chunks_of("")).await
+    }
+
+    /// What the chunks of a pack are called; `None` where there is no such pack.
+    pub(crate) async fn chunks_of_pack(&self, id: &str) -> Result<Option<String>, Failure> {
+        match self.stream.get_last_raw_message_by_subject(&subject_of(id)).await {
+            Ok(message) => {
+                let info: ObjectInfo = serde_json::from_slice(&message.payload).map_err(nats)?;
+                Ok(Some(info.nuid))
+            }
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// Removes a pack without a trace: the object store's own removal would leave a message for ever.
+    pub(crate) async fn remove(&self, id: &str) -> Result<(), Failure> {
+        let chunks = self.chunks_of_pack(id).await?;
+        self.purge(subject_of(id)).await?;
+        match chunks {
+            Some(chunks) => self.remove_chunks(&chunks).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes chunks.
+    pub(crate) async fn remove_chunks(&self, nuid: &str) -> Result<(), Failure> {
+        self.purge(chunks_of(nuid)).await
+    }
+
+    /// The last parts of the subjects that begin like this.
+    async fn subjects(&self, prefix: &str) -> Result<Vec<String>, Failure> {
+        let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
+        let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
+        Ok(subjects.iter().filter_map(|(subject, _)| subject.strip_prefix(prefix).map(str::to_owned)).collect())
+    }
+
+    async fn purge(&self, subject: String) -> Result<(), Failure> {
+        self.stream.purge().filter(subject).await.map_err(nats)?;
+        Ok(())
+    }
+}
+
+/// Opens the bucket of manifests, and makes what is missing.
+async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Store, Failure> {
+    let manifests = streams::bucket(context, MANIFESTS, replicas, Duration::ZERO).await.map_err(nats)?;
+    if context.get_object_store(FILES).await.is_err() {
+        let config = object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
+        context.create_object_store(config).await.map_err(nats)?;
+    }
+    streams::check(&context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?).map_err(nats)?;
+    Ok(manifests)
+}
+
+/// Where the object store keeps what it says of a pack.
+fn subject_of(pack: &str) -> String {
+    format!("$O.{FILES}.M.{}", URL_SAFE.encode(pack))
+}
+
+/// Where it keeps the contents.
+fn chunks_of(nuid: &str) -> String {
+    format!("$O.{FILES}.C.{nuid}")
+}
+
+/// The name of a pack: that of its index and a digest of its files.
+pub(crate) fn pack_id(index: &str, digest: &str) -> String {
+    format!("{index}/{digest}")
+}
+
+impl Told {
+    fn of(entry: &kv::Entry) -> Self {
+        let manifest = match entry.operation {
+            Operation::Put => Manifest::read(&entry.value).map_or(Said::Unreadable, Said::Manifest),
+            Operation::Delete | Operation::Purge => Said::Nothing,
+        };
+        Self { manifest, revision: entry.revision }
+    }
+}
+
+fn nats(error: impl std::fmt::Display) -> Failure {
+    Failure::Nats(error.to_string())
+}

@@ -1,0 +1,152 @@
+//! Searching one snapshot of an index.
+
+use std::sync::Arc;
+
+use domain::{
+    context::{Owner, OwnerType},
+    standard::Resource,
+};
+use eventlog::record::Position;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tantivy::{
+    Index, IndexMeta, IndexReader, Searcher, TantivyDocument,
+    directory::{Directory, META_LOCK},
+    schema::Value,
+};
+use view::{rows::Found, table::Row};
+
+use crate::{
+    failure::Failure,
+    filter::{Filter, query},
+    grams::{TOKENIZER, Trigrams},
+    layout::Layout,
+    manifest::Payload,
+    page::{Page, PageCollector},
+};
+
+/// One search.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The instance, of which nothing of another one is ever found; `None` for all of the system.
+    pub instance_id: Option<String>,
+    /// All of them hold.
+    pub filters: Vec<Filter>,
+    /// Which part of the matches.
+    pub page: Page,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Hits<R> {
+    /// How many matches there are in all.
+    pub total: usize,
+    /// The page of them.
+    pub page: Vec<Found<R>>,
+}
+
+/// An index at one moment: its documents and how far it is, which belong together.
+#[derive(Clone)]
+pub struct Snapshot {
+    searcher: Searcher,
+    layout: Layout,
+    /// Its segments; while they are known, tantivy keeps their files.
+    pub(crate) metas: Arc<IndexMeta>,
+    /// The record behind which it stands.
+    pub position: Position,
+    /// When that record was committed.
+    pub committed_at: Timestamp,
+}
+
+/// What a document stores.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Stored<'a> {
+    id: &'a str,
+    owner_type: OwnerType,
+    owner_id: &'a str,
+    sequence: u64,
+    changed_at: i64,
+    #[serde(borrow)]
+    state: &'a RawValue,
+}
+
+impl Snapshot {
+    /// Searches.
+    pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
+        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters);
+        let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page })?;
+        let found = page.into_iter().map(|address| {
+            let document: TantivyDocument = self.searcher.doc(address)?;
+            let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());
+            stored.and_then(read).ok_or(Failure::Inconsistent)
+        });
+        Ok(Hits { total, page: found.collect::<Result<_, _>>()? })
+    }
+}
+
+impl Snapshot {
+    /// The same documents, of which nothing behind them up to a later position changes any.
+    pub fn at(&self, position: Position, committed_at: Timestamp) -> Result<Self, Failure> {
+        let payload = Payload::new(position, committed_at).write()?;
+        let metas = Arc::new(IndexMeta { payload: Some(payload), ..(*self.metas).clone() });
+        Ok(Self { metas, position, committed_at, ..self.clone() })
+    }
+
+    /// How many documents it has, of all instances.
+    pub fn documents(&self) -> u64 {
+        self.searcher.num_docs()
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Snapshot").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// What is committed in an index, which the reader reads.
+pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> Result<Snapshot, Failure> {
+    // A merge may replace the segments meanwhile and remove their files.
+    let lock = index.directory().acquire_lock(&META_LOCK).map_err(tantivy::TantivyError::from)?;
+    let metas = index.load_metas()?;
+    drop(lock);
+    reader.reload()?;
+    let payload = Payload::of(metas.payload.as_deref());
+    Ok(Snapshot {
+        searcher: reader.searcher(),
+        layout,
+        position: payload.position(),
+        committed_at: payload.committed_at(),
+        metas: Arc::new(metas),
+    })
+}
+
+/// Lets an index know how its texts were cut.
+pub(crate) fn tokenizers(index: &Index) {
+    index.tokenizers().register(TOKENIZER, Trigrams);
+}
+
+pub(crate) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, Failure> {
+    let state: &RawValue = serde_json::from_str(&row.state).map_err(|_| Failure::Inconsistent)?;
+    let stored = Stored {
+        id,
+        owner_type: row.owner.kind,
+        owner_id: &row.owner.id,
+        sequence: row.sequence,
+        changed_at: row.changed_at.as_microsecond(),
+        state,
+    };
+    serde_json::to_vec(&stored).map_err(|_| Failure::Inconsistent)
+}
+
+fn read<R: Resource>(stored: &[u8]) -> Option<Found<R>> {
+    let stored: Stored = serde_json::from_slice(stored).ok()?;
+    Some(Found {
+        id: stored.id.to_owned(),
+        owner: Owner { kind: stored.owner_type, id: stored.owner_id.to_owned() },
+        sequence: stored.sequence,
+        changed_at: Timestamp::from_microsecond(stored.changed_at).ok()?,
+        state: serde_json::from_str(stored.state.get()).ok()?,
+    })
+}

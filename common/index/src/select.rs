@@ -1,0 +1,218 @@
+//! The window of a sorted list without sorting the list.
+//!
+//! Keys of text are ordinals, which mean nothing across segments. So the matches are split at pivots: a term of one
+//! segment, looked up in the dictionaries of the others. What lies outside the window is only moved around, so what it
+//! costs hardly depends on where the window is.
+
+use std::{cmp::Ordering, ops::Range};
+
+use tantivy::{
+    DocAddress, DocId, SegmentOrdinal, TantivyError,
+    columnar::{Column, StrColumn, TermOrdHit},
+};
+
+/// So many are sorted, not split any further.
+const FEW: usize = 512;
+/// How many matches are looked at to choose a pivot, and how far it is chosen from the window among them.
+const SAMPLE: usize = 256;
+const MARGIN: usize = 6;
+
+/// One match.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Match {
+    /// The sort key; of text, the ordinal in its segment.
+    pub(crate) key: u64,
+    pub(crate) doc: DocId,
+}
+
+/// The matches of a segment.
+pub(crate) struct Matches {
+    pub(crate) source: Source,
+    pub(crate) found: Vec<Match>,
+}
+
+/// What matches of a segment refer to.
+pub(crate) struct Source {
+    pub(crate) segment: SegmentOrdinal,
+    /// What the keys are ordinals of; numbers have none.
+    pub(crate) dictionary: Option<StrColumn>,
+    /// What breaks ties.
+    pub(crate) ids: Column<u64>,
+}
+
+/// The direction of the key; ids ascend in either.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order {
+    pub(crate) ascending: bool,
+}
+
+/// Some of the matches of a segment.
+struct Part<'a> {
+    source: &'a Source,
+    found: &'a mut [Match],
+}
+
+/// By what matches are sorted, so that it means the same in every segment.
+struct Place {
+    key: Key,
+    id: u64,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Number(u64),
+    Text(Vec<u8>),
+}
+
+/// What of a segment stands before a place.
+struct Before {
+    /// Matches with these keys.
+    from: u64,
+    through: u64,
+    /// Of the matches with the key of the place, if there are any, those with a lower id.
+    tied: Option<u64>,
+    id: u64,
+}
+
+/// The documents from `offset` on, at most `limit`, in order.
+pub(crate) fn window(
+    mut segments: Vec<Matches>,
+    order: Order,
+    offset: usize,
+    limit: usize,
+) -> tantivy::Result<Vec<DocAddress>> {
+    let parts: Vec<_> =
+        segments.iter_mut().map(|matches| Part { source: &matches.source, found: &mut matches.found }).collect();
+    let total = count(&parts);
+    let mut page = vec![];
+    order.collect(parts, offset.min(total)..offset.saturating_add(limit).min(total), &mut page)?;
+    Ok(page)
+}
+
+fn count(parts: &[Part<'_>]) -> usize {
+    parts.iter().map(|part| part.found.len()).sum()
+}
+
+impl Order {
+    /// Adds what has these ranks among the matches to the page.
+    fn collect(self, parts: Vec<Part<'_>>, ranks: Range<usize>, page: &mut Vec<DocAddress>) -> tantivy::Result<()> {
+        let total = count(&parts);
+        if ranks.is_empty() {
+            return Ok(());
+        }
+        if total <= FEW || ranks.len() == total {
+            let sorted = self.sort(parts)?;
+            page.extend(sorted[ranks].iter().map(|(_, address)| address));
+            return Ok(());
+        }
+        let pivot = self.pivot(&parts, &ranks, total)?;
+        let (mut front, mut back) = (vec![], vec![]);
+        for Part { source, found } in parts {
+            let middle = source.partition(found, &self.before(source, &pivot)?);
+            let (before, behind) = found.split_at_mut(middle);
+            front.push(Part { source, found: before });
+            back.push(Part { source, found: behind });
+        }
+        let middle = count(&front);
+        self.collect(front, ranks.start.min(middle)..ranks.end.min(middle), page)?;
+        self.collect(back, ranks.start.saturating_sub(middle)..ranks.end.saturating_sub(middle), page)
+    }
+
+    fn sort(self, parts: Vec<Part<'_>>) -> tantivy::Result<Vec<(Place, DocAddress)>> {
+        let mut sorted = vec![];
+        for Part { source, found } in parts {
+            found.sort_unstable_by_key(|found| found.key);
+            let keys = source.resolve(found.iter().map(|found| found.key).collect())?;
+            sorted.extend(
+                keys.into_iter().zip(found).map(|(key, found)| {
+                    (Place { key, id: source.id(found) }, DocAddress::new(source.segment, found.doc))
+                }),
+            );
+        }
+        sorted.sort_unstable_by(|(one, _), (other, _)| self.compare((&one.key, one.id), (&other.key, other.id)));
+        Ok(sorted)
+    }
+
+    /// A match a little outside the window, on the side where more lies outside, so that most of it is off after one
+    /// look. It is not the first of all, so there is something on both sides of it.
+    fn pivot(self, parts: &[Part<'_>], ranks: &Range<usize>, total: usize) -> tantivy::Result<Place> {
+        // Terms are dear to look up, so they are compared within a segment; numbers are the same in all.
+        let widest = parts.iter().max_by_key(|part| part.found.len()).into_iter();
+        let is_text = parts.iter().any(|part| part.source.dictionary.is_some());
+        let looked_at: Vec<_> = if is_text { widest.collect() } else { parts.iter().collect() };
+        let step = looked_at.iter().map(|part| part.found.len()).sum::<usize>().div_ceil(SAMPLE).max(1);
+        let mut sample: Vec<_> = looked_at
+            .iter()
+            .flat_map(|part| {
+                part.found.iter().step_by(step).map(|found| (found.key, part.source.id(found), part.source))
+            })
+            .collect();
+        sample.sort_unstable_by(|one, other| self.compare((one.0, one.1), (other.0, other.1)));
+        let near = if total - ranks.end > ranks.start {
+            (ranks.end * sample.len()).div_ceil(total) + MARGIN
+        } else {
+            (ranks.start * sample.len() / total).saturating_sub(MARGIN)
+        };
+        let (key, id, source) = &sample[near.clamp(1, sample.len() - 1)];
+        let key = source.resolve(vec![*key])?.pop().ok_or_else(unknown)?;
+        Ok(Place { key, id: *id })
+    }
+
+    fn compare<K: Ord>(self, (one, one_id): (K, u64), (other, other_id): (K, u64)) -> Ordering {
+        let keys = if self.ascending { one.cmp(&other) } else { other.cmp(&one) };
+        keys.then(one_id.cmp(&other_id))
+    }
+
+    fn before(self, source: &Source, place: &Place) -> tantivy::Result<Before> {
+        // The first key that is not lower, and whether it is the same.
+        let (first, is_there) = match (&source.dictionary, &place.key) {
+            (_, Key::Number(number)) => (*number, true),
+            (None, Key::Text(_)) => (0, false),
+            (Some(terms), Key::Text(term)) => match terms.dictionary().term_ord_or_next(term)? {
+                TermOrdHit::Exact(ordinal) => (ordinal, true),
+                TermOrdHit::Next(ordinal) => (ordinal, false),
+            },
+        };
+        let keys = match (self.ascending, is_there) {
+            (true, _) => first.checked_sub(1).map(|last| (0, last)),
+            (false, true) => first.checked_add(1).map(|first| (first, u64::MAX)),
+            (false, false) => Some((first, u64::MAX)),
+        };
+        let (from, through) = keys.unwrap_or((1, 0));
+        Ok(Before { from, through, tied: is_there.then_some(first), id: place.id })
+    }
+}
+
+impl Source {
+    /// Moves what stands before a place to the front, and says how much it is.
+    fn partition(&self, found: &mut [Match], before: &Before) -> usize {
+        let mut front = 0;
+        for index in 0..found.len() {
+            let this = found[index];
+            // Without a branch on whether it does, which nobody could predict; ties are rare, or else all the same.
+            let mut is_before = (before.from..=before.through).contains(&this.key);
+            if before.tied == Some(this.key) {
+                is_before = self.id(&this) < before.id;
+            }
+            found.swap(index, front);
+            front += usize::from(is_before);
+        }
+        front
+    }
+
+    fn id(&self, found: &Match) -> u64 {
+        self.ids.first(found.doc).unwrap_or_default()
+    }
+
+    /// What keys, which ascend, mean. Terms beside each other are read together.
+    fn resolve(&self, keys: Vec<u64>) -> tantivy::Result<Vec<Key>> {
+        let Some(terms) = &self.dictionary else { return Ok(keys.into_iter().map(Key::Number).collect()) };
+        let mut resolved = Vec::with_capacity(keys.len());
+        let all = terms.dictionary().sorted_ords_to_term_cb(&keys, |term| resolved.push(Key::Text(term.to_vec())))?;
+        all.then_some(resolved).ok_or_else(unknown)
+    }
+}
+
+fn unknown() -> TantivyError {
+    TantivyError::InternalError("a key is in no dictionary".to_owned())
+}

@@ -1,0 +1,115 @@
+//! Writing an index: documents and checkpoint become visible and durable together.
+
+use base::explain::explain;
+use eventlog::record::Position;
+use jiff::Timestamp;
+use tantivy::{
+    Index, IndexReader, IndexWriter, ReloadPolicy, SegmentMeta, Term,
+    indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
+};
+use view::table::Change;
+
+use crate::{
+    directory::Unsynced,
+    failure::Failure,
+    folder::Folder,
+    layout::{Layout, key},
+    manifest::Payload,
+    search::{self, Snapshot, stored, tokenizers},
+};
+
+/// The memory that documents gather in before they become a segment, in bytes.
+const MEMORY: usize = 50_000_000;
+/// A segment with a larger share of deleted documents is merged, so that deletes are purged.
+const DELETED_SHARE: f32 = 0.2;
+
+/// A segment with more documents is merged only for its deletes: whatever is merged is published again.
+const LARGEST_MERGED: usize = 200_000;
+
+/// Merges small segments, and every segment that has too many deletes.
+#[derive(Debug)]
+struct Merging(LogMergePolicy);
+
+impl Merging {
+    fn new() -> Self {
+        let mut small = LogMergePolicy::default();
+        small.set_del_docs_ratio_before_merge(DELETED_SHARE);
+        small.set_max_docs_before_merge(LARGEST_MERGED);
+        Self(small)
+    }
+}
+
+impl MergePolicy for Merging {
+    fn compute_merge_candidates(&self, segments: &[SegmentMeta]) -> Vec<MergeCandidate> {
+        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        let share = |segment: &SegmentMeta| segment.num_deleted_docs() as f32 / segment.max_doc() as f32;
+        let is_large = |segment: &&SegmentMeta| segment.num_docs() as usize > LARGEST_MERGED;
+        let worn = segments.iter().filter(is_large).filter(|segment| share(segment) > DELETED_SHARE);
+        let worn = worn.map(|segment| MergeCandidate(vec![segment.id()]));
+        self.0.compute_merge_candidates(segments).into_iter().chain(worn).collect()
+    }
+}
+
+/// The one writer of an index.
+pub struct Writer {
+    layout: Layout,
+    index: Index,
+    writer: IndexWriter,
+    reader: IndexReader,
+}
+
+impl Writer {
+    /// Opens the index in a folder. What is broken, or was written with another layout, is deleted and begins anew: the
+    /// log has it all.
+    pub fn open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+        match Self::try_open(folder, layout.clone()) {
+            Err(failure) if failure.is_lasting() => {
+                tracing::warn!(error = %explain(&failure), "the search index cannot be opened and is built again");
+                Self::create(folder, layout)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Begins anew in a folder.
+    pub fn create(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+        folder.keep_only(|_| false)?;
+        Self::try_open(folder, layout)
+    }
+
+    fn try_open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+        folder.hand_over()?;
+        let index = Index::open_or_create(Unsynced::open(folder.path())?, layout.schema.clone())?;
+        tokenizers(&index);
+        let writer = index.writer_with_num_threads(1, MEMORY)?;
+        writer.set_merge_policy(Box::new(Merging::new()));
+        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        Ok(Self { layout, index, writer, reader })
+    }
+
+    /// The index as it was committed last.
+    pub fn snapshot(&self) -> Result<Snapshot, Failure> {
+        search::snapshot(&self.index, &self.reader, self.layout.clone())
+    }
+
+    /// Replaces the documents of the changed resources.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), Failure> {
+        for Change { instance_id, id, row } in changes {
+            self.writer.delete_term(Term::from_field_text(self.layout.key, &key(instance_id, id)));
+            if let Some(row) = row {
+                let document = self.layout.document(instance_id, id, row, &stored(id, row)?);
+                self.writer.add_document(document)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the documents and the position behind which they stand, and gives the index as it is then.
+    pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, Failure> {
+        let payload = Payload::new(position, committed_at);
+        let mut commit = self.writer.prepare_commit()?;
+        commit.set_payload(&payload.write()?);
+        commit.commit()?;
+        self.snapshot()
+    }
+}

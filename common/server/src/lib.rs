@@ -1,0 +1,13 @@
+//! No rule of the platform enters here: this is what stands around requests, and it would serve another router as well.
+//!
+//! [`connections`] accepts connections within bounds, over TLS or not ([`tls`]); [`limit`] and [`cors`] come before routes;
+//! [`management`] is a port of its own; [`health`], [`reflection`] and [`openapi`] tell what is served.
+
+pub mod connections;
+pub mod cors;
+pub mod health;
+pub mod limit;
+pub mod management;
+pub mod openapi;
+pub mod reflection;
+pub mod tls;

@@ -1,0 +1,143 @@
+//! How far a projection is: the record whose rows it committed last, and who may commit next.
+
+use base::explain::explain;
+use deadpool_postgres::{Client, GenericClient};
+use eventlog::record::Position;
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use crate::{failure::Failure, projection::Projection};
+
+/// How far one projection of one shard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Which worker may move it; a worker of a lower epoch changes nothing.
+    pub epoch: i64,
+    /// The record it stands behind.
+    pub position: Position,
+    /// When that record was committed.
+    pub committed_at: Timestamp,
+}
+
+/// Another worker took the projection over, or Postgres lost its last commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fenced;
+
+impl Checkpoint {
+    /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
+    /// begins with empty tables, whatever was left in them.
+    pub async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
+        if let Err(error) = end_move(client, projection, shard).await {
+            let error = explain(&error);
+            tracing::warn!(
+                projection = projection.name,
+                error,
+                "the transaction before cannot be ended; it is waited for"
+            );
+        }
+        let transaction = client.transaction().await?;
+        let row = transaction
+            .query_one(
+                "insert into platform.checkpoints as c values ($1, $2, $3, 1, 0, 0, $4, 'epoch') \
+                 on conflict (projection, version, shard) do update set epoch = c.epoch + 1 \
+                 returning epoch, sequence, stream_sequence, digest, committed_at",
+                &[&projection.name, &projection.version, &i32::from(shard), &[0_u8; 32].as_slice()],
+            )
+            .await?;
+        let checkpoint = Self::of(&row);
+        // Shards share the tables.
+        let text =
+            "select coalesce(max(stream_sequence), 0) from platform.checkpoints where projection = $1 and version = $2";
+        let furthest: i64 = transaction.query_one(text, &[&projection.name, &projection.version]).await?.get(0);
+        if furthest == 0 {
+            transaction.batch_execute(&format!("truncate {}", projection.tables().join(", "))).await?;
+        }
+        transaction.commit().await?;
+        Ok(checkpoint)
+    }
+
+    /// Sets the checkpoints of all shards to the beginning of the log. Workers notice, and change nothing before.
+    pub(crate) async fn reset(client: &impl GenericClient, projection: &Projection) -> Result<(), Failure> {
+        let text = "update platform.checkpoints set epoch = epoch + 1, sequence = 0, stream_sequence = 0, digest = $3, \
+                    committed_at = 'epoch' where projection = $1 and version = $2";
+        client.execute(text, &[&projection.name, &projection.version, &[0_u8; 32].as_slice()]).await?;
+        Ok(())
+    }
+
+    /// Moves the checkpoint, if it still is the one that this worker left. In a transaction it comes before the rows: from
+    /// then on whoever takes over knows whose transaction it is.
+    pub async fn advance(
+        self,
+        client: &impl GenericClient,
+        projection: &Projection,
+        shard: u16,
+        position: Position,
+        committed_at: Timestamp,
+    ) -> Result<Result<Self, Fenced>, Failure> {
+        let statement = "update platform.checkpoints \
+                         set sequence = $6, stream_sequence = $7, digest = $8, committed_at = $9 \
+                         where projection = $1 and version = $2 and shard = $3 and epoch = $4 and stream_sequence = $5";
+        let statement = client.prepare_cached(statement).await?;
+        let moved = client
+            .execute(
+                &statement,
+                &[
+                    &projection.name,
+                    &projection.version,
+                    &i32::from(shard),
+                    &self.epoch,
+                    &signed(self.position.stream_sequence),
+                    &signed(position.sequence),
+                    &signed(position.stream_sequence),
+                    &position.digest.as_slice(),
+                    &committed_at,
+                ],
+            )
+            .await?;
+        Ok(if moved == 1 { Ok(Self { position, committed_at, ..self }) } else { Err(Fenced) })
+    }
+
+    /// The checkpoint as the snapshot of this client sees it; `None` before the projection first ran.
+    pub async fn read(
+        client: &impl GenericClient,
+        projection: &Projection,
+        shard: u16,
+    ) -> Result<Option<Self>, Failure> {
+        let statement = "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
+                         where projection = $1 and version = $2 and shard = $3";
+        let statement = client.prepare_cached(statement).await?;
+        let row = client.query_opt(&statement, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
+        Ok(row.as_ref().map(Self::of))
+    }
+
+    fn of(row: &Row) -> Self {
+        let digest: &[u8] = row.get("digest");
+        let position = Position {
+            sequence: unsigned(row.get("sequence")),
+            stream_sequence: unsigned(row.get("stream_sequence")),
+            digest: digest.try_into().unwrap_or_default(),
+        };
+        Self { epoch: row.get("epoch"), position, committed_at: row.get("committed_at") }
+    }
+}
+
+/// Ends the session that moves the checkpoint just now. Its worker stands still or is cut off, or else it would hold the
+/// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`. One that
+/// has gone on to other work just then loses that, and does it again.
+async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), Failure> {
+    let text = "select pg_terminate_backend(l.pid) from platform.checkpoints c \
+                join pg_locks l on l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = c.xmax \
+                where projection = $1 and version = $2 and shard = $3";
+    client.execute(text, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
+    Ok(())
+}
+
+/// A sequence as Postgres stores it.
+pub fn signed(sequence: u64) -> i64 {
+    i64::try_from(sequence).expect("a log does not reach 2^63 events")
+}
+
+/// A sequence as Postgres stored it.
+pub fn unsigned(sequence: i64) -> u64 {
+    u64::try_from(sequence).unwrap_or_default()
+}

@@ -1,0 +1,181 @@
+//! Connections to Postgres, and the schemas of the read models.
+
+use std::{str::FromStr, time::Duration};
+
+pub use crate::failure::Failure;
+use base::metric::{
+    Counter,
+    catalog::{POOL_IN_USE, POOL_SIZE, POOL_WAITS},
+};
+use deadpool_postgres::{
+    GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
+};
+use tokio_postgres::{Config, IsolationLevel, NoTls};
+
+use crate::{
+    checkpoint::Checkpoint,
+    projection::{PROJECTIONS, Projection},
+};
+
+/// How long a read may take, all its statements together.
+const READ_TIME: Duration = Duration::from_secs(5);
+/// How long a connection may be silent before it counts as broken: nobody says so when a server has lost its power.
+const SILENT: Duration = Duration::from_secs(5);
+/// How long a caller waits for a connection.
+const WAIT: Duration = Duration::from_secs(2);
+/// How long a worker may do nothing inside a transaction, about as long as its lease lasts.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
+
+/// A bounded pool of connections that keep their prepared statements.
+#[derive(Clone)]
+pub struct Database {
+    pool: Pool,
+    name: &'static str,
+    waits: &'static Counter,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Database").field("status", &self.pool.status()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
+    pub fn new(url: &str, size: usize) -> Result<Self, Failure> {
+        // A read that nobody waits for any more must not keep its connection busy.
+        Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), (size, "read"))
+    }
+
+    /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
+    ///
+    /// Whoever stands still inside a transaction keeps its locks, for which others would wait. Postgres ends such a session,
+    /// save in the middle of a `copy`; see [`Checkpoint::take_over`].
+    pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
+        let idle = IDLE_IN_TRANSACTION.as_millis();
+        let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
+        Self::build(config(url)?, &options, (size, "project"))
+    }
+
+    fn build(mut config: Config, options: &str, (size, name): (usize, &'static str)) -> Result<Self, Failure> {
+        // What the address says has the last word.
+        config.options(format!("{options} {}", config.get_options().unwrap_or_default()));
+        config.application_name("platform");
+        config.connect_timeout(WAIT).tcp_user_timeout(SILENT).keepalives_idle(SILENT).keepalives_interval(WAIT);
+        let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .timeouts(Timeouts { wait: Some(WAIT), create: Some(WAIT), recycle: Some(WAIT) })
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Failure::Address(error.to_string()))?;
+        Ok(Self { pool, name, waits: POOL_WAITS.with(&[name]) })
+    }
+
+    /// Sets the metrics of the pool.
+    pub fn measure(&self) {
+        let status = self.pool.status();
+        let in_use = status.size.saturating_sub(status.available);
+        POOL_SIZE.with(&[self.name]).set_whole(status.max_size as u64);
+        POOL_IN_USE.with(&[self.name]).set_whole(in_use as u64);
+    }
+
+    /// Whether Postgres answers.
+    pub async fn answers(&self) -> Result<(), Failure> {
+        self.within(async { Ok(self.connection().await?.batch_execute("").await?) }).await
+    }
+
+    /// A connection from the pool.
+    pub async fn connection(&self) -> Result<deadpool_postgres::Object, Failure> {
+        let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
+        match self.pool.timeout_get(&at_once).await {
+            Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                self.waits.count();
+                Ok(self.pool.get().await?)
+            }
+            connection => Ok(connection?),
+        }
+    }
+
+    /// Gives a read so much time and no more: a server that hangs must not hang its callers.
+    pub async fn within<T>(&self, read: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::time::timeout(READ_TIME, read).await.unwrap_or(Err(Failure::Silent))
+    }
+
+    /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
+    ///
+    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses
+    /// nothing is left alone: it may be at work, and also `if not exists` waits for its locks.
+    pub async fn prepare(&self) -> Result<(), Failure> {
+        let mut connection = self.connection().await?;
+        let transaction = connection.transaction().await?;
+        transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
+        transaction.batch_execute(CHECKPOINTS).await?;
+        for projection in PROJECTIONS {
+            let Some(schema) = projection.schema() else { continue };
+            let has_tables = has_all(&transaction, projection.tables()).await?;
+            if !has_tables {
+                Checkpoint::reset(&transaction, projection).await?;
+            }
+            if !has_tables || !has_all(&transaction, projection.indexes()).await? {
+                transaction.batch_execute(&schema).await?;
+            }
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    /// Whether nothing is missing of what a projection keeps.
+    pub async fn is_complete(&self, projection: &Projection) -> Result<bool, Failure> {
+        let tables = projection.tables().into_iter().chain(["platform.checkpoints".to_owned()]).collect();
+        has_all(&self.connection().await?, tables).await
+    }
+}
+
+async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, Failure> {
+    let text = "select coalesce(bool_and(to_regclass(name) is not null), true) from unnest($1::text[]) as t (name)";
+    let statement = client.prepare_cached(text).await?;
+    Ok(client.query_one(&statement, &[&tables]).await?.get(0))
+}
+
+fn config(url: &str) -> Result<Config, Failure> {
+    Config::from_str(url).map_err(|error| Failure::Address(error.to_string()))
+}
+
+const CHECKPOINTS: &str = "\
+create schema if not exists platform;
+
+create table if not exists platform.checkpoints (
+  projection text collate \"C\" not null,
+  version integer not null,
+  shard integer not null,
+  epoch bigint not null,
+  sequence bigint not null,
+  stream_sequence bigint not null,
+  digest bytea not null,
+  committed_at timestamptz not null,
+  primary key (projection, version, shard)
+);
+";
+
+/// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
+pub fn schema() -> String {
+    let projections = PROJECTIONS.iter().filter_map(Projection::schema);
+    std::iter::once(CHECKPOINTS.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
+}
+
+/// Reads of one moment, which see nothing of what is committed meanwhile.
+pub async fn snapshot(
+    connection: &mut deadpool_postgres::Client,
+) -> Result<deadpool_postgres::Transaction<'_>, Failure> {
+    let transaction = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    Ok(transaction.start().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_reviewed_schema_is_the_one_in_use() {
+        let reviewed = include_str!("../../../deploy/schema.sql");
+        assert!(reviewed == super::schema(), "deploy/schema.sql is not what FIELDS say; `make bless` rewrites it");
+    }
+}

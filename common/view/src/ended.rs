@@ -1,0 +1,301 @@
+//! What has ended: instances, organizations and users that were switched off or removed, and when. It is in memory,
+//! loaded once and then kept by the log alone, so that whether a token is still good needs no database.
+//!
+//! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
+//!
+//! Every second NATS is asked where the log ends. Where it does not answer, or the reader is not there, the read model is
+//! read instead. A node that hears from neither for too long does not know what is dead, and says so.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use base::{clock, explain::explain};
+use domain::{
+    context::Owner,
+    resource::{instance::Instance, organization::Organization, user::User},
+    standard::Resource,
+};
+use eventlog::{
+    log::{self, Kept, Log},
+    record::{Position, Record},
+};
+use jiff::Timestamp;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::{
+    checkpoint::{Checkpoint, unsigned},
+    database::{Database, Failure, snapshot},
+    projection::{ENDED, Kind},
+    table::Effect,
+};
+
+/// The longest that a token lives, and a little for clocks that differ: what ended before that has no tokens left.
+const REMEMBERED: Duration = Duration::from_hours(25);
+/// How often NATS is asked where the log ends, and how often what is too old is forgotten.
+const BEAT: Duration = Duration::from_secs(1);
+const FORGET_EVERY: u64 = 600;
+/// How long tokens are accepted when it is not known what has ended, unless told otherwise.
+pub const SILENCE: Duration = Duration::from_mins(5);
+
+/// What has ended.
+#[derive(Clone)]
+pub struct Ended(Arc<State>);
+
+struct State {
+    ends: RwLock<Ends>,
+    /// The stream sequence of the last record that was taken up.
+    reached: AtomicU64,
+    /// The stream sequence of the last record that NATS has told of.
+    end: AtomicU64,
+    /// Up to when everything is known.
+    heard: RwLock<Instant>,
+    /// How long that may be ago.
+    silence: Duration,
+}
+
+/// By instance, then by kind and id.
+type Ends = HashMap<String, HashMap<(&'static str, String), End>>;
+
+/// The last time that it ended.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    sequence: u64,
+    at: Timestamp,
+    /// Whether it will never be again.
+    is_removed: bool,
+}
+
+impl std::fmt::Debug for Ended {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ended").finish_non_exhaustive()
+    }
+}
+
+impl Ended {
+    /// What has ended up to now, and follows the log from here. It is known as long as neither NATS nor Postgres is silent
+    /// for longer than `silence`.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::Failure> {
+        let (ends, at) = match load(database, shard).await {
+            Ok((ends, at)) if log.has(at).await? => (ends, at),
+            Ok(_) => (Ends::new(), Position::default()),
+            Err(error) => {
+                tracing::warn!(
+                    error = explain(&error),
+                    "the read models cannot be read; what has ended is read from the log"
+                );
+                (Ends::new(), Position::default())
+            }
+        };
+        let ended = Self::new(ends, at, silence);
+        tokio::spawn(log::keep(log.clone(), ended.clone(), at).await?);
+        tokio::spawn(ended.clone().watch(log, database.clone(), shard));
+        Ok(ended)
+    }
+
+    fn new(ends: Ends, at: Position, silence: Duration) -> Self {
+        let (ends, heard) = (RwLock::new(ends), RwLock::new(Instant::now()));
+        let (reached, end) = (AtomicU64::new(at.stream_sequence), AtomicU64::new(at.stream_sequence));
+        Self(Arc::new(State { ends, reached, end, heard, silence }))
+    }
+
+    /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
+    pub fn is_known(&self) -> bool {
+        self.0.heard.read().unwrap_or_else(PoisonError::into_inner).elapsed() <= self.0.silence
+    }
+
+    /// Whoever had what was the end of the log one beat ago knew everything then.
+    async fn watch(self, log: Log, database: Database, shard: u16) {
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut before: Option<(Instant, u64)> = None;
+        for beat in 1_u64.. {
+            beats.tick().await;
+            let asked = Instant::now();
+            let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
+            if let Some(end) = end {
+                self.0.end.fetch_max(end, Ordering::AcqRel);
+            }
+            let has_all = |end: u64| self.0.reached.load(Ordering::Acquire) >= end;
+            match before.filter(|(_, end)| has_all(*end)) {
+                Some((then, _)) => self.heard(then),
+                None if end.is_some_and(has_all) => self.heard(asked),
+                // The first beat after a start has nothing to compare with.
+                None if before.is_none() && end.is_some() => {}
+                None => self.look_up(&database, shard).await,
+            }
+            before = end.map(|end| (asked, end));
+            if beat % FORGET_EVERY == 0 {
+                self.forget();
+            }
+        }
+    }
+
+    fn heard(&self, at: Instant) {
+        let mut heard = self.0.heard.write().unwrap_or_else(PoisonError::into_inner);
+        *heard = at.max(*heard);
+    }
+
+    /// Takes what the read model has, which hears of the log by another way. One that is behind what this node knows to be
+    /// in the log tells nothing.
+    async fn look_up(&self, database: &Database, shard: u16) {
+        let asked = Instant::now();
+        match load(database, shard).await {
+            Ok((found, at)) => {
+                for (instance_id, of_instance) in found {
+                    for (what, end) in of_instance {
+                        self.has_ended(&instance_id, what, end);
+                    }
+                }
+                if at.stream_sequence >= self.0.end.load(Ordering::Acquire) {
+                    self.heard(asked);
+                }
+            }
+            Err(error) => {
+                let error = explain(&error);
+                tracing::warn!(error, "neither the log nor the read models tell what has ended");
+            }
+        }
+    }
+
+    /// The last time counts, whichever is heard of first.
+    fn has_ended(&self, instance_id: &str, what: (&'static str, String), end: End) {
+        let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
+        let newest = ends.entry(instance_id.to_owned()).or_default().entry(what).or_insert(end);
+        if newest.sequence < end.sequence {
+            *newest = end;
+        }
+    }
+
+    /// What was switched off too long ago for any token, and what is still asked for: removed contexts.
+    fn forget(&self) {
+        let since = clock::now() - REMEMBERED;
+        let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
+        for of_instance in ends.values_mut() {
+            of_instance.retain(|(kind, _), end| end.at > since || *kind != User::NAME);
+        }
+        ends.retain(|_, of_instance| !of_instance.is_empty());
+    }
+
+    /// Whether a token of a user is dead whose issuer had seen a sequence.
+    pub fn is_dead(&self, instance_id: &str, owner: &Owner, user_id: &str, sequence: u64) -> bool {
+        let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(ended) = ended.get(instance_id) else { return false };
+        let stands_on = [(Instance::NAME, instance_id), (Organization::NAME, owner.id.as_str()), (User::NAME, user_id)];
+        let ends = stands_on.into_iter().filter_map(|(kind, id)| ended.get(&(kind, id.to_owned())));
+        ends.into_iter().any(|end| end.sequence > sequence || end.is_removed)
+    }
+
+    /// Whether an instance ended behind a sequence.
+    pub fn is_off(&self, instance_id: &str, sequence: u64) -> bool {
+        self.is_dead(instance_id, &Owner::system(), "", sequence)
+    }
+
+    /// Whether an organization was removed: what belonged to it is there no more.
+    pub fn is_removed(&self, instance_id: &str, context: &Owner) -> bool {
+        let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(ended) = ended.get(instance_id) else { return false };
+        ended.get(&(Organization::NAME, context.id.clone())).is_some_and(|end| end.is_removed)
+    }
+
+    /// The organizations of an instance that were removed.
+    pub fn removed(&self, instance_id: &str) -> Vec<Owner> {
+        let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
+        let removed = ended.get(instance_id).into_iter().flatten();
+        let removed = removed.filter(|((kind, _), end)| end.is_removed && *kind == Organization::NAME);
+        removed.map(|((_, id), _)| Owner::organization(id)).collect()
+    }
+}
+
+impl Kept for Ended {
+    const WHAT: &'static str = "what has ended";
+
+    fn apply(&mut self, record: &Record) {
+        let Kind::Rows(tables) = ENDED.kind else { return };
+        for recorded in &record.events {
+            let Some(table) = tables.iter().find(|table| table.aggregate_type == recorded.event.aggregate_type) else {
+                continue;
+            };
+            let (is_end, is_removed) = match (table.apply)(recorded) {
+                Ok(Effect::Set(_)) => (true, recorded.event.r#type.ends_with(".removed")),
+                Ok(Effect::Keep | Effect::End) => (false, false),
+                // Of what cannot be read it is not known that it has not ended.
+                Err(_) => (true, false),
+            };
+            if is_end {
+                let end = End { sequence: recorded.sequence, at: recorded.committed_at, is_removed };
+                let what = (table.aggregate_type, recorded.event.aggregate_id.clone());
+                self.has_ended(&recorded.event.instance_id, what, end);
+            }
+        }
+        self.0.reached.store(record.stream_sequence, Ordering::Release);
+    }
+}
+
+async fn load(database: &Database, shard: u16) -> Result<(Ends, Position), Failure> {
+    database.within(read(database, shard)).await
+}
+
+async fn read(database: &Database, shard: u16) -> Result<(Ends, Position), Failure> {
+    let mut connection = database.connection().await?;
+    let transaction = snapshot(&mut connection).await?;
+    let checkpoint = Checkpoint::read(&transaction, &ENDED, shard).await?;
+    let mut ends = Ends::new();
+    for kind in [Instance::NAME, Organization::NAME, User::NAME] {
+        // What was removed is asked for as long as something of it is there.
+        let since = if kind == User::NAME { clock::now() - REMEMBERED } else { Timestamp::UNIX_EPOCH };
+        let text = ENDED.sql(&format!(
+            "select instance_id, id, sequence, changed_at, (state ->> 'is_removed')::boolean as is_removed \
+             from {{schema}}.ended_{kind}s where changed_at > $1"
+        ));
+        for row in transaction.query(&text, &[&since]).await? {
+            let (sequence, at) = (unsigned(row.get("sequence")), row.get("changed_at"));
+            let end = End { sequence, at, is_removed: row.get("is_removed") };
+            ends.entry(row.get("instance_id")).or_default().insert((kind, row.get("id")), end);
+        }
+    }
+    transaction.commit().await?;
+    Ok((ends, checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(kind: &'static str, id: &str, is_removed: bool) -> Ended {
+        let end = End { sequence: 10, at: Timestamp::UNIX_EPOCH, is_removed };
+        let ends = HashMap::from([((kind, id.to_owned()), end)]);
+        Ended::new(HashMap::from([("1".to_owned(), ends)]), Position::default(), SILENCE)
+    }
+
+    #[test]
+    fn users_are_forgotten_when_no_token_of_theirs_is_left() {
+        let home = Owner::organization("2");
+        for (kind, id, is_forgotten) in [("user", "3", true), ("organization", "2", false), ("instance", "1", false)] {
+            let ended = ended(kind, id, true);
+            ended.forget();
+            assert_eq!(!ended.is_dead("1", &home, "3", 9), is_forgotten, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_dead_when_something_ended_after_its_issuer_had_looked() {
+        let home = Owner::organization("2");
+        for (kind, id) in [("instance", "1"), ("organization", "2"), ("user", "3")] {
+            let ended = ended(kind, id, false);
+            assert!(ended.is_dead("1", &home, "3", 9), "{kind}");
+            assert!(!ended.is_dead("1", &home, "3", 10), "{kind}: it was switched on again");
+        }
+        assert!(ended("user", "3", true).is_dead("1", &home, "3", 11), "what is removed never comes back");
+        assert!(!ended("user", "3", true).is_dead("7", &home, "3", 0), "another instance");
+        assert!(!ended("user", "4", true).is_dead("1", &home, "3", 0), "another user");
+    }
+}

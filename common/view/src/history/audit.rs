@@ -1,0 +1,146 @@
+//! The audit log: events by who did what, when, in which context.
+
+use domain::{
+    context::{Owner, OwnerType},
+    resource::instance::Instance,
+    standard::Resource,
+};
+use eventlog::record::{Recorded, owner_type};
+use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
+
+use super::recorded;
+use crate::{
+    checkpoint::{Checkpoint, unsigned},
+    database::{Database, Failure, snapshot},
+    projection::HISTORY,
+    rows::Fresh,
+};
+
+/// Which events are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Audit {
+    /// All of them hold.
+    pub filters: Vec<Filter>,
+    /// Whether the oldest come first.
+    pub ascending: bool,
+    /// How many come before.
+    pub offset: u64,
+    /// How many there are at most.
+    pub limit: u32,
+}
+
+/// One condition.
+#[derive(Debug, Clone)]
+pub enum Filter {
+    /// What happened.
+    Type(String),
+    /// To what kind of object.
+    AggregateType(String),
+    /// To which one.
+    AggregateId(String),
+    /// Who did it.
+    Actor(String),
+    /// In which instance.
+    Instance(String),
+    /// The same, without what belongs to the system, save the instance itself.
+    Within(String),
+    /// To what belongs to a context.
+    Owner(Owner),
+    /// When.
+    Committed(Comparison, Timestamp),
+    /// Behind a sequence.
+    After(u64),
+}
+
+/// How times are compared.
+#[derive(Debug, Clone, Copy)]
+pub enum Comparison {
+    /// At that time.
+    Equal,
+    /// Later.
+    Greater,
+    /// Then or later.
+    GreaterOrEqual,
+    /// Earlier.
+    Less,
+    /// Then or earlier.
+    LessOrEqual,
+}
+
+impl Comparison {
+    const fn sql(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+        }
+    }
+}
+
+/// A condition of a statement, whose parameters it has added.
+fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>) -> String {
+    let mut add = |parameter: Box<dyn ToSql + Sync + Send>| {
+        parameters.push(parameter);
+        format!("${}", parameters.len())
+    };
+    match filter {
+        Filter::Type(text) => format!("type = {}", add(Box::new(text.clone()))),
+        Filter::AggregateType(text) => format!("aggregate_type = {}", add(Box::new(text.clone()))),
+        Filter::AggregateId(text) => format!("aggregate_id = {}", add(Box::new(text.clone()))),
+        Filter::Actor(text) => format!("actor = {}", add(Box::new(text.clone()))),
+        Filter::Instance(text) => format!("instance_id = {}", add(Box::new(text.clone()))),
+        Filter::Within(text) => {
+            let (system, id) = (owner_type(OwnerType::System), add(Box::new(text.clone())));
+            format!("instance_id = {id} and (owner_type <> {system} or aggregate_type = '{}')", Instance::NAME)
+        }
+        Filter::Owner(owner) => {
+            let kind = i16::try_from(owner_type(owner.kind)).unwrap_or_default();
+            let kind = add(Box::new(kind));
+            format!("owner_type = {kind} and owner_id = {}", add(Box::new(owner.id.clone())))
+        }
+        Filter::After(sequence) => {
+            format!("sequence > {}", add(Box::new(i64::try_from(*sequence).unwrap_or(i64::MAX))))
+        }
+        Filter::Committed(how, at) => format!("committed_at {} {}", how.sql(), add(Box::new(*at))),
+    }
+}
+
+/// The events that are asked for, and how many there are in all, from one snapshot.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn search(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(Vec<Recorded>, u64)>, Failure> {
+    database.within(read(database, shard, audit)).await
+}
+
+async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(Vec<Recorded>, u64)>, Failure> {
+    let mut parameters: Vec<Box<dyn ToSql + Sync + Send>> = vec![];
+    let conditions: Vec<String> = audit.filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
+    let found = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
+    let direction = if audit.ascending { "asc" } else { "desc" };
+    let page = HISTORY.sql(&format!(
+        "select * from {{schema}}.events where {found} order by sequence {direction} limit {} offset {}",
+        audit.limit,
+        audit.offset.min(i64::MAX.unsigned_abs())
+    ));
+    let count = HISTORY.sql(&format!("select count(*) from {{schema}}.events where {found}"));
+    let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
+    let mut connection = database.connection().await?;
+    let transaction = snapshot(&mut connection).await?;
+    let checkpoint = Checkpoint::read(&transaction, &HISTORY, shard).await?;
+    let rows = transaction.query(&page, &borrowed).await?;
+    let is_last = rows.len() < audit.limit as usize && (audit.offset == 0 || !rows.is_empty());
+    let total = if is_last {
+        audit.offset + rows.len() as u64
+    } else {
+        unsigned(transaction.query_one(&count, &borrowed).await?.get(0))
+    };
+    transaction.commit().await?;
+    let events = rows.iter().map(recorded).collect::<Result<_, _>>()?;
+    let (processed, timestamp) = checkpoint
+        .map_or((0, Timestamp::UNIX_EPOCH), |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at));
+    Ok(Fresh { processed, timestamp, answer: (events, total) })
+}

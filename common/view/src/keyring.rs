@@ -1,0 +1,237 @@
+//! Data keys: unwrapped with the master key when first needed, then kept in memory.
+
+mod master;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+pub use self::master::{Malformed, MasterKeys};
+use base::{fold::fold, secret::Key};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::{claim::Claim, resource::data_key::DataKey};
+use quick_cache::sync::Cache;
+use zeroize::Zeroizing;
+
+use crate::{
+    checkpoint::Checkpoint,
+    database::{self, Database, snapshot},
+    history::ClaimHash,
+    projection::{ACCESS, Sql},
+};
+
+/// The instance id of what belongs to the system.
+pub const SYSTEM: &str = "";
+
+/// What a data key is for. A key of one purpose is never used for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Hashes of values that only one aggregate may hold.
+    Claim,
+    /// Hashes of client secrets.
+    ClientSecret,
+    /// Private signing keys.
+    SigningKey,
+    /// What a resource keeps secret, such as the keys that sign calls to targets.
+    Resource,
+    /// Answers to idempotent commands.
+    Answer,
+    /// Consistency tokens; owned by the system.
+    Consistency,
+}
+
+/// How many keys a node keeps at hand.
+const MOST_KEYS: usize = 100_000;
+/// The purposes of the keys that an instance has.
+pub const OF_INSTANCE: [Purpose; 5] =
+    [Purpose::Claim, Purpose::ClientSecret, Purpose::SigningKey, Purpose::Resource, Purpose::Answer];
+/// The purposes of the keys that the system has.
+pub const OF_SYSTEM: [Purpose; 2] = [Purpose::Claim, Purpose::Consistency];
+
+/// A data key that cannot be had.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Failure {
+    /// There is no such key yet: nothing is set up, or the read model has not seen it.
+    #[error("there is no data key of {purpose:?} for instance {instance_id:?}")]
+    Absent {
+        /// The instance.
+        instance_id: String,
+        /// What it is for.
+        purpose: Purpose,
+    },
+    /// The master key is not the one that wrapped it.
+    #[error("the master key is not the one that this log was set up with; start with the one that was")]
+    WrongMasterKey,
+    /// The read model does not have all data keys yet.
+    #[error("the read model does not have all data keys yet")]
+    Behind,
+    /// The read model cannot be read.
+    #[error(transparent)]
+    Database(Arc<database::Failure>),
+}
+
+/// A data key that an older master key wraps.
+#[derive(Debug, Clone)]
+pub struct Outdated {
+    /// The instance.
+    pub instance_id: String,
+    /// The id of the data key.
+    pub id: String,
+    /// As it is wrapped now.
+    pub wrapped: String,
+    /// Wrapped by the newest master key.
+    pub anew: String,
+}
+
+/// The data keys of all instances.
+#[derive(Clone)]
+pub struct Keyring {
+    master: Arc<RwLock<Arc<MasterKeys>>>,
+    database: Database,
+    keys: Arc<Cache<(String, Purpose), Arc<Key>>>,
+}
+
+impl std::fmt::Debug for Keyring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Keyring").finish_non_exhaustive()
+    }
+}
+
+impl Keyring {
+    /// Keys that these master keys wrap.
+    pub fn new(master: MasterKeys, database: Database) -> Self {
+        let master = Arc::new(RwLock::new(Arc::new(master)));
+        Self { master, database, keys: Arc::new(Cache::new(MOST_KEYS)) }
+    }
+
+    fn master(&self) -> Arc<MasterKeys> {
+        self.master.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Names the master key that wraps.
+    pub fn master_key_id(&self) -> String {
+        self.master().id()
+    }
+
+    /// Takes other master keys from now on.
+    ///
+    /// # Errors
+    /// Where they do not open what there is; those from before go on.
+    pub async fn change_master(&self, master: MasterKeys) -> Result<(), Failure> {
+        self.open(&master, SYSTEM, Purpose::Consistency).await?;
+        *self.master.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(master);
+        Ok(())
+    }
+
+    /// The data key of an instance for a purpose.
+    pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+        let name = (instance_id.to_owned(), purpose);
+        if let Some(key) = self.keys.get(&name) {
+            return Ok(key);
+        }
+        let key = Box::pin(self.load(instance_id, purpose)).await?;
+        self.keys.insert(name, key.clone());
+        Ok(key)
+    }
+
+    async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+        self.open(&self.master(), instance_id, purpose).await
+    }
+
+    async fn open(&self, master: &MasterKeys, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+        let wrapped = self
+            .database
+            .within(self.wrapped(instance_id, purpose))
+            .await
+            .map_err(|error| Failure::Database(Arc::new(error)))?;
+        let wrapped = wrapped.ok_or_else(|| Failure::Absent { instance_id: instance_id.to_owned(), purpose })?;
+        let associated = associated(instance_id, purpose.name());
+        let (opened, _) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
+        let bytes = opened.try_into().map_err(|_| Failure::WrongMasterKey)?;
+        Ok(Arc::new(Key::new(bytes)))
+    }
+
+    async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<String>, database::Failure> {
+        static SELECT: Sql = Sql::new(|| {
+            ACCESS.sql(
+                "select state ->> 'wrapped' from {schema}.data_keys where instance_id = $1 and purpose = $2 \
+                 order by id desc limit 1",
+            )
+        });
+        let connection = self.database.connection().await?;
+        let statement = connection.prepare_cached(&SELECT).await?;
+        let row = connection.query_opt(&statement, &[&instance_id, &purpose.name()]).await?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    /// The data keys of all instances that an older master key wraps, at most `limit` of them, and how many more there are.
+    /// `at_least` is the sequence up to which the read model must have them.
+    ///
+    /// # Errors
+    /// [`Failure::Behind`] where it has not.
+    pub async fn outdated(&self, shard: u16, at_least: u64, limit: usize) -> Result<(Vec<Outdated>, usize), Failure> {
+        static SELECT: Sql = Sql::new(|| {
+            ACCESS.sql("select instance_id, id, purpose, state ->> 'wrapped' from {schema}.data_keys order by id")
+        });
+        let read = async {
+            let mut connection = self.database.connection().await?;
+            let transaction = snapshot(&mut connection).await?;
+            let checkpoint = Checkpoint::read(&transaction, &ACCESS, shard).await?;
+            let rows = transaction.query(SELECT.as_str(), &[]).await?;
+            transaction.commit().await?;
+            Ok((checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence), rows))
+        };
+        let (has, rows) = self.database.within(read).await.map_err(|error| Failure::Database(Arc::new(error)))?;
+        if has < at_least {
+            return Err(Failure::Behind);
+        }
+        let (master, mut outdated) = (self.master(), vec![]);
+        for row in rows {
+            let (instance_id, id, purpose): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+            let (associated, wrapped): (_, String) = (associated(&instance_id, &purpose), row.get(3));
+            let (opened, is_newest) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
+            if !is_newest {
+                let anew = master.seal(&associated, &Zeroizing::new(opened));
+                outdated.push(Outdated { instance_id, id, wrapped, anew });
+            }
+        }
+        let more = outdated.len().saturating_sub(limit);
+        outdated.truncate(limit);
+        Ok((outdated, more))
+    }
+
+    /// A new data key, and the resource that lets every node unwrap it.
+    pub fn create(&self, instance_id: &str, purpose: Purpose) -> (Key, DataKey) {
+        let key = Key::random();
+        let wrapped = self.master().seal(&associated(instance_id, purpose.name()), key.expose());
+        (key, DataKey { purpose: purpose.name().to_owned(), wrapped })
+    }
+}
+
+/// The hash of a client secret under its instance's key, as it is stored with the user.
+pub fn client_secret_hash(key: &Key, user_id: &str, secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(key.mac(&[user_id.as_bytes(), secret.as_bytes()]))
+}
+
+/// The hash of a claim under the key of its bounds.
+pub fn claim_hash(key: &Key, claim: &Claim) -> ClaimHash {
+    let value = if claim.folds { fold(&claim.value) } else { claim.value.clone() };
+    key.mac(&[claim.kind.as_bytes(), value.as_bytes()])
+}
+
+impl Purpose {
+    /// The name under which the key is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::ClientSecret => "client_secret",
+            Self::SigningKey => "signing_key",
+            Self::Resource => "resource",
+            Self::Answer => "answer",
+            Self::Consistency => "consistency",
+        }
+    }
+}
+
+/// Binds a wrapped key to its instance and purpose.
+fn associated(instance_id: &str, purpose: &str) -> String {
+    format!("data-key/{instance_id}/{purpose}")
+}

@@ -1,0 +1,18 @@
+//! Nothing that only this crate knows enters here: all of it is derived from the log and kept in Postgres, and can be
+//! deleted and built again.
+//!
+//! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
+//! nodes. [`history`] is what the writer reads, [`rows`] what the API answers, [`directory`], [`ended`] and [`keyring`] what
+//! admits requests.
+
+pub mod checkpoint;
+pub mod database;
+pub mod directory;
+pub mod ended;
+mod failure;
+pub mod history;
+pub mod keyring;
+pub mod progress;
+pub mod projection;
+pub mod rows;
+pub mod table;

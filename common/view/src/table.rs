@@ -1,0 +1,240 @@
+//! A read model in Postgres, made of a resource's FIELDS: its table, its rows, and how events become rows.
+//!
+//! A row is written by one aggregate's events only. What joins aggregates is joined when reading.
+
+use std::{collections::HashMap, sync::Arc};
+
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    field::{Field, Kind, Lookup},
+    settings::{self, Properties, Settings},
+    standard::{self, Resource, Standard},
+    whole::Whole,
+};
+use eventlog::record::{Key, Recorded, Undecodable, decode};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The field that says whether a resource is switched on, where it can be switched off.
+const ACTIVITY: &str = "is_active";
+
+/// A column that follows from a field.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// Whether searches filter by it.
+    pub filter: bool,
+    /// Whether and how rows are found by it.
+    pub lookup: Lookup,
+}
+
+/// What the events of one aggregate in a batch add up to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The aggregate.
+    pub instance_id: String,
+    /// Its id.
+    pub id: String,
+    /// The row after the batch; `None` when it is gone.
+    pub row: Option<Row>,
+}
+
+/// A row without its key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The context that the resource belongs to.
+    pub owner: Owner,
+    /// The sequence of its last event.
+    pub sequence: u64,
+    /// When the resource began to exist.
+    pub created_at: Timestamp,
+    /// When its last event was committed.
+    pub changed_at: Timestamp,
+    /// The resource as JSON.
+    pub state: String,
+    /// The values of the columns, in their order.
+    pub values: Vec<Value>,
+}
+
+/// How one table is kept, without the type of its resource.
+pub struct Table {
+    /// Its name in its schema.
+    pub name: fn() -> String,
+    /// The aggregate whose events it follows.
+    pub aggregate_type: &'static str,
+    /// The newest revision of its events that this build reads.
+    pub revision: u32,
+    /// The columns beyond those that every table has.
+    pub columns: fn() -> Vec<Column>,
+    /// Where roles must be held for a resource, by its id and what it belongs to.
+    pub context: fn(&str, &Owner) -> Owner,
+    /// What one event means for the row.
+    pub apply: fn(&Recorded) -> Result<Effect, Undecodable>,
+}
+
+/// What one event means for its row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// The row is this now.
+    Set(Content),
+    /// The row stays what it is.
+    Keep,
+    /// The row ends.
+    End,
+}
+
+/// What a row says of its resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    state: String,
+    values: Vec<Value>,
+}
+
+/// The table of a standard resource.
+pub const fn standard<R: Resource>() -> Table {
+    Table {
+        name: || format!("{}s", R::NAME),
+        aggregate_type: R::NAME,
+        revision: <Standard<R> as Aggregate>::REVISION,
+        columns: || R::FIELDS.iter().map(column).collect(),
+        context: R::context,
+        apply: |recorded| {
+            Ok(match decode::<Standard<R>>(recorded)? {
+                standard::Event::Added(to) | standard::Event::Changed { to, .. } => {
+                    Effect::Set(content(&to, R::FIELDS))
+                }
+                standard::Event::Removed => Effect::End,
+            })
+        },
+    }
+}
+
+/// The table of a settings service: one row per context, whose id it carries.
+pub const fn settings<P: Properties>() -> Table {
+    Table {
+        name: || P::NAME.to_owned(),
+        aggregate_type: P::NAME,
+        revision: <Settings<P> as Aggregate>::REVISION,
+        columns: Vec::new,
+        context: <Settings<P> as Aggregate>::context,
+        apply: |recorded| {
+            let settings::Event::Changed { to, .. } = decode::<Settings<P>>(recorded)?;
+            Ok(Effect::Set(content(&to, &[])))
+        },
+    }
+}
+
+/// When resources of a kind have ended, one row for each that ever did: its sequence is that of the last time. It stays
+/// when the resource is removed.
+pub const fn ended<R: Resource>() -> Table {
+    Table {
+        name: || format!("ended_{}s", R::NAME),
+        aggregate_type: R::NAME,
+        revision: <Standard<R> as Aggregate>::REVISION,
+        columns: Vec::new,
+        context: R::context,
+        apply: |recorded| {
+            let is_removed = match decode::<Standard<R>>(recorded)? {
+                standard::Event::Removed => true,
+                standard::Event::Changed { mut to, fields } => {
+                    let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
+                    if !is_off || !fields.iter().any(|field| field == ACTIVITY) {
+                        return Ok(Effect::Keep);
+                    }
+                    false
+                }
+                standard::Event::Added(_) => return Ok(Effect::Keep),
+            };
+            Ok(Effect::Set(Content { state: json!({ "is_removed": is_removed }).to_string(), values: vec![] }))
+        },
+    }
+}
+
+fn column<R>(field: &Field<R>) -> Column {
+    Column { name: field.name, kind: field.kind, filter: field.filter, lookup: field.lookup }
+}
+
+fn content<R: Serialize>(resource: &Whole<R>, fields: &[Field<R>]) -> Content {
+    let state = serde_json::to_string(resource).expect("resources are plain data");
+    Content { state, values: fields.iter().map(|field| (field.value)(&resource.known)).collect() }
+}
+
+impl Table {
+    /// Folds a batch to one change per resource. Pure: the same events in any batches give the same rows.
+    pub fn fold(&self, events: &[Arc<Recorded>]) -> Result<Vec<Change>, Undecodable> {
+        let mut changes: Vec<Change> = vec![];
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == self.aggregate_type) {
+            let effect = (self.apply)(recorded)?;
+            if effect == Effect::Keep {
+                continue;
+            }
+            let place = *places.entry(recorded.key()).or_insert_with(|| {
+                changes.push(Change::untouched(recorded));
+                changes.len() - 1
+            });
+            changes[place].apply(recorded, effect);
+        }
+        Ok(changes)
+    }
+
+    /// Prints the table; `deploy/schema.sql` is the reviewed output.
+    pub fn create(&self, schema: &str) -> String {
+        let (name, columns) = ((self.name)(), (self.columns)());
+        let lines: String =
+            columns.iter().map(|column| format!("  {} {} not null,\n", column.name, sql_type(column.kind))).collect();
+        let indexes: String = columns.iter().filter_map(|column| index(schema, &name, column)).collect();
+        format!(
+            "create table if not exists {schema}.{name} (\n  instance_id text collate \"C\" not null,\n  \
+             id text collate \"C\" not null,\n  owner_type smallint not null,\n  owner_id text collate \"C\" not null,\n  \
+             sequence bigint not null,\n  created_at timestamptz not null,\n  changed_at timestamptz not null,\n  \
+             state json not null,\n{lines}  primary key (instance_id, id)\n);\n{indexes}"
+        )
+    }
+}
+
+/// The SQL type of a column.
+pub const fn sql_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "text collate \"C\"",
+        Kind::Integer => "bigint",
+        Kind::Bool => "boolean",
+    }
+}
+
+fn index(schema: &str, table: &str, column: &Column) -> Option<String> {
+    let name = column.name;
+    let columns = match column.lookup {
+        Lookup::None => return None,
+        Lookup::Instance => format!("instance_id, {name}"),
+        Lookup::System => name.to_owned(),
+    };
+    Some(format!("create index if not exists {table}_by_{name} on {schema}.{table} ({columns});\n"))
+}
+
+impl Change {
+    fn untouched(recorded: &Recorded) -> Self {
+        let (instance_id, id) = (recorded.event.instance_id.clone(), recorded.event.aggregate_id.clone());
+        Self { instance_id, id, row: None }
+    }
+
+    fn apply(&mut self, recorded: &Recorded, effect: Effect) {
+        self.row = match effect {
+            Effect::Keep => return,
+            Effect::End => None,
+            Effect::Set(content) => Some(Row {
+                owner: recorded.owner(),
+                sequence: recorded.sequence,
+                created_at: recorded.created_at(),
+                changed_at: recorded.committed_at,
+                state: content.state,
+                values: content.values,
+            }),
+        };
+    }
+}
