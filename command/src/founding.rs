@@ -19,7 +19,7 @@ use eventlog::record::Key;
 use view::keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash};
 
 use crate::{
-    setup::{Plan, ServiceUser},
+    plan::{Plan, ServiceUser},
     turn::{Cause, ClaimKeys, Decided, Stop, Turn},
 };
 

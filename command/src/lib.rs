@@ -13,6 +13,7 @@ mod executions;
 pub mod forward;
 mod founding;
 mod kept;
+mod plan;
 mod powers;
 pub mod reaction;
 pub mod settle;

@@ -3,12 +3,23 @@
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
+use serde::Deserialize;
 use serde_json::{Value, json};
-
-use crate::platform::ServiceUser;
 
 /// The scopes that the platform's API asks for.
 pub const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
+
+/// A service user.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceUser {
+    /// Its id.
+    pub user_id: String,
+    /// What it authenticates as.
+    pub client_id: String,
+    /// What it authenticates with.
+    pub client_secret: String,
+}
 
 /// A client of the platform's API.
 #[derive(Debug, Clone)]

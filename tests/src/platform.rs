@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
+pub use crate::client::ServiceUser;
 use crate::{
     client::{Client, after, post},
     eventually,
@@ -43,18 +44,6 @@ pub struct Bootstrap {
     /// Those of the setup file.
     #[serde(default)]
     pub service_users: Vec<ServiceUser>,
-}
-
-/// A service user.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ServiceUser {
-    /// Its id.
-    pub user_id: String,
-    /// What it authenticates as.
-    pub client_id: String,
-    /// What it authenticates with.
-    pub client_secret: String,
 }
 
 /// Who there is besides the one with all rights: `viewer` may read, `nobody` may do nothing.

@@ -10,7 +10,7 @@ use crate::{
     context::Owner,
     field::Field,
     rejection::Rejection,
-    resource::execution::Without,
+    resource::execution::without::Without,
     whole::Whole,
 };
 

@@ -4,6 +4,7 @@ mod body;
 mod fallback;
 mod over_grpc;
 mod over_http;
+mod refuse;
 mod wire;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -37,7 +38,7 @@ use crate::{
 
 pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
-pub use wire::refuse;
+pub use refuse::refuse;
 
 /// How long a request may take from its head to its answer: longer than all that it may wait for.
 pub const LONGEST: Duration = Duration::from_mins(1);
@@ -81,7 +82,7 @@ where
     let for_grpc = mounted.clone();
     let serve_grpc = async move |request: Request| match Grpc::of(request.headers()) {
         Some(grpc) => for_grpc.serve(&grpc, request).await,
-        None => wire::refuse_of(&for_grpc.meter, request, over_grpc::unsupported()).await,
+        None => refuse::refuse_of(&for_grpc.meter, request, over_grpc::unsupported()).await,
     };
     router
         .route(facts.grpc, post(serve_grpc))
@@ -93,7 +94,7 @@ pub fn mount_unbuilt(router: Router, facts: &'static Facts) -> Router {
     let meter = Arc::new(Meter::new(facts.service, facts.method));
     let unbuilt = async move |request| {
         let message = format!("{} is not built yet", facts.method);
-        wire::refuse_of(&meter, request, Error::new(Reason::NotImplemented, message)).await
+        refuse::refuse_of(&meter, request, Error::new(Reason::NotImplemented, message)).await
     };
     router.route(facts.grpc, post(unbuilt.clone())).route(facts.path, on(filter(facts.verb), unbuilt))
 }

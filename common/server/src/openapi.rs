@@ -6,6 +6,7 @@
 mod comment;
 mod duration;
 mod example;
+mod header;
 mod name;
 mod operation;
 mod page;

@@ -1,5 +1,6 @@
 //! The command line. Every flag can also be given as an environment variable, shown by `--help`.
 
+mod address;
 mod tools;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -14,7 +15,7 @@ pub(crate) use tools::{
 use url::Url;
 use view::ended::SILENCE;
 
-use crate::serving::address;
+use self::address::address;
 
 /// How many bytes of the log may be ahead of history, unless told otherwise.
 pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;

@@ -369,3 +369,19 @@ pub(crate) fn external(url: &Url) -> Result<External, ConnectError> {
     }
     Ok(External { scheme: url.scheme().to_owned(), port: url.port() })
 }
+
+/// How clients reach the node, where nobody says otherwise: as it listens.
+pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
+    let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
+    match &serving.external_url {
+        Some(url) => {
+            // Before any server is started in vain.
+            external(url)?;
+            Ok(url.clone())
+        }
+        None if listening.ip().is_unspecified() => {
+            Ok(Url::parse(&format!("{scheme}://localhost:{}", listening.port()))?)
+        }
+        None => Ok(Url::parse(&format!("{scheme}://{listening}"))?),
+    }
+}

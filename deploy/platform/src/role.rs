@@ -21,8 +21,8 @@ use crate::{
     Failure, cli,
     data_dir::read_master_keys,
     management::Managed,
-    node::{Adapters, Face, NO_NATS, Node, Place, SHARD},
-    serving::{external_url, finished, limits, listen},
+    node::{Adapters, Face, NO_NATS, Node, Place, SHARD, external_url},
+    serving::{finished, limits, listen},
     system_user, telemetry,
 };
 

@@ -1,11 +1,6 @@
 //! What every node that serves has in common: its address, its bounds, and the answers that belong to no role.
 
-use std::{
-    io::ErrorKind,
-    net::{SocketAddr, ToSocketAddrs},
-    num::NonZeroU32,
-    time::Duration,
-};
+use std::{io::ErrorKind, num::NonZeroU32, time::Duration};
 
 use axum::{Router, middleware::from_fn_with_state};
 use edge::mount;
@@ -24,9 +19,8 @@ use tower_http::compression::{
     CompressionLayer,
     predicate::{DefaultPredicate, Predicate, SizeAbove},
 };
-use url::Url;
 
-use crate::{Failure, cli, node};
+use crate::{Failure, cli};
 
 /// Below this many bytes an answer is sent as it is.
 const SMALLEST_COMPRESSED: u16 = 1024;
@@ -47,19 +41,6 @@ pub(crate) const NOT_BUILT: &[&str] = &[
     "RetryFailedEvent",
     "GetFailedEvent",
 ];
-
-/// An address to listen on: one of numbers, or a name that has one.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let example = "such as 127.0.0.1:8080, localhost:8080, or 0.0.0.0:8080 for every address of this machine";
-    if !text.contains(':') || text.starts_with(':') {
-        return Err(format!("it must be an address and a port, {example}"));
-    }
-    let found =
-        text.to_socket_addrs().map_err(|error| format!("{error}: it must be an address and a port, {example}"))?;
-    let found: Vec<_> = found.collect();
-    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| format!("the name has no address; give one, {example}"))
-}
 
 /// Refuses addresses of servers that are none, before anything is made. They are not quoted: they may hold a password.
 pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Result<(), Failure> {
@@ -101,22 +82,6 @@ pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure>
         format!("cannot listen on {address}: {error}: {hint}")
     })?;
     Ok(Listening { listener, certificate, proxies: serving.trusted_proxies.clone() })
-}
-
-/// How clients reach the node, where nobody says otherwise: as it listens.
-pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
-    let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
-    match &serving.external_url {
-        Some(url) => {
-            // Before any server is started in vain.
-            node::external(url)?;
-            Ok(url.clone())
-        }
-        None if listening.ip().is_unspecified() => {
-            Ok(Url::parse(&format!("{scheme}://localhost:{}", listening.port()))?)
-        }
-        None => Ok(Url::parse(&format!("{scheme}://{listening}"))?),
-    }
 }
 
 /// The bounds of a node's server. A process ends within 15 s, so requests get less to finish.
@@ -165,17 +130,6 @@ impl From<&cli::Rates> for Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_may_be_a_name() {
-        assert_eq!(address("127.0.0.1:80").unwrap().to_string(), "127.0.0.1:80");
-        assert_eq!(address("[::1]:0").unwrap().to_string(), "[::1]:0");
-        assert!(address("localhost:8080").unwrap().ip().is_loopback());
-        for wrong in ["8080", ":8080", "localhost", "localhost:http", "127.0.0.1:99999", ""] {
-            let told = address(wrong).unwrap_err();
-            assert!(told.contains("such as 127.0.0.1:8080"), "{wrong}: {told}");
-        }
-    }
 
     #[test]
     fn a_malformed_server_is_told_without_its_password() {

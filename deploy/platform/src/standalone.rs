@@ -19,13 +19,13 @@ use crate::{
     data_dir::DataDir,
     management::Managed,
     nats::Nats,
-    node::{Adapters, Face, Node, Place},
+    node::{Adapters, Face, Node, Place, external_url},
     postgres::Postgres,
     prepare::{hosts, prepare},
     role::end_of,
     roles::Roles,
     say,
-    serving::{check_servers, external_url, finished, limits, listen},
+    serving::{check_servers, finished, limits, listen},
     system_user, telemetry,
 };
 

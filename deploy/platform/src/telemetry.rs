@@ -18,8 +18,21 @@ const DEFAULT: &str = "info,async_nats=warn,deadpool=error";
 /// The crates of the platform. Below INFO no other is heard, whatever `RUST_LOG` says: libraries tell there what they
 /// send, passwords and tokens too.
 const OWN: [&str; 15] = [
-    "platform", "proto", "domain", "base", "eventlog", "view", "index", "api", "action", "edge", "server", "command",
-    "query", "projector", "oidc",
+    "platform",
+    "proto",
+    "domain",
+    "base",
+    "eventlog",
+    "view",
+    "index",
+    "api",
+    "action",
+    "edge",
+    "server",
+    "command",
+    "query",
+    "projector",
+    "oidc",
 ];
 
 /// Starts telling for a program that is no node.

@@ -1,6 +1,7 @@
 //! Rules of style that no lint knows.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -58,4 +59,119 @@ fn files_and_functions_are_short_and_files_say_what_they_are() {
         faults.extend(long_functions(&text).into_iter().map(|long| format!("{name}: {long}")));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// A module, by its path from the root of its crate; the root has none.
+type Module = Vec<String>;
+
+/// Finds the paths of a tree such as `crate::a::{b, c::D}`, and returns what follows it.
+fn expand<'a>(mut rest: &'a str, mut path: Module, found: &mut Vec<Module>) -> &'a str {
+    loop {
+        let (name, after) = rest.split_at(rest.find(|char: char| !is_of_name(char)).unwrap_or(rest.len()));
+        path.push(name.to_owned());
+        let Some(after) = after.strip_prefix("::") else {
+            found.push(path);
+            return after;
+        };
+        rest = after;
+        let Some(mut list) = rest.strip_prefix('{') else { continue };
+        loop {
+            list = list.trim_start_matches(|char: char| char.is_whitespace() || char == ',');
+            if list.is_empty() || list.starts_with('}') {
+                return list.strip_prefix('}').unwrap_or_default();
+            }
+            list = expand(list, path.clone(), found);
+            list = &list[list.find([',', '}']).unwrap_or(list.len())..];
+        }
+    }
+}
+
+fn is_of_name(char: char) -> bool {
+    char.is_alphanumeric() || char == '_'
+}
+
+/// The paths of a source that lead into its own crate. What comments and unit tests name is no dependency.
+fn own_paths(source: &str) -> Vec<Module> {
+    let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default().lines();
+    let code: String = code.filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect();
+    let mut found = vec![];
+    for root in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(root) {
+            if !code[..at].ends_with(|char: char| is_of_name(char) || char == ':') {
+                expand(&code[at..], vec![], &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// The module that a path leads to from another one.
+fn led_to<'a>(from: &Module, path: &Module, modules: &'a BTreeMap<Module, String>) -> Option<&'a Module> {
+    let up = path.iter().take_while(|name| *name == "super").count();
+    let base = if up > 0 { &from[..from.len().saturating_sub(up)] } else { &[] };
+    let mut to = [base, &path[up.max(1)..]].concat();
+    while !modules.contains_key(&to) {
+        to.pop()?;
+    }
+    modules.get_key_value(&to).map(|(module, _)| module)
+}
+
+/// The sources of the crate or program with its root in this folder, by module.
+fn modules(root: &Path) -> BTreeMap<Module, String> {
+    let mut found = vec![];
+    sources(root, &mut found);
+    let with_name = |path: PathBuf| {
+        let name = path.strip_prefix(root).ok()?.with_extension("").display().to_string();
+        let is_root = matches!(name.as_str(), "lib" | "main");
+        let module = if is_root { vec![] } else { name.split('/').map(str::to_owned).collect() };
+        let is_test = module.iter().any(|name| name == "tests");
+        (!is_test).then(|| (module, fs::read_to_string(&path).expect("sources are text")))
+    };
+    found.into_iter().filter_map(with_name).collect()
+}
+
+/// The pairs of files that take from each other. A module and what is inside it are one thing in several files: they may.
+fn circles(modules: &BTreeMap<Module, String>) -> Vec<String> {
+    let mut takes = BTreeSet::new();
+    for (from, source) in modules {
+        for path in own_paths(source) {
+            let to = led_to(from, &path, modules);
+            takes.extend(to.filter(|to| !to.starts_with(from) && !from.starts_with(to)).map(|to| (from, to)));
+        }
+    }
+    let mutual = takes.iter().filter(|(from, to)| from < to && takes.contains(&(*to, *from)));
+    mutual.map(|(from, to)| format!("{} and {}", from.join("::"), to.join("::"))).collect()
+}
+
+#[test]
+fn no_two_files_take_from_each_other() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let mut found = vec![];
+    sources(root, &mut found);
+    let is_root = |path: &&PathBuf| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
+    let roots: Vec<&Path> = found.iter().filter(is_root).filter_map(|path| path.parent()).collect();
+    assert!(roots.len() > 10, "the crates are looked at");
+    let told = |folder: &&Path| {
+        let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
+        circles(&modules(folder)).into_iter().map(move |pair| format!("{name}: {pair}"))
+    };
+    let circles: Vec<String> = roots.iter().flat_map(told).collect();
+    assert!(
+        circles.is_empty(),
+        "files take from each other; what both need has a place of its own:\n{}",
+        circles.join("\n")
+    );
+}
+
+#[test]
+fn a_circle_is_found_in_any_form_of_path() {
+    let of = |sources: &[(&str, &str)]| {
+        let module = |name: &str| name.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        circles(&sources.iter().map(|(name, source)| (module(name), (*source).to_owned())).collect())
+    };
+    let one = ("a", "use crate::{b::{self, C}, d};\n");
+    assert_eq!(of(&[one, ("b", "fn c() { super::a::e() }\n"), ("", "use crate::a;")]), ["a and b"]);
+    assert_eq!(of(&[one, ("b::c", "use super::super::a;\n"), ("b", "")]), [""; 0], "a takes from b alone");
+    assert_eq!(of(&[one, ("b", "// crate::a\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n")]), [""; 0]);
+    assert_eq!(of(&[("a", "use crate::a::b::C;\n"), ("a::b", "use super::D;\n")]), [""; 0], "they are one thing");
 }

@@ -1,6 +1,7 @@
 //! Executions: which targets are called when a condition is met.
 
 pub mod graph;
+pub mod without;
 
 use std::fmt;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spaced;
 use crate::{field::Field, standard::Resource};
+pub use without::Without;
 
 /// Which targets are called when a condition is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,15 +67,6 @@ pub enum Function {
     PreUserinfo,
     /// Before an access token is signed.
     PreAccessToken,
-}
-
-/// Takes something out of an execution that is no longer there.
-#[derive(Debug, Clone)]
-pub enum Without {
-    /// A target.
-    Target(String),
-    /// An included execution.
-    Include(String),
 }
 
 impl Function {

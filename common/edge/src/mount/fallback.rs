@@ -2,7 +2,7 @@
 
 use axum::{Router, extract::Request, response::Response};
 
-use super::{over_grpc::Grpc, wire};
+use super::{over_grpc::Grpc, refuse::refuse};
 use crate::error::{Error, Reason};
 
 /// Makes unknown paths and methods answer like everything else. This comes last: axum gives these answers to the routes
@@ -17,10 +17,10 @@ async fn not_found(request: Request) -> Response {
         None => (Reason::RouteNotFound, "path"),
     };
     let message = format!("there is no {what} {}", request.uri().path());
-    wire::refuse(request, Error::new(reason, message)).await
+    refuse(request, Error::new(reason, message)).await
 }
 
 async fn not_allowed(request: Request) -> Response {
     let message = format!("{} has no method {}", request.uri().path(), request.method());
-    wire::refuse(request, Error::new(Reason::MethodNotAllowed, message)).await
+    refuse(request, Error::new(Reason::MethodNotAllowed, message)).await
 }

@@ -2,17 +2,11 @@
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 use proto::operation::{Body, Facts, Parameter, Verb};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Source, example, name::Way, refusal, schema::Schemas};
+use super::{Source, example, header::references, name::Way, refusal, schema::Schemas};
 
 const JSON: &str = "application/json";
-
-/// References to headers of responses.
-pub(super) fn headers(names: &[&str]) -> Value {
-    let reference = |name: &&str| ((*name).to_owned(), json!({ "$ref": format!("#/components/headers/{name}") }));
-    names.iter().map(reference).collect::<Map<_, _>>().into()
-}
 
 /// The operation.
 pub(super) fn operation(facts: &Facts, source: &Source, schemas: &mut Schemas<'_>) -> Value {
@@ -163,7 +157,7 @@ fn success(facts: &Facts, answer: &MessageDescriptor, schemas: &mut Schemas<'_>)
     }
     json!({
         "description": "Success",
-        "headers": headers(&names),
+        "headers": references(&names),
         "content": { JSON: { "schema": schemas.message(answer, Way::Answer), "example": example::message(answer) } },
     })
 }

@@ -101,7 +101,7 @@ fn response(status: StatusCode, reasons: &[Reason]) -> Value {
     }
     json!({
         "description": format!("{}: {}", status.canonical_reason().unwrap_or_default(), names.join(", ")),
-        "headers": super::operation::headers(&headers),
+        "headers": super::header::references(&headers),
         "content": { "application/json": {
             "schema": { "$ref": "#/components/schemas/Error" },
             "examples": examples.collect::<Map<_, _>>(),
