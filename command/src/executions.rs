@@ -24,7 +24,7 @@ pub(crate) type Executions = Standard<Execution>;
 pub(crate) fn keys(commands: &Commands, call: &Call) -> Vec<Key> {
     let instance_id = &call.tenant.id;
     let ids: HashSet<String> =
-        condition::all(&commands.operations).map(|condition| api::condition::id(instance_id, &condition)).collect();
+        condition::all(&commands.operations).map(|condition| condition::id(instance_id, &condition)).collect();
     ids.into_iter().map(|id| Key::of::<Executions>(instance_id, id)).collect()
 }
 

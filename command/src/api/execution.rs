@@ -38,7 +38,7 @@ pub(super) async fn put(
     let execution = Execution { condition, targets: wanted.targets, includes: wanted.includes };
     include_others_once(&execution)?;
     let instance_id = call.tenant.id.clone();
-    let id = api::condition::id(&instance_id, &execution.condition);
+    let id = condition::id(&instance_id, &execution.condition);
     let put =
         Put { key: Key::of::<Executions>(&instance_id, &id), others: executions::keys(&commands, &call), execution };
     let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| put.decide(turn, deciding);

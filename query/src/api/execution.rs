@@ -63,9 +63,7 @@ fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Res
         Some(Wanted::InConditions(conditions)) => {
             let path = format!("filters[{index}].in_conditions.conditions");
             let conditions = conditions.conditions.into_iter().map(|wanted| condition::read(wanted, &path));
-            Filter::Ids(
-                conditions.map(|read| Ok(api::condition::id(instance_id, &read?))).collect::<Result<_, Error>>()?,
-            )
+            Filter::Ids(conditions.map(|read| Ok(condition::id(instance_id, &read?))).collect::<Result<_, Error>>()?)
         }
         Some(Wanted::ExecutionType(kind)) => Filter::Text {
             column: "execution_type",
