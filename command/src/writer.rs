@@ -13,9 +13,9 @@ mod tell;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+pub use queue::Handle;
 use queue::Queue;
-pub use queue::{Handle, Once, Verdict};
-pub(crate) use queue::{outcome_unknown, writer_unavailable};
+pub(crate) use queue::{Decide, Once, Verdict, outcome_unknown, writer_unavailable};
 use store::{
     database::Database,
     durability::{Durability, Unsafe},
