@@ -27,7 +27,7 @@ use view::{
     keyring::{SYSTEM, claim_hash},
 };
 
-use crate::turn::{Known, Stop, Turn};
+use crate::turn::{Current, Refusal, Turn};
 
 /// On what a caller's right to an operation rests.
 pub(crate) struct Authority {
@@ -78,22 +78,19 @@ impl Authority {
     }
 
     /// Refuses whoever may do nothing now, and what is switched off.
-    pub(crate) fn check(&self, turn: &mut Turn<'_>) -> Result<(), Stop> {
-        let instance = turn.get::<Standard<Instance>>(&self.home)?;
-        let user = turn.get::<Standard<User>>(&self.user)?;
-        let organization = self.organization.as_ref().map(|key| turn.get::<Standard<Organization>>(key)).transpose()?;
-        let features = [turn.get::<Settings<Features>>(&self.features[0])?, turn.get(&self.features[1])?];
-        turn.complete()?;
+    pub(crate) fn check(&self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        let instance = turn.get::<Standard<Instance>>(&self.home);
+        let user = turn.get::<Standard<User>>(&self.user);
+        let organization = self.organization.as_ref().map(|key| turn.get::<Standard<Organization>>(key));
+        let features = self.features.each_ref().map(|key| turn.get::<Settings<Features>>(key));
 
         if self.system.is_none() {
-            let instance = instance.as_ref().and_then(|known| known.state.as_ref().as_ref());
-            let user = user.as_ref().and_then(|known| known.state.as_ref().as_ref());
-            let organization = organization.flatten();
-            let organization = organization.as_ref().and_then(|known| known.state.as_ref().as_ref());
-            if !user.is_some_and(|user| user.is_active) || !organization.is_some_and(|found| found.is_active) {
+            let organization = organization.as_ref().and_then(Current::resource);
+            if !user.resource().is_some_and(|user| user.is_active) || !organization.is_some_and(|found| found.is_active)
+            {
                 return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active").into());
             }
-            match instance {
+            match instance.resource() {
                 Some(instance) if instance.limits.block => {
                     return Err(Error::new(Reason::InstanceBlocked, "the instance is blocked").into());
                 }
@@ -101,62 +98,54 @@ impl Authority {
                 _ => return Err(Error::new(Reason::InstanceInactive, "the instance is switched off").into()),
             }
         }
-        if let Some(flag) = self.operation.feature {
-            let mut set = features.iter().flatten().filter_map(|features| features.state.flag(flag));
-            if !set.next().unwrap_or(false) {
-                return Err(feature_disabled(flag).into());
-            }
+        if let Some(flag) = self.operation.feature
+            && !features.iter().find_map(|features| features.state.flag(flag)).unwrap_or(false)
+        {
+            return Err(feature_disabled(flag).into());
         }
         Ok(())
     }
 
     /// Refuses what the caller may not do in a context now. Whoever may not even read there is told that there is nothing.
-    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Stop> {
+    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
         if context.kind != OwnerType::System {
-            let key = Key::of::<Standard<Instance>>(&self.instance_id, &self.instance_id);
-            let instance = turn.get::<Standard<Instance>>(&key)?;
-            turn.complete()?;
-            if instance.is_some_and(|known| known.state.is_none()) {
-                return Err(Rejection::NotFound(Instance::NAME).into());
-            }
+            let instance = Key::of::<Standard<Instance>>(&self.instance_id, &self.instance_id);
+            turn.get::<Standard<Instance>>(&instance).resource().ok_or(Rejection::NotFound(Instance::NAME))?;
         }
+        let nothing = Rejection::NotFound(if object.exists { object.name } else { "organization" });
         if let OwnerType::Organization = context.kind {
-            let key = Key::of::<Standard<Organization>>(&self.instance_id, &context.id);
-            let organization = turn.get::<Standard<Organization>>(&key)?;
-            turn.complete()?;
-            if !organization.is_some_and(|known| known.state.is_some()) {
-                return Err(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into());
-            }
+            let organization = Key::of::<Standard<Organization>>(&self.instance_id, &context.id);
+            turn.get::<Standard<Organization>>(&organization).resource().ok_or_else(|| nothing.clone())?;
         }
         let Some(permission) = self.operation.permission else { return Ok(()) };
-        if self.may(turn, permission, context)? {
+        if self.may(turn, permission, context) {
             return Ok(());
         }
-        if context.kind != OwnerType::Organization && !object.exists || self.may(turn, &reading(permission), context)? {
+        if context.kind != OwnerType::Organization && !object.exists || self.may(turn, &reading(permission), context) {
             return Err(permission_denied(permission).into());
         }
-        Err(Rejection::NotFound(if object.exists { object.name } else { "organization" }).into())
+        Err(nothing.into())
     }
 
     /// Whether the caller has a permission in a context.
-    pub(crate) fn may(&self, turn: &mut Turn<'_>, permission: &str, context: &Owner) -> Result<bool, Stop> {
+    pub(crate) fn may(&self, turn: &mut Turn<'_>, permission: &str, context: &Owner) -> bool {
         self.may_in_all(turn, permission, std::slice::from_ref(context))
     }
 
     /// Whether the caller has a permission in each of these contexts. All that must be loaded for that is loaded at once.
-    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, contexts: &[Owner]) -> Result<bool, Stop> {
+    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, contexts: &[Owner]) -> bool {
         if let Some(user) = &self.system {
-            return Ok(user.may(permission, &[Owner::system()]));
+            return user.may(permission, &[Owner::system()]);
         }
         let counts = |context: &Owner| !self.is_bounded || context.kind != OwnerType::System;
         let chain = |context: &Owner| context.chain(&self.instance_id).into_iter().filter(counts).collect::<Vec<_>>();
         let chains: Vec<_> = contexts.iter().map(chain).collect();
-        let held = memberships(turn, &self.claims, &self.caller_id, chains.iter().flatten())?;
-        let held: Vec<_> = held.iter().filter_map(|(_, known)| known.state.as_ref().as_ref()).collect();
-        Ok(chains.iter().all(|chain| {
+        let held = memberships(turn, &self.claims, &self.caller_id, chains.iter().flatten());
+        let held: Vec<_> = held.iter().filter_map(Current::resource).collect();
+        chains.iter().all(|chain| {
             let here = held.iter().filter(|membership| chain.contains(&membership.context));
             permits(here.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
-        }))
+        })
     }
 
     /// Whether this is about the caller itself.
@@ -165,24 +154,15 @@ impl Authority {
     }
 }
 
-/// A membership, and what is known of it.
-pub(crate) type Held = (Key, Known<Standard<Membership>>);
-
 /// The memberships of a user in contexts. `claims` is the key of the user's instance.
 pub(crate) fn memberships<'a>(
     turn: &mut Turn<'_>,
     claims: &secret::Key,
     user_id: &str,
     contexts: impl IntoIterator<Item = &'a Owner>,
-) -> Result<Vec<Held>, Stop> {
+) -> Vec<Current<Standard<Membership>>> {
     let contexts: HashSet<_> = contexts.into_iter().collect();
     let claims = contexts.into_iter().map(|context| claim_hash(claims, &Membership::claim(context, user_id)));
-    let holders: Vec<_> = claims.map(|claim| turn.holder(&claim)).collect();
-    turn.complete()?;
-    let mut held = vec![];
-    for key in holders.into_iter().flatten().flatten() {
-        held.extend(turn.get(&key)?.map(|known| (key, known)));
-    }
-    turn.complete()?;
-    Ok(held)
+    let holders: Vec<_> = claims.filter_map(|claim| turn.holder(&claim)).collect();
+    holders.iter().map(|key| turn.get(key)).collect()
 }

@@ -1,9 +1,6 @@
 //! The shell of a command: authorise, load, decide, commit, answer.
 
-use std::{
-    cell::Cell,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{cell::Cell, marker::PhantomData, sync::Arc};
 
 use action::Actions;
 use api::details::{ETAG, entity_tag};
@@ -42,8 +39,8 @@ use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
     kept,
-    turn::{Cause, ClaimKeys, Decided, Known, Stop, Turn},
-    writer::{Handle, Once, Verdict},
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    writer::{Decide, Handle, Once, Verdict},
 };
 
 /// Binds stored answers to their purpose.
@@ -75,22 +72,19 @@ pub struct Commands {
     pub operations: Vec<&'static Facts>,
 }
 
-/// A command to one aggregate.
-pub(crate) struct Command<A: Aggregate> {
-    /// The aggregate.
-    pub(crate) key: Key,
-    /// Whether the id was made for this command, so that there is nothing to load.
-    pub(crate) is_new: bool,
-    /// The context that a new aggregate belongs to.
-    pub(crate) owner: Owner,
-    /// What is asked of it.
-    pub(crate) asked: A::Command,
+/// What a caller asks for, as a value: it may be decided more than once, and every time on another state.
+pub(crate) trait Command: Send + 'static {
+    /// What a decision tells beyond where the object stands.
+    type Outcome: Send + 'static;
+
+    /// Decides it: reads what it rests on, refuses it or writes what follows from it.
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal>;
 }
 
 /// With what a command is decided.
 pub(crate) struct Deciding {
     if_match: Option<IfMatch>,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) authority: Authority,
     pub(crate) keys: ClaimKeys,
     pub(crate) cause: Cause,
     /// Where the caller may do what is decided; nothing is written before that is known.
@@ -102,87 +96,110 @@ impl Deciding {
     pub(crate) fn decide<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
-        (key, owner): (&Key, &Owner),
-        known: Known<A>,
+        current: Current<A>,
         asked: A::Command,
-    ) -> Result<Decided, Stop> {
-        let events = A::decide(&known.state, asked);
+    ) -> Result<Decided, Refusal> {
+        let events = A::decide(&current.state, asked);
         if !matches!(events, Err(Rejection::NotFound(_))) {
-            let owner = known.place.owner.as_ref().unwrap_or(owner);
-            let object = Object { name: A::NAME, exists: known.place.version > 0 };
+            let owner = current.owner()?;
+            let object = Object { name: A::NAME, exists: current.head.version > 0 };
             // What is created is no context yet.
-            let context = if object.exists { A::context(&key.id, owner) } else { owner.clone() };
+            let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
             self.permit(turn, &context, &object)?;
         }
         let events = events?;
-        let sequence = known.place.sequence;
+        let sequence = current.head.sequence;
         if self.if_match.as_ref().is_some_and(|expected| !expected.has(sequence)) {
             let message = format!("the object has sequence {sequence}, which If-Match does not name");
             let mismatch = Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string());
             return Err(mismatch.into());
         }
-        turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
+        turn.append(current, &events, &self.keys, &self.cause)
     }
 
     /// Refuses what the caller may not do in a context.
-    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Stop> {
+    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
         self.authority.permit(turn, context, object)?;
         self.permitted.set(Some(context.clone()));
         Ok(())
     }
 
     /// Leaves an aggregate as it is.
-    pub(crate) fn nothing<A: Aggregate>(
-        &self,
-        turn: &mut Turn<'_>,
-        (key, owner): (&Key, &Owner),
-        known: Known<A>,
-    ) -> Result<Decided, Stop> {
-        turn.append::<A>(key, known, owner, &[], (&self.keys, &self.cause))
+    pub(crate) fn nothing<A: Aggregate>(&self, turn: &mut Turn<'_>, current: Current<A>) -> Result<Decided, Refusal> {
+        turn.append(current, &[], &self.keys, &self.cause)
     }
 
     /// Decides what follows from that for another aggregate.
     pub(crate) fn follow<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
-        (key, owner): (&Key, &Owner),
-        known: Known<A>,
+        current: Current<A>,
         asked: A::Command,
-    ) -> Result<Decided, Stop> {
-        let events = A::decide(&known.state, asked)?;
-        turn.append::<A>(key, known, owner, &events, (&self.keys, &self.cause))
+    ) -> Result<Decided, Refusal> {
+        let events = A::decide(&current.state, asked)?;
+        turn.append(current, &events, &self.keys, &self.cause)
+    }
+}
+
+/// A command with the rights of its caller.
+struct Authorized<C> {
+    command: C,
+    deciding: Deciding,
+}
+
+impl<C: Command> Decide for Authorized<C> {
+    type Outcome = C::Outcome;
+
+    fn permit(&self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        self.deciding.authority.check(turn)
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, C::Outcome), Refusal> {
+        // It may have been decided before, and what was permitted then is asked for again.
+        self.deciding.permitted.take();
+        let (decided, outcome) = self.command.decide(turn, &self.deciding)?;
+        let context = self.deciding.permitted.take().ok_or_else(|| Error::internal(&Unpermitted))?;
+        Ok((Decided { context, ..decided }, outcome))
+    }
+}
+
+/// Shows a resource to whoever may do with it what the operation does. It writes nothing.
+struct Look<R> {
+    key: Key,
+    resource: PhantomData<fn() -> R>,
+}
+
+impl<R: Resource> Command for Look<R> {
+    /// The resource, and the sequence of the log's end.
+    type Outcome = (R, u64);
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, (R, u64)), Refusal> {
+        let current = turn.get::<Standard<R>>(&self.key);
+        let found = current.resource().ok_or(Rejection::NotFound(R::NAME))?.clone();
+        let object = Object { name: R::NAME, exists: true };
+        deciding.permit(turn, &R::context(&self.key.id, current.owner()?), &object)?;
+        let end = turn.end();
+        Ok((deciding.nothing(turn, current)?, (found, end)))
     }
 }
 
 impl Commands {
-    /// Lets a command to one aggregate have its turn and answers when its outcome is committed.
-    pub(crate) async fn execute<A: Aggregate, I: Message, O: Message + Default>(
+    /// Lets a command have its turn and answers when what it came to is committed.
+    pub(crate) async fn execute<C: Command, I: Message, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
-        command: Command<A>,
-        answer: impl Fn(&Decided) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| decide(turn, &command, deciding);
-        self.execute_with(call, request, decide, answer).await
-    }
-
-    /// Lets a command that may read and write several aggregates have its turn.
-    pub(crate) async fn execute_with<I: Message, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        decide: impl Fn(&mut Turn<'_>, &Deciding) -> Result<Decided, Stop> + Send + 'static,
-        answer: impl Fn(&Decided) -> O + Send + Sync + 'static,
+        command: C,
+        answer: impl Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let answer = Arc::new(answer);
         let once = self.once(call, request, answer.clone()).await?;
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
-        match self.submit(call, decide, once).await? {
-            Verdict::Decided(decided) => {
+        match self.submit(call, command, once).await? {
+            Verdict::Decided(decided, outcome) => {
                 let status = status(call.operation, &decided);
-                self.answer(call, answer(&decided), (decided.sequence, status), false).await
+                self.answer(call, answer(&decided, &outcome), (decided.sequence, status), false).await
             }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
@@ -202,54 +219,36 @@ impl Commands {
     }
 
     /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
-    /// Nothing is written.
     pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &Key) -> Result<(R, u64), Error> {
-        let (key, seen) = (key.clone(), Arc::new(Mutex::new(None)));
-        let shown = seen.clone();
-        let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-            let known = turn.known::<Standard<R>>(&key)?;
-            let (state, owner) = (known.state.clone(), known.place.owner.clone());
-            let (Some(found), Some(owner)) = (state.as_ref(), owner) else {
-                return Err(Rejection::NotFound(R::NAME).into());
-            };
-            deciding.permit(turn, &R::context(&key.id, &owner), &Object { name: R::NAME, exists: true })?;
-            *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some((found.known.clone(), turn.end()));
-            deciding.nothing(turn, (&key, &owner), known)
-        };
-        self.submit(call, decide, None).await?;
-        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
-        seen.ok_or_else(|| Error::internal(&Unpermitted))
+        match self.submit(call, Look { key: key.clone(), resource: PhantomData }, None).await? {
+            Verdict::Decided(_, seen) => Ok(seen),
+            Verdict::Replayed(_) => Err(Error::internal(&Unpermitted)),
+        }
     }
 
     /// Lets a command have its turn, with the rights of its caller.
-    async fn submit(
+    async fn submit<C: Command>(
         &self,
         call: &Call,
-        decide: impl Fn(&mut Turn<'_>, &Deciding) -> Result<Decided, Stop> + Send + 'static,
-        once: Option<Once>,
-    ) -> Result<Verdict, Error> {
+        command: C,
+        once: Option<Once<C::Outcome>>,
+    ) -> Result<Verdict<C::Outcome>, Error> {
         let keys = ClaimKeys {
             instance: self.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?,
             system: self.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?,
         };
-        let command_id =
-            once.as_ref().map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone());
-        let causation_id = delivery::causation(call.depth);
-        let (actor, trace_context) = (call.caller.id.clone(), call.trace_context.clone());
-        let cause = Cause { actor, command_id, trace_context, causation_id };
-        let own = self.keyring.key(&call.home.id, Purpose::Claim).await.map_err(unavailable)?;
-        let authority = Arc::new(Authority::of(call, own));
-        let checking = authority.clone();
-        let permit = move |turn: &mut Turn<'_>| checking.check(turn);
-        let deciding = Deciding { if_match: call.if_match.clone(), authority, keys, cause, permitted: Cell::new(None) };
-        let decide = move |turn: &mut Turn<'_>| {
-            // It may have been decided before, and what was permitted then is asked for again.
-            deciding.permitted.take();
-            let decided = decide(turn, &deciding)?;
-            let context = deciding.permitted.take().ok_or_else(unpermitted)?;
-            Ok(Decided { context, ..decided })
+        let cause = Cause {
+            actor: call.caller.id.clone(),
+            command_id: once
+                .as_ref()
+                .map_or_else(|| secret::random::<16>().to_vec().into(), |once| once.command_id.clone()),
+            trace_context: call.trace_context.clone(),
+            causation_id: delivery::causation(call.depth),
         };
-        self.writer.submit(Box::new(permit), Box::new(decide), once).await
+        let own = self.keyring.key(&call.home.id, Purpose::Claim).await.map_err(unavailable)?;
+        let (if_match, authority) = (call.if_match.clone(), Authority::of(call, own));
+        let deciding = Deciding { if_match, authority, keys, cause, permitted: Cell::new(None) };
+        self.writer.submit(Authorized { command, deciding }, once).await
     }
 
     async fn answer<O>(
@@ -288,12 +287,12 @@ impl Commands {
         }
     }
 
-    async fn once<O: Message>(
+    async fn once<O: Message, T>(
         &self,
         call: &Call,
         request: &impl Message,
-        answer: Arc<impl Fn(&Decided) -> O + Send + Sync + 'static>,
-    ) -> Result<Option<Once>, Error> {
+        answer: Arc<impl Fn(&Decided, &T) -> O + Send + Sync + 'static>,
+    ) -> Result<Option<Once<T>>, Error> {
         let Some(given) = &call.idempotency_key else { return Ok(None) };
         let (instance_id, operation) = (call.tenant.id.clone(), call.operation);
         let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
@@ -306,9 +305,9 @@ impl Commands {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,
             instance_id,
-            answer: Box::new(move |decided| {
-                key.seal_bytes(ANSWER, &kept::encode(&answer(decided), status(operation, decided), &decided.context))
-                    .into()
+            answer: Box::new(move |decided, outcome| {
+                let message = answer(decided, outcome);
+                key.seal_bytes(ANSWER, &kept::encode(&message, status(operation, decided), &decided.context)).into()
             }),
         }))
     }
@@ -318,16 +317,7 @@ impl Commands {
 #[error("a command was decided that nobody has permitted")]
 struct Unpermitted;
 
-fn unpermitted() -> Stop {
-    Error::internal(&Unpermitted).into()
-}
-
 /// The status where it is not the operation's own: that of a put which found what it replaces.
 fn status(operation: &Facts, decided: &Decided) -> Option<u16> {
     operation.also.filter(|_| !decided.is_new)
-}
-
-fn decide<A: Aggregate>(turn: &mut Turn<'_>, command: &Command<A>, deciding: &Deciding) -> Result<Decided, Stop> {
-    let known = if command.is_new { turn.unborn(&command.key)? } else { turn.known::<A>(&command.key)? };
-    deciding.decide(turn, (&command.key, &command.owner), known, command.asked.clone())
 }

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use api::condition;
 use domain::{
-    context::Owner,
     resource::execution::{Execution, Without},
     standard::{Command as Asked, Standard},
 };
@@ -14,7 +13,7 @@ use eventlog::record::Key;
 
 use crate::{
     execute::{Commands, Deciding},
-    turn::{Known, Stop, Turn},
+    turn::{Current, Refusal, Turn},
 };
 
 /// The aggregate of an execution.
@@ -28,30 +27,22 @@ pub(crate) fn keys(commands: &Commands, call: &Call) -> Vec<Key> {
     ids.into_iter().map(|id| Key::of::<Executions>(instance_id, id)).collect()
 }
 
-/// Those of them that there are. What must be loaded first is noted.
-pub(crate) fn of(turn: &mut Turn<'_>, keys: &[Key]) -> Result<Vec<(Key, Known<Executions>)>, Stop> {
-    let mut found = vec![];
-    for key in keys {
-        if let Some(known) = turn.get::<Executions>(key)?
-            && known.state.is_some()
-        {
-            found.push((key.clone(), known));
-        }
-    }
-    Ok(found)
+/// Those of them that there are.
+pub(crate) fn of(turn: &mut Turn<'_>, keys: &[Key]) -> Vec<Current<Executions>> {
+    let all = keys.iter().map(|key| turn.get::<Executions>(key));
+    all.filter(|current| current.resource().is_some()).collect()
 }
 
 /// Takes what is removed out of all executions that name it.
 pub(crate) fn without(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
-    executions: Vec<(Key, Known<Executions>)>,
-    (removed, gone): (&Key, &Without),
-) -> Result<(), Stop> {
-    for (key, known) in executions.into_iter().filter(|(key, _)| key != removed) {
-        if known.state.as_ref().as_ref().is_some_and(|execution| execution.names(gone)) {
-            let owner = Owner::instance(&key.instance_id);
-            deciding.follow(turn, (&key, &owner), known, Asked::Patch(gone.clone()))?;
+    executions: Vec<Current<Executions>>,
+    gone: &Without,
+) -> Result<(), Refusal> {
+    for current in executions {
+        if current.resource().is_some_and(|execution| execution.names(gone)) {
+            deciding.follow(turn, current, Asked::Patch(gone.clone()))?;
         }
     }
     Ok(())

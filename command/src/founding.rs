@@ -20,7 +20,7 @@ use view::keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash};
 
 use crate::{
     plan::{Plan, ServiceUser},
-    turn::{Cause, ClaimKeys, Decided, Stop, Turn},
+    turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
 };
 
 /// Everything random of an instance, so that it can be decided more than once.
@@ -89,7 +89,7 @@ impl Founding {
     }
 
     /// Writes all of it. What it came to is that of the instance.
-    pub(crate) fn found(&self, turn: &mut Turn<'_>, cause: &Cause) -> Result<Decided, Stop> {
+    pub(crate) fn found(&self, turn: &mut Turn<'_>, cause: &Cause) -> Result<Decided, Refusal> {
         let plan = &self.plan;
         let id = plan.instance_id.as_str();
         // Whoever has all data keys wrapped anew relies on it.
@@ -103,55 +103,59 @@ impl Founding {
             primary_domain: plan.hosts.first().cloned(),
             ..Instance::new(&plan.name, &plan.project_id)
         };
-        let decided = self.create(turn, (id, id), &Owner::system(), itself, cause)?;
+        let mut new = self.new_in(turn, cause);
+        let decided = new.resource(id, id, &Owner::system(), itself)?;
         for (key_id, data_key) in &self.data_keys {
-            self.create(turn, (id, key_id), &instance, data_key.clone(), cause)?;
+            new.resource(id, key_id, &instance, data_key.clone())?;
         }
         let (domain_ids, membership_ids) = self.ids.split_at(plan.hosts.len());
         for (index, (host, domain_id)) in plan.hosts.iter().zip(domain_ids).enumerate() {
-            let domain = Domain::of_instance(id, host, index == 0);
-            self.create(turn, (id, domain_id), &instance, domain, cause)?;
+            new.resource(id, domain_id, &instance, Domain::of_instance(id, host, index == 0))?;
         }
-        self.create(turn, (id, &plan.signing_key_id), &instance, self.signing_key.clone(), cause)?;
+        new.resource(id, &plan.signing_key_id, &instance, self.signing_key.clone())?;
         let features = Key::of::<Settings<Features>>(id, id);
-        self.append::<Settings<Features>>(turn, &features, &instance, self.features.clone(), cause)?;
-        let first = Organization::new(&plan.organization_name);
-        self.create(turn, (id, &plan.organization_id), &instance, first, cause)?;
-        self.create(turn, (id, &plan.project_id), &organization, Project { name: "Platform".into() }, cause)?;
+        new.aggregate::<Settings<Features>>(&features, &instance, self.features.clone())?;
+        new.resource(id, &plan.organization_id, &instance, Organization::new(&plan.organization_name))?;
+        new.resource(id, &plan.project_id, &organization, Project { name: "Platform".into() })?;
         let users = self.users.iter().zip(plan.service_users.iter().zip(membership_ids));
         for ((user_id, user), (planned, membership_id)) in users {
-            self.create(turn, (id, user_id), &organization, user.clone(), cause)?;
+            new.resource(id, user_id, &organization, user.clone())?;
             if !planned.roles.is_empty() {
                 let (user_id, context, roles) = (user_id.clone(), instance.clone(), planned.roles.clone());
-                self.create(turn, (id, membership_id), &instance, Membership { user_id, context, roles }, cause)?;
+                new.resource(id, membership_id, &instance, Membership { user_id, context, roles })?;
             }
         }
         Ok(decided)
     }
 
-    /// Writes a new resource of an instance.
-    pub(crate) fn create<R: Resource>(
-        &self,
-        turn: &mut Turn<'_>,
-        (instance_id, id): (&str, &str),
+    /// Writes what is new.
+    pub(crate) fn new_in<'w, 't>(&'w self, turn: &'w mut Turn<'t>, cause: &'w Cause) -> New<'w, 't> {
+        New { turn, keys: &self.keys, cause }
+    }
+}
+
+/// Writes what is new, one aggregate after another.
+pub(crate) struct New<'w, 't> {
+    turn: &'w mut Turn<'t>,
+    keys: &'w ClaimKeys,
+    cause: &'w Cause,
+}
+
+impl New<'_, '_> {
+    /// A resource of an instance, under its id there.
+    pub(crate) fn resource<R: Resource>(
+        &mut self,
+        instance_id: &str,
+        id: &str,
         owner: &Owner,
         resource: R,
-        cause: &Cause,
-    ) -> Result<Decided, Stop> {
-        let key = Key::of::<Standard<R>>(instance_id, id);
-        self.append::<Standard<R>>(turn, &key, owner, Command::Create(resource), cause)
+    ) -> Result<Decided, Refusal> {
+        self.aggregate::<Standard<R>>(&Key::of::<Standard<R>>(instance_id, id), owner, Command::Create(resource))
     }
 
-    fn append<A: Aggregate>(
-        &self,
-        turn: &mut Turn<'_>,
-        key: &Key,
-        owner: &Owner,
-        command: A::Command,
-        cause: &Cause,
-    ) -> Result<Decided, Stop> {
-        let known = turn.unborn::<A>(key)?;
-        let events = A::decide(&known.state, command)?;
-        turn.append::<A>(key, known, owner, &events, (&self.keys, cause))
+    fn aggregate<A: Aggregate>(&mut self, key: &Key, owner: &Owner, asked: A::Command) -> Result<Decided, Refusal> {
+        let current = self.turn.unborn::<A>(key, owner)?;
+        let events = A::decide(&current.state, asked)?;
+        self.turn.append(current, &events, self.keys, self.cause)
     }
 }

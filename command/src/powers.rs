@@ -21,7 +21,7 @@ use view::database::Failure;
 
 use crate::{
     execute::{Commands, Deciding},
-    turn::{Stop, Turn},
+    turn::{Refusal, Turn},
 };
 
 /// The permission to give roles.
@@ -60,30 +60,33 @@ impl Commands {
     }
 }
 
-/// Refuses whoever may not give roles in each of these contexts, where the roles of a user, or of all users of an
-/// organization, are held. The read model has heard of them up to a sequence.
-pub(crate) fn may_give_roles(
-    turn: &mut Turn<'_>,
-    deciding: &Deciding,
-    mut contexts: Vec<Owner>,
-    (holder, heard): (&Key, u64),
-) -> Result<(), Stop> {
-    let organization = |context: &Owner| Key::of::<Standard<Organization>>(&holder.instance_id, &context.id);
-    let mut removed = vec![];
-    for context in contexts.iter().filter(|context| context.kind == OwnerType::Organization) {
-        if turn.get::<Standard<Organization>>(&organization(context))?.is_some_and(|known| known.state.is_none()) {
-            removed.push(context.clone());
+/// Where the roles of a user, or of all users of an organization, are held.
+#[derive(Debug)]
+pub(crate) struct RolesHeld {
+    /// Where.
+    pub(crate) contexts: Vec<Owner>,
+    /// Up to which sequence the read model, which said so, has heard of them.
+    pub(crate) heard: u64,
+}
+
+impl RolesHeld {
+    /// Refuses whoever may not give roles in each of these contexts. `holder` is the user or the organization.
+    pub(crate) fn may_be_given(&self, turn: &mut Turn<'_>, deciding: &Deciding, holder: &Key) -> Result<(), Refusal> {
+        // Roles in what was removed give nothing, and nobody could give them.
+        let counts = |context: &&Owner| {
+            context.kind != OwnerType::Organization || {
+                let key = Key::of::<Standard<Organization>>(&holder.instance_id, &context.id);
+                turn.get::<Standard<Organization>>(&key).resource().is_some()
+            }
+        };
+        let contexts: Vec<Owner> = self.contexts.iter().filter(counts).cloned().collect();
+        if !deciding.authority.may_in_all(turn, GIVE_ROLES, &contexts) {
+            return Err(permission_denied(GIVE_ROLES).into());
         }
+        if turn.roles_given(holder) > self.heard {
+            let message = "the read model has not heard yet of roles that were given: send it again in a moment";
+            return Err(Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1)).into());
+        }
+        Ok(())
     }
-    turn.complete()?;
-    // Roles in what was removed give nothing, and nobody could give them.
-    contexts.retain(|context| !removed.contains(context));
-    if !deciding.authority.may_in_all(turn, GIVE_ROLES, &contexts)? {
-        return Err(permission_denied(GIVE_ROLES).into());
-    }
-    if turn.roles_given(holder) > heard {
-        let message = "the read model has not heard yet of roles that were given: send it again in a moment";
-        return Err(Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1)).into());
-    }
-    Ok(())
 }

@@ -19,8 +19,8 @@ use view::keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM};
 pub use crate::plan::{ADMIN, Failure, Plan, ServiceUser, Wanted, check};
 use crate::{
     founding::Founding,
-    turn::{Cause, Decided, Stop, Turn},
-    writer::{Handle, Verdict},
+    turn::{Cause, Decided, Refusal, Turn},
+    writer::{Decide, Handle, Verdict},
 };
 
 /// What happened to a plan.
@@ -35,11 +35,9 @@ pub enum Outcome {
 /// Carries the plan out, unless the log is set up already.
 pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, Failure> {
     let beginning = Beginning::new(keyring, &ids, plan.clone());
-    let decide = move |turn: &mut Turn<'_>| beginning.decide(turn);
-    let verdict = writer.submit(Box::new(|_: &mut Turn<'_>| Ok(())), Box::new(decide), None).await;
-    match verdict.map_err(Failure::Refused)? {
-        Verdict::Decided(decided) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
-        Verdict::Decided(decided) => Ok(Outcome::Other(decided.owner.id)),
+    match writer.submit(beginning, None).await.map_err(Failure::Refused)? {
+        Verdict::Decided(decided, ()) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
+        Verdict::Decided(decided, ()) => Ok(Outcome::Other(decided.owner.id)),
         Verdict::Replayed(_) => Err(Failure::Refused(Error::new(Reason::Internal, "a setup has no idempotency key"))),
     }
 }
@@ -63,25 +61,27 @@ impl Beginning {
         let claims = claims.expect("the system has a key for claims");
         Self { keys: keys.into(), founding: Founding::new(keyring, ids, (plan, FeaturesChange::all_on()), claims) }
     }
+}
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<Decided, Stop> {
-        let key = Key::of::<Standard<System>>(SYSTEM, system::ID);
-        let system = turn.get::<Standard<System>>(&key)?;
-        turn.complete()?;
-        if let Some(found) = system.as_ref().and_then(|system| system.state.as_ref().as_ref()) {
-            let place = system.as_ref().map(|system| system.place.clone());
-            let owner = Owner::instance(&found.first_instance_id);
-            let (sequence, changed_at) = place.map(|place| (place.sequence, place.changed_at)).unwrap_or_default();
-            return Ok(Decided { sequence, changed_at, owner, context: Owner::system(), is_new: false });
+impl Decide for Beginning {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
+        let found = turn.get::<Standard<System>>(&Key::of::<Standard<System>>(SYSTEM, system::ID));
+        if let Some(system) = found.resource() {
+            let (sequence, changed_at) = (found.head.sequence, found.head.changed_at);
+            let owner = Owner::instance(&system.first_instance_id);
+            return Ok((Decided { sequence, changed_at, owner, context: Owner::system(), is_new: false }, ()));
         }
         let (cause, system) = (Cause { actor: "setup".into(), ..Cause::default() }, Owner::system());
-        let instance_id = self.founding.instance_id();
+        let first_instance_id = self.founding.instance_id().to_owned();
         self.founding.found(turn, &cause)?;
+        let mut new = self.founding.new_in(turn, &cause);
         for (id, data_key) in &self.keys {
-            self.founding.create(turn, (SYSTEM, id), &system, data_key.clone(), &cause)?;
+            new.resource(SYSTEM, id, &system, data_key.clone())?;
         }
-        let found = System { first_instance_id: instance_id.to_owned() };
-        let last = self.founding.create(turn, (SYSTEM, system::ID), &system, found, &cause)?;
-        Ok(Decided { owner: Owner::instance(instance_id), ..last })
+        let owner = Owner::instance(&first_instance_id);
+        let last = new.resource(SYSTEM, system::ID, &system, System { first_instance_id })?;
+        Ok((Decided { owner, ..last }, ()))
     }
 }

@@ -1,11 +1,12 @@
 //! The writes of any standard resource.
 
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
 use domain::{
     context::Owner,
     rejection::Rejection,
-    standard::{Command as StandardCommand, Resource, Standard},
+    resource::execution::Without,
+    standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error};
 use eventlog::record::Key;
@@ -15,7 +16,7 @@ use proto::{object::Details, shape::Identified};
 use crate::{
     execute::{Command, Commands, Deciding},
     executions,
-    turn::{Decided, Stop, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 /// The answer of a write that shows nothing but the details of the object.
@@ -33,9 +34,8 @@ impl Commands {
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let id = self.ids.next();
-        let key = Key::of::<Standard<R>>(&call.tenant.id, &id);
-        let command = Command { key, is_new: true, owner, asked: StandardCommand::Create(resource) };
-        self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
+        let command = Create { key: Key::of::<Standard<R>>(&call.tenant.id, &id), owner, resource };
+        self.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
     }
 
     /// Changes the resource that a request names.
@@ -46,21 +46,18 @@ impl Commands {
         patch: R::Patch,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        self.change::<R, _, _>(call, request, StandardCommand::Patch(patch), answer).await
+        self.change::<R, _, _>(call, request, Asked::Patch(patch), answer).await
     }
 
     async fn change<R: Resource, I: Message + Identified, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
-        asked: StandardCommand<R>,
+        asked: Asked<R>,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let (key, id) = (key::<R>(call, request.id())?, request.id().to_owned());
-        // An existing resource keeps its owner; one that does not exist is refused.
-        let owner = Owner::instance(&call.tenant.id);
-        let command = Command { key, is_new: false, owner, asked };
-        self.execute::<Standard<R>, _, _>(call, request, command, move |decided| answer(details(&id, decided))).await
+        self.execute(call, request, Change::<R> { key, asked }, move |decided, ()| answer(details(&id, decided))).await
     }
 
     /// Removes the resource that a request names, and takes it out of all executions that name it: nothing that races with
@@ -70,21 +67,64 @@ impl Commands {
         call: &Call,
         request: &I,
     ) -> Result<Answer<O>, Error> {
-        let (key, gone) = (key::<R>(call, request.id())?, R::taken_out(request.id()));
+        let (key, gone, id) = (key::<R>(call, request.id())?, R::taken_out(request.id()), request.id().to_owned());
         let executions = if gone.is_some() { executions::keys(self, call) } else { vec![] };
-        let (id, owner) = (request.id().to_owned(), Owner::instance(&call.tenant.id));
-        let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-            let known = turn.get::<Standard<R>>(&key)?;
-            let executions = executions::of(turn, &executions)?;
-            turn.complete()?;
-            let Some(known) = known else { return Err(Stop::Missing) };
-            let decided = deciding.decide(turn, (&key, &owner), known, StandardCommand::Delete)?;
-            if let Some(gone) = &gone {
-                executions::without(turn, deciding, executions, (&key, gone))?;
-            }
-            Ok(decided)
-        };
-        self.execute_with(call, request, decide, move |decided| details(&id, decided).into()).await
+        let executions = executions.into_iter().filter(|execution| *execution != key).collect();
+        let command = Delete::<R> { key, gone, executions, resource: PhantomData };
+        self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
+    }
+}
+
+/// A new resource.
+struct Create<R> {
+    key: Key,
+    owner: Owner,
+    resource: R,
+}
+
+impl<R: Resource> Command for Create<R> {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.unborn::<Standard<R>>(&self.key, &self.owner)?;
+        Ok((deciding.decide(turn, current, Asked::Create(self.resource.clone()))?, ()))
+    }
+}
+
+/// What is asked of one resource that exists.
+struct Change<R: Resource> {
+    key: Key,
+    asked: Asked<R>,
+}
+
+impl<R: Resource> Command for Change<R> {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<R>>(&self.key);
+        Ok((deciding.decide(turn, current, self.asked.clone())?, ()))
+    }
+}
+
+/// A resource that goes, and is taken out of all executions that name it.
+struct Delete<R> {
+    key: Key,
+    gone: Option<Without>,
+    /// The other executions that there may be.
+    executions: Vec<Key>,
+    resource: PhantomData<fn() -> R>,
+}
+
+impl<R: Resource> Command for Delete<R> {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let (current, executions) = (turn.get::<Standard<R>>(&self.key), executions::of(turn, &self.executions));
+        let decided = deciding.decide(turn, current, Asked::Delete)?;
+        if let Some(gone) = &self.gone {
+            executions::without(turn, deciding, executions, gone)?;
+        }
+        Ok((decided, ()))
     }
 }
 
@@ -105,7 +145,7 @@ where
     I: Message + Identified,
     O: Plain,
 {
-    commands.change::<R, _, _>(&call, &request, StandardCommand::Switch(false), Into::into).await
+    commands.change::<R, _, _>(&call, &request, Asked::Switch(false), Into::into).await
 }
 
 /// Switches the resource that a request names on again.
@@ -115,7 +155,7 @@ where
     I: Message + Identified,
     O: Plain,
 {
-    commands.change::<R, _, _>(&call, &request, StandardCommand::Switch(true), Into::into).await
+    commands.change::<R, _, _>(&call, &request, Asked::Switch(true), Into::into).await
 }
 
 /// The key of a resource that may exist.

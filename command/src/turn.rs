@@ -1,13 +1,15 @@
 //! The turn: commands are decided one after another, on committed state plus the record being filled.
 //!
-//! A command reads through [`Turn::get`] and [`Turn::holder`]. What is not in memory is noted, and the command waits
-//! outside the turn until it is loaded; the turn itself waits for nothing. Writing comes last, with [`Turn::append`],
-//! so a command that must wait has changed nothing.
+//! A command reads through [`Turn::get`] and [`Turn::holder`], as if everything were in memory. What is not counts as
+//! absent and is noted: then the verdict, which rests on too little, is thrown away, and the command waits outside the turn
+//! until what it lacked is loaded ([`Turn::lack`]). The turn itself waits for nothing, and what [`Turn::append`] wrote
+//! counts only from [`Turn::finish`] on.
 
+mod current;
 mod memory;
-mod stop;
+mod refusal;
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use base::secret;
 use bytes::Bytes;
@@ -20,38 +22,22 @@ use domain::{
     standard::Standard,
 };
 use edge::error::{Error, Reason};
-use eventlog::record::{Answer, Event, Key, Recorded, Undecodable, decode, encode, owner_type};
+use eventlog::record::{Answer, Event, Key, encode, owner_type};
 use jiff::Timestamp;
 use view::{
-    history::{ClaimHash, Needs},
+    history::{Answered, ClaimHash, Needs},
     keyring::claim_hash,
 };
 
-use self::memory::{Entry, Held};
-pub(crate) use self::{memory::Memory, stop::Stop};
-
-/// Where an aggregate stands.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
-    /// The number of its events.
-    pub(crate) version: u64,
-    /// The sequence of its last event; 0 when it has none.
-    pub(crate) sequence: u64,
-    /// When that event was committed.
-    pub(crate) changed_at: Timestamp,
-    /// When it began to exist.
-    pub(crate) created_at: Timestamp,
-    /// The context that it belongs to; `None` when it has no event.
-    pub(crate) owner: Option<Owner>,
-}
-
-/// An aggregate as a command sees it.
-pub(crate) struct Known<A: Aggregate> {
-    /// Its state.
-    pub(crate) state: Arc<A::State>,
-    /// Where it stands.
-    pub(crate) place: Place,
-}
+use self::{
+    current::restore,
+    memory::{Cached, Entry},
+};
+pub(crate) use self::{
+    current::{Current, Head},
+    memory::Memory,
+    refusal::{Lack, Refusal},
+};
 
 /// What a command came to.
 #[derive(Debug, Clone)]
@@ -108,6 +94,7 @@ pub(crate) struct Turn<'a> {
     /// When the record is committed.
     now: Timestamp,
     missing: Needs,
+    unreadable: Option<Lack>,
     appended: Vec<Appended>,
     /// Who was given roles, and at which sequence.
     given: Vec<(Key, u64)>,
@@ -115,7 +102,7 @@ pub(crate) struct Turn<'a> {
 
 struct Appended {
     key: Key,
-    held: Held,
+    cached: Cached,
     events: Vec<Event>,
     claims: Vec<(ClaimHash, Option<Key>)>,
 }
@@ -123,57 +110,67 @@ struct Appended {
 impl<'a> Turn<'a> {
     /// A turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
-        Self { memory, draft, now, missing: Needs::default(), appended: vec![], given: vec![] }
+        Self { memory, draft, now, missing: Needs::default(), unreadable: None, appended: vec![], given: vec![] }
     }
 
-    /// An aggregate; `None` when it must be loaded first, see [`Turn::complete`].
-    pub(crate) fn get<A: Aggregate>(&mut self, key: &Key) -> Result<Option<Known<A>>, Stop> {
+    /// An aggregate as it is now.
+    pub(crate) fn get<A: Aggregate>(&mut self, key: &Key) -> Current<A> {
         let Some(entry) = self.memory.aggregates.get(key) else {
             self.missing.aggregates.push(key.clone());
-            return Ok(None);
+            return Current::absent(key);
         };
         if let Entry::Loaded(events) = entry {
-            let held = restore::<A>(events).map_err(|error| match error {
-                newer if newer.is_newer() => Stop::Newer(Box::new(newer)),
-                error => Error::internal(&error).into(),
-            })?;
-            *entry = Entry::Held(held);
+            match restore::<A>(events) {
+                Ok(cached) => *entry = Entry::Cached(cached),
+                Err(error) => {
+                    self.unreadable.get_or_insert_with(|| Lack::from(error));
+                    return Current::absent(key);
+                }
+            }
         }
-        let Entry::Held(held) = entry else { return Ok(None) };
-        let state = held.state.clone().downcast().map_err(|_| Error::internal(&WrongType))?;
-        Ok(Some(Known { state, place: held.place.clone() }))
+        if let Entry::Cached(cached) = entry
+            && let Ok(state) = cached.state.clone().downcast()
+        {
+            return Current { key: key.clone(), state, head: cached.head.clone() };
+        }
+        self.unreadable.get_or_insert_with(|| Lack::Unreadable(Box::new(Error::internal(&WrongType))));
+        Current::absent(key)
     }
 
-    /// An aggregate without which nothing can be decided.
-    pub(crate) fn known<A: Aggregate>(&mut self, key: &Key) -> Result<Known<A>, Stop> {
-        self.get(key)?.ok_or(Stop::Missing)
-    }
-
-    /// An aggregate under an id that was never used: nothing to load.
-    pub(crate) fn unborn<A: Aggregate>(&mut self, key: &Key) -> Result<Known<A>, Stop> {
+    /// A new aggregate under an id that was never used: nothing to load.
+    pub(crate) fn unborn<A: Aggregate>(&mut self, key: &Key, owner: &Owner) -> Result<Current<A>, Refusal> {
         let was_born = |entry: &mut Entry| match entry {
             Entry::Loaded(events) => !events.is_empty(),
-            Entry::Held(held) => held.place.version > 0,
+            Entry::Cached(cached) => cached.head.version > 0,
         };
         if self.memory.aggregates.get(key).is_some_and(was_born) {
             return Err(Rejection::AlreadyExists(A::NAME).into());
         }
-        Ok(Known { state: Arc::default(), place: Place::default() })
+        Ok(Current::absent(key).owned_by(owner))
     }
 
-    /// Who holds a claim; the outer `None` when that must be loaded first.
-    pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<Option<Key>> {
+    /// Who holds a claim.
+    pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<Key> {
         // What this command has released or taken already.
         let own =
             self.appended.iter().rev().flat_map(|appended| &appended.claims).find(|(changed, _)| changed == claim);
         if let Some((_, holder)) = own {
-            return Some(holder.clone());
+            return holder.clone();
         }
-        let known = self.memory.claims.get(claim).map(|holder| holder.clone());
-        if known.is_none() {
+        let held = self.memory.claims.get(claim).map(|holder| holder.clone());
+        if held.is_none() {
             self.missing.claims.push(*claim);
         }
-        known
+        held.flatten()
+    }
+
+    /// The answer that an idempotent command was given before.
+    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Answered> {
+        let answered = self.memory.answer(command_id);
+        if answered.is_none() {
+            self.missing.commands.push(command_id.clone());
+        }
+        answered.flatten()
     }
 
     /// Remembers that a user, or one of an organization, was given roles beyond its own organization at a sequence.
@@ -191,42 +188,36 @@ impl<'a> Turn<'a> {
         self.memory.tail.end().sequence
     }
 
-    /// Goes on only when nothing is missing.
-    pub(crate) fn complete(&self) -> Result<(), Stop> {
-        if self.missing.is_empty() { Ok(()) } else { Err(Stop::Missing) }
-    }
-
-    /// What the command has to wait for.
-    pub(crate) fn into_missing(self) -> Needs {
-        self.missing
+    /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
+    pub(crate) fn lack(&mut self) -> Option<Lack> {
+        let missing = mem::take(&mut self.missing);
+        self.unreadable.take().or_else(|| (!missing.is_empty()).then_some(Lack::Missing(missing)))
     }
 
     /// Writes events of one aggregate. It must be the last thing that a command does, once per aggregate.
     pub(crate) fn append<A: Aggregate>(
         &mut self,
-        key: &Key,
-        known: Known<A>,
-        owner: &Owner,
+        current: Current<A>,
         events: &[A::Event],
-        (keys, cause): (&ClaimKeys, &Cause),
-    ) -> Result<Decided, Stop> {
-        let owner = known.place.owner.as_ref().unwrap_or(owner).clone();
-        let before = hash_all(&A::claims(&known.state), keys);
-        let state = events.iter().fold(A::State::clone(&known.state), A::evolve);
-        let after = hash_all(&A::claims(&state), keys);
-        let mut place = known.place;
+        keys: &ClaimKeys,
+        cause: &Cause,
+    ) -> Result<Decided, Refusal> {
+        let owner = current.owner()?.clone();
+        let Current { key, state: before, mut head } = current;
         if events.is_empty() {
-            return Ok(Decided::at(&place, owner, false));
+            return Ok(Decided::at(&head, owner, false));
         }
-        let claims = self.change_claims::<A>(key, &before, &after)?;
+        let state = events.iter().fold(A::State::clone(&before), A::evolve);
+        let claims =
+            self.change_claims::<A>(&key, &hash_all(&A::claims(&before), keys), &hash_all(&A::claims(&state), keys))?;
 
-        let is_new = place.version == 0 || !A::exists(&known.state);
+        let is_new = head.version == 0 || !A::exists(&before);
         if is_new {
-            place.created_at = self.now;
+            head.created_at = self.now;
         }
         let mut written = vec![];
         for event in events {
-            place.version += 1;
+            head.version += 1;
             let (r#type, payload) = encode::<A>(event);
             written.push(Event {
                 id: hex::encode(secret::random::<16>()),
@@ -235,7 +226,7 @@ impl<'a> Turn<'a> {
                 owner_id: owner.id.clone(),
                 aggregate_type: key.aggregate_type.clone(),
                 aggregate_id: key.id.clone(),
-                version: place.version,
+                version: head.version,
                 r#type,
                 revision: A::REVISION,
                 payload,
@@ -244,22 +235,16 @@ impl<'a> Turn<'a> {
                 command_id: cause.command_id.clone(),
                 trace_context: cause.trace_context.clone(),
                 causation_id: cause.causation_id.clone(),
-                created_at: place.created_at.as_microsecond(),
+                created_at: head.created_at.as_microsecond(),
                 ..Event::default()
             });
         }
-        say_claims(&mut written, &claims);
+        note_claims(&mut written, &claims);
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
-        place.sequence =
-            self.memory.tail.end().sequence + 1 + (self.draft.events.len() + pending + written.len()) as u64 - 1;
-        (place.changed_at, place.owner) = (self.now, Some(owner.clone()));
-        let decided = Decided::at(&place, owner, is_new);
-        self.appended.push(Appended {
-            key: key.clone(),
-            held: Held { state: Arc::new(state), place },
-            events: written,
-            claims,
-        });
+        head.sequence = self.memory.tail.end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
+        (head.changed_at, head.owner) = (self.now, Some(owner.clone()));
+        let decided = Decided::at(&head, owner, is_new);
+        self.appended.push(Appended { key, cached: Cached { state: Arc::new(state), head }, events: written, claims });
         Ok(decided)
     }
 
@@ -270,12 +255,11 @@ impl<'a> Turn<'a> {
         key: &Key,
         before: &[ClaimHash],
         after: &[ClaimHash],
-    ) -> Result<Vec<(ClaimHash, Option<Key>)>, Stop> {
+    ) -> Result<Vec<(ClaimHash, Option<Key>)>, Refusal> {
         let mut changes = vec![];
         for taken in after.iter().filter(|claim| !before.contains(claim)) {
-            // One that must be loaded first does not end the command, so that all of them are loaded at once.
-            if let Some(holder) = self.holder(taken).flatten().filter(|holder| holder != key)
-                && !self.is_gone::<A>(&holder)?
+            if let Some(holder) = self.holder(taken).filter(|holder| holder != key)
+                && !self.is_gone::<A>(&holder)
             {
                 return Err(Rejection::AlreadyExists(A::NAME).into());
             }
@@ -285,33 +269,30 @@ impl<'a> Turn<'a> {
         Ok(changes)
     }
 
-    /// Whether what an aggregate belongs to was removed. Until that is known it counts as gone, see [`Turn::complete`].
-    fn is_gone<A: Aggregate>(&mut self, key: &Key) -> Result<bool, Stop> {
+    /// Whether what an aggregate belongs to was removed.
+    fn is_gone<A: Aggregate>(&mut self, key: &Key) -> bool {
         if key.aggregate_type != A::NAME {
-            return Ok(false);
+            return false;
         }
         let instance = Key::of::<Standard<Instance>>(&key.instance_id, &key.instance_id);
-        let (instance, known) = (self.get::<Standard<Instance>>(&instance)?, self.get::<A>(key)?);
-        let (Some(instance), Some(known)) = (instance, known) else { return Ok(true) };
-        let Some(owner) = known.place.owner.filter(|owner| owner.kind == OwnerType::Organization) else {
-            return Ok(instance.state.is_none());
-        };
-        let organization = Key::of::<Standard<Organization>>(&key.instance_id, &owner.id);
-        let organization = self.get::<Standard<Organization>>(&organization)?;
-        Ok(instance.state.is_none() || organization.is_none_or(|organization| organization.state.is_none()))
+        let (instance, holder) = (self.get::<Standard<Instance>>(&instance), self.get::<A>(key));
+        let organization = holder.head.owner.filter(|owner| owner.kind == OwnerType::Organization).map(|owner| {
+            self.get::<Standard<Organization>>(&Key::of::<Standard<Organization>>(&key.instance_id, &owner.id))
+        });
+        instance.state.is_none() || organization.is_some_and(|organization| organization.state.is_none())
     }
 
     /// Puts what the command wrote into the record, unless it is larger than a record may be.
-    pub(crate) fn finish(self, limit: usize) -> Result<(), Box<Error>> {
+    pub(crate) fn finish(self, limit: usize) -> Result<(), Refusal> {
         let bytes: usize = self.appended.iter().flat_map(|appended| &appended.events).map(written_bytes).sum();
         if bytes > limit {
             let message =
                 format!("the command's events have {bytes} bytes, more than the {limit} that may be committed at once");
-            return Err(Box::new(Error::new(Reason::CommandTooLarge, message)));
+            return Err(Error::new(Reason::CommandTooLarge, message).into());
         }
         self.draft.bytes += bytes;
         for appended in self.appended {
-            self.memory.aggregates.insert(appended.key, Entry::Held(appended.held));
+            self.memory.aggregates.insert(appended.key, Entry::Cached(appended.cached));
             for (claim, holder) in appended.claims {
                 self.memory.claims.insert(claim, holder);
             }
@@ -325,8 +306,8 @@ impl<'a> Turn<'a> {
 }
 
 impl Decided {
-    fn at(place: &Place, owner: Owner, is_new: bool) -> Self {
-        let (sequence, changed_at, context) = (place.sequence, place.changed_at, owner.clone());
+    fn at(head: &Head, owner: Owner, is_new: bool) -> Self {
+        let (sequence, changed_at, context) = (head.sequence, head.changed_at, owner.clone());
         Self { sequence, changed_at, owner, context, is_new }
     }
 }
@@ -342,24 +323,8 @@ impl Draft {
 #[error("an aggregate is read as another type than it was written")]
 struct WrongType;
 
-fn restore<A: Aggregate>(events: &[Arc<Recorded>]) -> Result<Held, Undecodable> {
-    let mut state = A::State::default();
-    for recorded in events {
-        state = A::evolve(state, &decode::<A>(recorded)?);
-    }
-    let last = events.last();
-    let place = Place {
-        version: last.map_or(0, |recorded| recorded.event.version),
-        sequence: last.map_or(0, |recorded| recorded.sequence),
-        changed_at: last.map_or(Timestamp::UNIX_EPOCH, |recorded| recorded.committed_at),
-        created_at: last.map_or(Timestamp::UNIX_EPOCH, |recorded| recorded.created_at()),
-        owner: last.map(|recorded| recorded.owner()),
-    };
-    Ok(Held { state: Arc::new(state), place })
-}
-
 /// Puts the changes of claims into the last event of a command.
-fn say_claims(written: &mut [Event], claims: &[(ClaimHash, Option<Key>)]) {
+fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<Key>)]) {
     let Some(last) = written.last_mut() else { return };
     let with = |change: fn(&Option<Key>) -> bool| {
         let of = claims.iter().filter(|(_, holder)| change(holder));

@@ -19,9 +19,9 @@ use eventlog::{
     lease::Leases,
     log::Log,
 };
+pub use queue::Handle;
 use queue::Queue;
-pub use queue::{Handle, Once, Verdict};
-pub(crate) use queue::{outcome_unknown, writer_unavailable};
+pub(crate) use queue::{Decide, Once, Verdict, outcome_unknown, writer_unavailable};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use view::{database::Database, progress::Progress};

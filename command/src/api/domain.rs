@@ -14,20 +14,20 @@ use ::domain::{
 };
 use api::details;
 use base::secret::random_text;
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, refusal::permission_denied};
+use edge::{answer::Answer, call::Call, error::Error, refusal::permission_denied};
 use eventlog::record::Key;
 use proto::domain::{
     CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
     PatchDomainRequest, PatchDomainResponse, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest,
     ValidateResponse,
 };
-use view::keyring::{Purpose, SYSTEM, claim_hash};
+use view::keyring::claim_hash;
 
 use crate::{
     challenge::Place,
-    execute::{Commands, Deciding},
+    execute::{Command, Commands, Deciding},
     standard::{self, key},
-    turn::{Decided, Stop, Turn},
+    turn::{Current, Decided, Refusal, Turn},
 };
 
 /// The permission by which operators of the platform give instances their hosts.
@@ -53,19 +53,31 @@ pub(super) async fn create(
         context: Some(context.clone()),
     };
     let challenge = details::challenge(&domain);
-    let own = Key::of::<Standard<Domain>>(&call.tenant.id, &id);
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.unborn::<Standard<Domain>>(&own)?;
-        if domain.is_verified && !deciding.authority.may(turn, GIVE_HOSTS, &Owner::system())? {
-            return Err(permission_denied(GIVE_HOSTS).into());
-        }
-        deciding.decide(turn, (&own, &context), known, Asked::Create(domain.clone()))
-    };
-    let answer = move |decided: &Decided| CreateDomainResponse {
+    let command = Create { key: Key::of::<Standard<Domain>>(&call.tenant.id, &id), context, domain };
+    let answer = move |decided: &Decided, (): &()| CreateDomainResponse {
         details: Some(standard::details(&id, decided)),
         challenge: challenge.clone(),
     };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute(&call, &request, command, answer).await
+}
+
+/// A new domain.
+struct Create {
+    key: Key,
+    context: Owner,
+    domain: Domain,
+}
+
+impl Command for Create {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.unborn::<Standard<Domain>>(&self.key, &self.context)?;
+        if self.domain.is_verified && !deciding.authority.may(turn, GIVE_HOSTS, &Owner::system()) {
+            return Err(permission_denied(GIVE_HOSTS).into());
+        }
+        Ok((deciding.decide(turn, current, Asked::Create(self.domain.clone()))?, ()))
+    }
 }
 
 pub(super) async fn patch(
@@ -83,23 +95,31 @@ pub(super) async fn delete(
     call: Call,
     request: DeleteDomainRequest,
 ) -> Result<Answer<DeleteDomainResponse>, Error> {
-    let (key, id) = (key::<Domain>(&call, &request.id)?, request.id.clone());
-    let owner = Owner::instance(&call.tenant.id);
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.known::<Standard<Domain>>(&key)?;
-        let is_primary = known.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary);
-        let context = known.place.owner.clone().unwrap_or_else(|| owner.clone());
-        let decided = deciding.decide(turn, (&key, &owner), known, Asked::Delete)?;
-        if is_primary && context.kind != OwnerType::Organization {
+    let (command, id) = (Delete { key: key::<Domain>(&call, &request.id)? }, request.id.clone());
+    commands.execute(&call, &request, command, move |decided, ()| standard::details(&id, decided).into()).await
+}
+
+/// A domain that goes. The primary one of an instance stays.
+struct Delete {
+    key: Key,
+}
+
+impl Command for Delete {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<Domain>>(&self.key);
+        let is_primary = current.resource().is_some_and(|domain| domain.is_primary);
+        let decided = deciding.decide(turn, current, Asked::Delete)?;
+        if is_primary && decided.owner.kind != OwnerType::Organization {
             let reason = "the issuer of the instance is made of it; make another one primary";
             return Err(Rejection::Precondition(reason).into());
         }
         if is_primary {
-            tell_primary(turn, deciding, (&key, &context), None)?;
+            note_primary(turn, deciding, &self.key.instance_id, &decided.owner, None)?;
         }
-        Ok(decided)
-    };
-    commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
+        Ok((decided, ()))
+    }
 }
 
 /// The challenge is looked for outside of the turn. The turn verifies only what was looked for.
@@ -117,20 +137,31 @@ pub(super) async fn validate(
     if !seen.is_verified {
         commands.challenges.find(&call.tenant.id, &seen, place).await?;
     }
-    let (id, owner) = (request.id.clone(), Owner::instance(&call.tenant.id));
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.known::<Standard<Domain>>(&key)?;
+    let (command, id) = (Verify { key, seen }, request.id.clone());
+    commands.execute(&call, &request, command, move |decided, ()| standard::details(&id, decided).into()).await
+}
+
+/// A domain whose challenge was found, as it was then.
+struct Verify {
+    key: Key,
+    seen: Domain,
+}
+
+impl Command for Verify {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let (current, seen) = (turn.get::<Standard<Domain>>(&self.key), &self.seen);
         let is_other = |now: &Domain| now.name != seen.name || seen.is_verified && !now.is_verified;
-        let has_changed = known.state.as_ref().as_ref().is_some_and(|domain| is_other(domain));
+        let has_changed = current.resource().is_some_and(is_other);
         let verified = DomainPatch { is_verified: Some(true), ..DomainPatch::default() };
-        let decided = deciding.decide(turn, (&key, &owner), known, Asked::Patch(verified))?;
+        let decided = deciding.decide(turn, current, Asked::Patch(verified))?;
         if has_changed {
             let reason = "its name was changed meanwhile; validate it again";
             return Err(Rejection::Precondition(reason).into());
         }
-        Ok(decided)
-    };
-    commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
+        Ok((decided, ()))
+    }
 }
 
 pub(super) async fn set_as_primary(
@@ -138,57 +169,70 @@ pub(super) async fn set_as_primary(
     call: Call,
     request: SetAsPrimaryRequest,
 ) -> Result<Answer<SetAsPrimaryResponse>, Error> {
-    let (key, id) = (key::<Domain>(&call, &request.id)?, request.id.clone());
-    let of_instance = commands.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?;
-    let of_system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
-    let (instance, host) = (Owner::instance(&call.tenant.id), call.tenant.primary_domain.clone());
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.known::<Standard<Domain>>(&key)?;
-        let context = known.place.owner.clone().unwrap_or_else(|| instance.clone());
-        let first = turn.holder(&claim_hash(&of_instance, &Domain::primary_claim(&context)));
-        // One of an older build holds its name only.
-        let older = (context == instance).then(|| turn.holder(&claim_hash(&of_system, &Domain::claim(None, &host))));
-        turn.complete()?;
-        let first = first.flatten().or(older.flatten().flatten()).filter(|first| *first != key);
-        // What is cached of the instance may be older than another instance's domain of that name.
-        let first = first.filter(|first| first.instance_id == key.instance_id);
-        let before = first.as_ref().map(|first| turn.get::<Standard<Domain>>(first)).transpose()?;
-        turn.complete()?;
+    let command = SetAsPrimary { key: key::<Domain>(&call, &request.id)?, host: call.tenant.primary_domain.clone() };
+    let id = request.id.clone();
+    commands.execute(&call, &request, command, move |decided, ()| standard::details(&id, decided).into()).await
+}
+
+/// A domain that is its context's primary one from now on.
+struct SetAsPrimary {
+    key: Key,
+    /// The primary domain of the instance so far, as the caller's node knows it.
+    host: String,
+}
+
+impl Command for SetAsPrimary {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let instance = Owner::instance(&self.key.instance_id);
+        let current = turn.get::<Standard<Domain>>(&self.key).owned_by(&instance);
+        let context = current.owner()?.clone();
+        let before = self.before(turn, deciding, &context);
         let set = |is_primary| {
             let context = Some(context.clone());
             Asked::Patch(DomainPatch { is_primary: Some(is_primary), context, ..DomainPatch::default() })
         };
-        if let (Some(first), Some(Some(before))) = (first, before)
-            && before.state.as_ref().as_ref().is_some_and(|domain| domain.is_primary)
-        {
-            deciding.follow(turn, (&first, &context), before, set(false))?;
+        if let Some(before) = before {
+            deciding.follow(turn, before, set(false))?;
         }
-        let name = known.state.as_ref().as_ref().map(|domain| domain.name.clone());
-        let decided = deciding.decide(turn, (&key, &context), known, set(true))?;
-        tell_primary(turn, deciding, (&key, &context), name)?;
-        Ok(decided)
-    };
-    commands.execute_with(&call, &request, decide, move |decided| standard::details(&id, decided).into()).await
+        let name = current.resource().map(|domain| domain.name.clone());
+        let decided = deciding.decide(turn, current, set(true))?;
+        note_primary(turn, deciding, &self.key.instance_id, &context, name)?;
+        Ok((decided, ()))
+    }
 }
 
-/// Tells the context of a domain which one is its primary now.
-fn tell_primary(
+impl SetAsPrimary {
+    /// Another domain that was the primary one of the context until now.
+    fn before(&self, turn: &mut Turn<'_>, deciding: &Deciding, context: &Owner) -> Option<Current<Standard<Domain>>> {
+        let primary = turn.holder(&claim_hash(&deciding.keys.instance, &Domain::primary_claim(context)));
+        // One of an older build holds its name only.
+        let name = claim_hash(&deciding.keys.system, &Domain::claim(None, &self.host));
+        let older = if context.kind == OwnerType::Instance { turn.holder(&name) } else { None };
+        // What is cached of the instance may be older than another instance's domain of that name.
+        let is_another = |found: &Key| *found != self.key && found.instance_id == self.key.instance_id;
+        let before = turn.get::<Standard<Domain>>(&primary.or(older).filter(is_another)?);
+        before.resource().is_some_and(|domain| domain.is_primary).then_some(before)
+    }
+}
+
+/// Notes in the context of a domain which one is its primary now.
+fn note_primary(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
-    (domain, context): (&Key, &Owner),
+    instance_id: &str,
+    context: &Owner,
     name: Option<String>,
-) -> Result<(), Stop> {
-    let (instance_id, id) = (&domain.instance_id, &context.id);
+) -> Result<(), Refusal> {
     if context.kind == OwnerType::Organization {
-        let key = Key::of::<Standard<Organization>>(instance_id, id);
-        let known = turn.known::<Standard<Organization>>(&key)?;
+        let organization = turn.get(&Key::of::<Standard<Organization>>(instance_id, &context.id));
         let patch = OrganizationPatch { primary_domain: Some(name), ..OrganizationPatch::default() };
-        deciding.follow(turn, (&key, &Owner::instance(instance_id)), known, Asked::Patch(patch))?;
+        deciding.follow::<Standard<Organization>>(turn, organization, Asked::Patch(patch))?;
     } else {
-        let key = Key::of::<Standard<Instance>>(instance_id, instance_id);
-        let known = turn.known::<Standard<Instance>>(&key)?;
+        let instance = turn.get(&Key::of::<Standard<Instance>>(instance_id, instance_id));
         let patch = InstancePatch { primary_domain: name, ..InstancePatch::default() };
-        deciding.follow(turn, (&key, &Owner::system()), known, Asked::Patch(patch))?;
+        deciding.follow::<Standard<Instance>>(turn, instance, Asked::Patch(patch))?;
     }
     Ok(())
 }

@@ -21,10 +21,10 @@ use eventlog::record::Key;
 use proto::action::{PutExecutionRequest, PutExecutionResponse};
 
 use crate::{
-    execute::{Commands, Deciding},
+    execute::{Command, Commands, Deciding},
     executions::{self, Executions},
     standard::details,
-    turn::{Decided, Known, Stop, Turn},
+    turn::{Current, Decided, Refusal, Turn},
 };
 
 pub(super) async fn put(
@@ -41,8 +41,7 @@ pub(super) async fn put(
     let id = condition::id(&instance_id, &execution.condition);
     let put =
         Put { key: Key::of::<Executions>(&instance_id, &id), others: executions::keys(&commands, &call), execution };
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| put.decide(turn, deciding);
-    commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
+    commands.execute(&call, &request, put, move |decided, ()| details(&id, decided).into()).await
 }
 
 /// An execution that is created or replaced.
@@ -53,51 +52,54 @@ struct Put {
     others: Vec<Key>,
 }
 
-impl Put {
-    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<Decided, Stop> {
-        let Self { key, execution, others } = self;
-        let instance_id = &key.instance_id;
-        let known = turn.get::<Executions>(key)?;
-        let mut unknown = vec![];
-        for (index, id) in execution.targets.iter().enumerate() {
-            let may_exist = may_exist(id);
-            let target = may_exist.then(|| turn.get::<Standard<Target>>(&Key::of::<Standard<Target>>(instance_id, id)));
-            let target = target.transpose()?.flatten();
-            if !may_exist || target.is_some_and(|target| target.state.is_none()) {
-                unknown.push(("target", format!("execution.targets[{index}]"), id));
-            }
-        }
-        for (index, id) in execution.includes.iter().enumerate() {
-            let may_exist = may_exist(id);
-            let included = may_exist.then(|| turn.get::<Executions>(&Key::of::<Executions>(instance_id, id)));
-            let included = included.transpose()?.flatten();
-            if !may_exist || (*id != key.id && included.is_some_and(|included| included.state.is_none())) {
-                unknown.push(("execution", format!("execution.includes[{index}]"), id));
-            }
-        }
+impl Command for Put {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let owner = Owner::instance(&self.key.instance_id);
+        let current = turn.get::<Executions>(&self.key).owned_by(&owner);
+        let unknown = self.unknown(turn);
         // Those that include this one have its targets too.
-        let others = executions::of(turn, others)?;
-        turn.complete()?;
-        if let Some((resource, field, id)) = unknown.into_iter().next() {
+        let others = executions::of(turn, &self.others);
+        if let Some((resource, field, id)) = unknown {
             let message = format!("there is no {resource} with the id that {field} names");
             let error = Error::new(Reason::ResourceNotFound, message).with("resource", resource).with("id", id);
             return Err(error.violation(field, "must be an id that there is").into());
         }
-        let Some(known) = known else { return Err(Stop::Missing) };
-        self.may_stand(&known, &others)?;
-        let owner = Owner::instance(instance_id);
-        deciding.decide(turn, (key, &owner), known, Asked::Put(execution.clone()))
+        self.may_stand(&current, &others)?;
+        Ok((deciding.decide(turn, current, Asked::Put(self.execution.clone()))?, ()))
+    }
+}
+
+impl Put {
+    /// The first thing that it names and that there is not: what it would be, where it is named, and its id. All that it
+    /// names is looked up, so that all is loaded at once.
+    fn unknown(&self, turn: &mut Turn<'_>) -> Option<(&'static str, String, &str)> {
+        let Self { key, execution, .. } = self;
+        let mut unknown = vec![];
+        for (index, id) in execution.targets.iter().enumerate() {
+            let target = Key::of::<Standard<Target>>(&key.instance_id, id);
+            if !may_exist(id) || turn.get::<Standard<Target>>(&target).resource().is_none() {
+                unknown.push(("target", format!("execution.targets[{index}]"), id.as_str()));
+            }
+        }
+        for (index, id) in execution.includes.iter().enumerate().filter(|(_, id)| **id != key.id) {
+            let included = Key::of::<Executions>(&key.instance_id, id);
+            if !may_exist(id) || turn.get::<Executions>(&included).resource().is_none() {
+                unknown.push(("execution", format!("execution.includes[{index}]"), id.as_str()));
+            }
+        }
+        unknown.into_iter().next()
     }
 
     /// Refuses what does not go together with the executions that there are.
-    fn may_stand(&self, known: &Known<Executions>, others: &[(Key, Known<Executions>)]) -> Result<(), Stop> {
+    fn may_stand(&self, current: &Current<Executions>, others: &[Current<Executions>]) -> Result<(), Refusal> {
         let wanted = &self.execution;
-        if known.state.as_ref().as_ref().is_some_and(|found| found.condition != wanted.condition) {
+        if current.resource().is_some_and(|found| found.condition != wanted.condition) {
             // Ids are hashes of 63 bits.
             return Err(Rejection::Precondition("another condition has the id of this one").into());
         }
-        let states =
-            others.iter().filter_map(|(key, other)| Some((key.id.as_str(), &other.state.as_ref().as_ref()?.known)));
+        let states = others.iter().filter_map(|other| Some((other.key.id.as_str(), other.resource()?)));
         let mut graph: graph::Graph<'_> = states.collect();
         let includes = wanted.includes.iter().filter_map(|id| graph.get(id.as_str()));
         if includes.into_iter().any(|included| included.condition.kind() != wanted.condition.kind()) {

@@ -13,6 +13,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use eventlog::record::Key;
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
     DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
@@ -22,11 +23,11 @@ use view::keyring::{Purpose, SYSTEM};
 
 use crate::{
     authority::Object,
-    execute::{Commands, Deciding},
+    execute::{Command, Commands, Deciding},
     founding::Founding,
     setup::{ADMIN, Plan, ServiceUser},
     standard::{self, details, key},
-    turn::{Decided, Stop, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 /// It has the flags of the instance that it is created from.
@@ -55,12 +56,8 @@ pub(super) async fn create(
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let founding = Founding::new(&commands.keyring, &commands.ids, (plan.clone(), flags(&call)), system);
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        deciding.permit(turn, &Owner::system(), &Object { name: "instance", exists: false })?;
-        founding.found(turn, &deciding.cause)
-    };
     let issuer = commands.external.url(&plan.hosts[0]);
-    let answer = move |decided: &Decided| CreateInstanceResponse {
+    let answer = move |decided: &Decided, (): &()| CreateInstanceResponse {
         details: Some(details(&plan.instance_id, decided)),
         issuer: issuer.clone(),
         organization_id: plan.organization_id.clone(),
@@ -71,7 +68,21 @@ pub(super) async fn create(
             client_secret: first.client_secret.clone(),
         }),
     };
-    commands.execute_with(&call, &request, decide, answer).await
+    commands.execute(&call, &request, Create { founding }, answer).await
+}
+
+/// A new instance with all that it needs to serve.
+struct Create {
+    founding: Founding,
+}
+
+impl Command for Create {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        deciding.permit(turn, &Owner::system(), &Object { name: Instance::NAME, exists: false })?;
+        Ok((self.founding.found(turn, &deciding.cause)?, ()))
+    }
 }
 
 fn flags(call: &Call) -> FeaturesChange {
@@ -154,20 +165,28 @@ pub(super) async fn bulk_limit(
     });
     let wanted = wanted.collect::<Result<Vec<_>, Error>>()?;
     let last = request.limits.last().map(|limits| limits.id.clone()).unwrap_or_default();
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let found: Vec<_> = wanted.iter().map(|(key, _)| turn.get::<Standard<Instance>>(key)).collect();
-        turn.complete()?;
-        let mut decided = Err(Stop::Missing);
-        for ((key, patch), known) in wanted.iter().zip(found) {
-            let Some(known) = known? else { return Err(Stop::Missing) };
-            if known.state.is_none() {
+    commands.execute(&call, &request, Limit { wanted }, move |decided, ()| details(&last, decided).into()).await
+}
+
+/// What several instances may use, all or none of them changed.
+struct Limit {
+    wanted: Vec<(Key, InstancePatch)>,
+}
+
+impl Command for Limit {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let all: Vec<_> = self.wanted.iter().map(|(key, _)| turn.get::<Standard<Instance>>(key)).collect();
+        let mut last = None;
+        for (current, (key, patch)) in all.into_iter().zip(&self.wanted) {
+            if current.resource().is_none() {
                 return Err(Error::from(Rejection::NotFound(Instance::NAME)).with("id", key.id.clone()).into());
             }
-            decided = Ok(deciding.decide(turn, (key, &Owner::system()), known, Asked::Patch(patch.clone()))?);
+            last = Some(deciding.decide(turn, current, Asked::Patch(patch.clone()))?);
         }
-        decided
-    };
-    commands.execute_with(&call, &request, decide, move |decided| details(&last, decided).into()).await
+        Ok((last.ok_or(Rejection::NotFound(Instance::NAME))?, ()))
+    }
 }
 
 fn limited(wanted: SetLimits) -> InstancePatch {

@@ -9,7 +9,7 @@ use domain::{
         organization::Organization,
         user::User,
     },
-    standard::{Command as Asked, Standard},
+    standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error};
 use eventlog::record::Key;
@@ -18,9 +18,9 @@ use proto::membership::{
 };
 
 use crate::{
-    execute::{Commands, Deciding},
+    execute::{Command, Commands, Deciding},
     standard::{details, key},
-    turn::Turn,
+    turn::{Decided, Refusal, Turn},
 };
 
 /// The user must be one that the caller may know of.
@@ -30,29 +30,38 @@ pub(super) async fn create(
     request: CreateMembershipRequest,
 ) -> Result<Answer<CreateMembershipResponse>, Error> {
     let wanted = request.membership.clone().unwrap_or_default();
-    let user = key::<User>(&call, &wanted.user_id)?;
-    let (context, id) = (call.context.clone(), commands.ids.next());
-    let own = Key::of::<Standard<Membership>>(&call.tenant.id, &id);
-    let membership = Membership { user_id: wanted.user_id, context: context.clone(), roles: wanted.roles };
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let (known, found) = (turn.unborn::<Standard<Membership>>(&own)?, turn.get::<Standard<User>>(&user)?);
-        turn.complete()?;
-        let home = found.filter(|found| found.state.is_some()).and_then(|found| found.place.owner);
-        let is_known = match &home {
-            Some(home) => deciding.authority.may(turn, "user.read", home)?,
-            None => false,
-        };
-        if !is_known {
-            return Err(Rejection::NotFound("user").into());
+    let (user, id) = (key::<User>(&call, &wanted.user_id)?, commands.ids.next());
+    let membership = Membership { user_id: wanted.user_id, context: call.context.clone(), roles: wanted.roles };
+    let command = Create { key: Key::of::<Standard<Membership>>(&call.tenant.id, &id), user, membership };
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// A new membership.
+struct Create {
+    key: Key,
+    user: Key,
+    membership: Membership,
+}
+
+impl Command for Create {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let context = &self.membership.context;
+        let current = turn.unborn::<Standard<Membership>>(&self.key, context)?;
+        let user = turn.get::<Standard<User>>(&self.user);
+        user.resource().ok_or(Rejection::NotFound(User::NAME))?;
+        let home = user.owner()?;
+        if !deciding.authority.may(turn, "user.read", home) {
+            return Err(Rejection::NotFound(User::NAME).into());
         }
-        let decided = deciding.decide(turn, (&own, &context), known, Asked::Create(membership.clone()))?;
-        if let Some(home) = home.filter(|home| *home != context) {
-            turn.gave_roles(Key::of::<Standard<Organization>>(&user.instance_id, &home.id), decided.sequence);
-            turn.gave_roles(user.clone(), decided.sequence);
+        let decided = deciding.decide(turn, current, Asked::Create(self.membership.clone()))?;
+        if home != context {
+            turn.gave_roles(Key::of::<Standard<Organization>>(&self.user.instance_id, &home.id), decided.sequence);
+            turn.gave_roles(self.user.clone(), decided.sequence);
         }
-        Ok(decided)
-    };
-    commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
+        Ok((decided, ()))
+    }
 }
 
 pub(super) async fn patch(

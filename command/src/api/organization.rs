@@ -26,10 +26,10 @@ use proto::{
 
 use crate::{
     authority::Object,
-    execute::{Commands, Deciding},
-    powers::{Purpose, may_give_roles},
+    execute::{Command, Commands, Deciding},
+    powers::{Purpose, RolesHeld},
     standard::{Plain, details, key},
-    turn::{Stop, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 pub(super) async fn create(
@@ -89,32 +89,45 @@ async fn with_its_users<I: Message + Identified, O: Plain>(
     request: &I,
     asked: Asked<Organization>,
 ) -> Result<Answer<O>, Error> {
-    let key = key::<Organization>(call, request.id())?;
-    let (instance, owner, id) = (instance(call), Owner::instance(&call.tenant.id), request.id().to_owned());
+    let (key, id) = (key::<Organization>(call, request.id())?, request.id().to_owned());
     let purpose = if matches!(asked, Asked::Switch(false)) { Purpose::Stop } else { Purpose::Power };
     commands.roles_known(call, purpose).await;
     // They may hold any roles as long as nobody knows.
     let any = (0, vec![Owner::instance(&call.tenant.id)]);
     let outside = commands.directory.roles_outside(&call.tenant.id, &id).await;
     let (processed, contexts) = purpose.said(outside, any)?;
-    let heard = purpose.heard(processed);
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let instance = turn.get::<Standard<Instance>>(&instance)?;
-        let known = turn.known::<Standard<Organization>>(&key)?;
-        turn.complete()?;
-        if known.state.is_some() {
-            deciding.permit(turn, &Owner::organization(&key.id), &Object { name: Organization::NAME, exists: true })?;
-            let instance = instance.as_ref().and_then(|instance| instance.state.as_ref().as_ref());
-            let goes = !matches!(asked, Asked::Switch(true));
-            if goes && instance.is_some_and(|instance| instance.default_organization_id.as_ref() == Some(&key.id)) {
+    let held = RolesHeld { contexts, heard: purpose.heard(processed) };
+    let command = Change { key, instance: instance(call), asked, held };
+    commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// What is asked of an organization with all its users.
+struct Change {
+    key: Key,
+    instance: Key,
+    asked: Asked<Organization>,
+    /// Where its users hold roles elsewhere.
+    held: RolesHeld,
+}
+
+impl Command for Change {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let instance = turn.get::<Standard<Instance>>(&self.instance);
+        let current = turn.get::<Standard<Organization>>(&self.key);
+        if current.resource().is_some() {
+            let id = &self.key.id;
+            deciding.permit(turn, &Owner::organization(id), &Object { name: Organization::NAME, exists: true })?;
+            let goes = !matches!(self.asked, Asked::Switch(true));
+            if goes && instance.resource().is_some_and(|found| found.default_organization_id.as_ref() == Some(id)) {
                 let reason = "it is the default organization of the instance; make another one that";
                 return Err(Rejection::Precondition(reason).into());
             }
-            may_give_roles(turn, deciding, contexts.clone(), (&key, heard))?;
+            self.held.may_be_given(turn, deciding, &self.key)?;
         }
-        deciding.decide(turn, (&key, &owner), known, asked.clone())
-    };
-    commands.execute_with(call, request, decide, move |decided| details(&id, decided).into()).await
+        Ok((deciding.decide(turn, current, self.asked.clone())?, ()))
+    }
 }
 
 pub(super) async fn set_as_default(
@@ -122,24 +135,30 @@ pub(super) async fn set_as_default(
     call: Call,
     request: SetAsInstanceDefaultRequest,
 ) -> Result<Answer<SetAsInstanceDefaultResponse>, Error> {
-    let organization = key::<Organization>(&call, &request.id)?;
-    let (instance, owner, id) = (instance(&call), Owner::system(), call.tenant.id.clone());
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let (known, found) =
-            (turn.get::<Standard<Instance>>(&instance)?, turn.get::<Standard<Organization>>(&organization)?);
-        turn.complete()?;
-        let (Some(known), Some(found)) = (known, found) else { return Err(Stop::Missing) };
-        let Some(found) = found.state.as_ref() else {
-            return Err(Rejection::NotFound(Organization::NAME).into());
-        };
-        if !found.known.is_active {
+    let command = SetAsDefault { organization: key::<Organization>(&call, &request.id)?, instance: instance(&call) };
+    let id = call.tenant.id.clone();
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// An organization that those are of who name none.
+struct SetAsDefault {
+    organization: Key,
+    instance: Key,
+}
+
+impl Command for SetAsDefault {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let instance = turn.get::<Standard<Instance>>(&self.instance);
+        let organization = turn.get::<Standard<Organization>>(&self.organization);
+        if !organization.resource().ok_or(Rejection::NotFound(Organization::NAME))?.is_active {
             return Err(Rejection::Precondition("the organization is switched off; switch it on first").into());
         }
-        let default =
-            InstancePatch { default_organization_id: Some(organization.id.clone()), ..InstancePatch::default() };
-        deciding.decide(turn, (&instance, &owner), known, Asked::Patch(default))
-    };
-    commands.execute_with(&call, &request, decide, move |decided| details(&id, decided).into()).await
+        let id = self.organization.id.clone();
+        let default = InstancePatch { default_organization_id: Some(id), ..InstancePatch::default() };
+        Ok((deciding.decide(turn, instance, Asked::Patch(default))?, ()))
+    }
 }
 
 /// The instance of the call.

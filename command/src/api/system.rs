@@ -1,12 +1,6 @@
 //! What operators of the platform write.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     context::Owner,
@@ -21,13 +15,16 @@ use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
 use eventlog::record::Key;
 use proto::system::{RewrapDataKeysRequest, RewrapDataKeysResponse};
 use tokio::time::timeout;
-use view::{keyring::SYSTEM, projection::ACCESS};
+use view::{
+    keyring::{Outdated, SYSTEM},
+    projection::ACCESS,
+};
 
 use crate::{
     authority::Object,
-    execute::{Commands, Deciding},
+    execute::{Command, Commands, Deciding},
     standard::details,
-    turn::{Decided, Stop, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 /// How many data keys one command wraps anew.
@@ -55,37 +52,40 @@ pub(super) async fn rewrap_data_keys(
     let outdated = commands.keyring.outdated(call.tenant.shard, end, AT_ONCE).await;
     let (outdated, more) = outdated.map_err(unavailable)?;
     let all = outdated.len() + more;
-    let rewrapped = Arc::new(AtomicUsize::new(0));
-    let counted = rewrapped.clone();
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let system = turn.get::<Standard<System>>(&place)?;
-        let keys: Vec<_> = outdated.iter().map(|key| Key::of::<Standard<DataKey>>(&key.instance_id, &key.id)).collect();
-        let found = keys.iter().map(|key| turn.get::<Standard<DataKey>>(key)).collect::<Result<Vec<_>, _>>()?;
-        turn.complete()?;
-        let Some(system) = system else { return Err(Stop::Missing) };
+    let answer = move |decided: &Decided, rewrapped: &usize| RewrapDataKeysResponse {
+        details: Some(details(system::ID, decided)),
+        master_key_id: master_key_id.clone(),
+        rewrapped: *rewrapped as u64,
+        remaining: (all - rewrapped) as u64,
+    };
+    commands.execute(&call, &request, Rewrap { system: place, outdated }, answer).await
+}
+
+/// Data keys that are wrapped by another master key than the newest.
+struct Rewrap {
+    system: Key,
+    outdated: Vec<Outdated>,
+}
+
+impl Command for Rewrap {
+    /// How many of them were wrapped anew.
+    type Outcome = usize;
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, usize), Refusal> {
+        let system = turn.get::<Standard<System>>(&self.system);
+        let key = |outdated: &Outdated| Key::of::<Standard<DataKey>>(&outdated.instance_id, &outdated.id);
+        let all: Vec<_> = self.outdated.iter().map(|outdated| turn.get::<Standard<DataKey>>(&key(outdated))).collect();
         deciding.permit(turn, &Owner::system(), &Object { name: DataKey::NAME, exists: true })?;
         let mut count = 0;
-        let mut last = deciding.nothing(turn, (&place, &Owner::system()), system)?;
-        for ((known, key), outdated) in found.into_iter().flatten().zip(&keys).zip(&outdated) {
-            if known.state.as_ref().as_ref().is_some_and(|now| now.wrapped == outdated.wrapped) {
+        let mut last = deciding.nothing(turn, system)?;
+        for (current, outdated) in all.into_iter().zip(&self.outdated) {
+            if current.resource().is_some_and(|now| now.wrapped == outdated.wrapped) {
                 let wrapped = outdated.anew.clone();
-                let decided =
-                    deciding.follow(turn, (key, &Owner::system()), known, Asked::Patch(Rewrapped { wrapped }))?;
+                let decided = deciding.follow(turn, current, Asked::Patch(Rewrapped { wrapped }))?;
                 count += 1;
                 (last.sequence, last.changed_at) = (decided.sequence, decided.changed_at);
             }
         }
-        rewrapped.store(count, Ordering::Relaxed);
-        Ok(last)
-    };
-    let answer = move |decided: &Decided| {
-        let rewrapped = counted.load(Ordering::Relaxed);
-        RewrapDataKeysResponse {
-            details: Some(details(system::ID, decided)),
-            master_key_id: master_key_id.clone(),
-            rewrapped: rewrapped as u64,
-            remaining: (all - rewrapped) as u64,
-        }
-    };
-    commands.execute_with(&call, &request, decide, answer).await
+        Ok((last, count))
+    }
 }

@@ -5,10 +5,14 @@ use std::{sync::Arc, time::Duration};
 use base::{clock, secret::random_secret};
 use domain::{
     context::Owner,
-    resource::user::{Renewal, User, UserPatch},
+    resource::{
+        membership::Membership,
+        user::{Renewal, User, UserPatch},
+    },
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use eventlog::record::Key;
 use jiff::Timestamp;
 use prost::Message;
 use proto::{
@@ -27,10 +31,10 @@ use view::{
 
 use crate::{
     authority::{self, Object},
-    execute::{Commands, Deciding},
-    powers::{Purpose, may_give_roles},
+    execute::{Command, Commands, Deciding},
+    powers::{Purpose, RolesHeld},
     standard::{details, key},
-    turn::Turn,
+    turn::{Current, Decided, Refusal, Turn},
 };
 
 pub(super) async fn create(
@@ -126,33 +130,59 @@ async fn change<I: Message + Identified, O: Message + Default>(
     let heard = purpose.heard(standing.as_ref().map_or(newest, |user| user.processed));
     let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
     contexts.extend(standing.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
-    let nowhere = Owner::instance(&call.tenant.id);
-    let decide = move |turn: &mut Turn<'_>, deciding: &Deciding| {
-        let known = turn.known::<Standard<User>>(&key)?;
-        let owner = known.place.owner.clone().unwrap_or_else(|| nowhere.clone());
+    let command = Change { key, asked, contexts, heard };
+    commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
+}
+
+/// What is asked of a user.
+struct Change {
+    key: Key,
+    asked: Asked<User>,
+    /// Where it may hold roles, beside its organization.
+    contexts: Vec<Owner>,
+    /// Up to which sequence that is known.
+    heard: u64,
+}
+
+impl Command for Change {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<User>>(&self.key);
         let mut memberships = vec![];
-        if known.state.is_some() {
-            deciding.permit(turn, &owner, &Object { name: User::NAME, exists: true })?;
-        }
-        if known.state.is_some() && has_power(&asked) {
-            let mut contexts = contexts.clone();
-            contexts.push(owner.clone());
-            memberships = authority::memberships(turn, &deciding.keys.instance, &key.id, &contexts)?;
-            if !deciding.authority.is_caller(&key.id) {
-                let held = memberships.iter().filter_map(|(_, known)| known.state.as_ref().as_ref());
-                let held = held.map(|membership| membership.context.clone()).collect();
-                may_give_roles(turn, deciding, held, (&key, heard))?;
+        if current.resource().is_some() {
+            let owner = current.owner()?;
+            deciding.permit(turn, owner, &Object { name: User::NAME, exists: true })?;
+            if has_power(&self.asked) {
+                memberships = self.memberships(turn, deciding, owner)?;
             }
         }
-        let decided = deciding.decide(turn, (&key, &owner), known, asked.clone())?;
-        if matches!(asked, Asked::Delete) {
-            for (key, known) in memberships {
-                deciding.follow(turn, (&key, &owner), known, Asked::Delete)?;
+        let decided = deciding.decide(turn, current, self.asked.clone())?;
+        if matches!(self.asked, Asked::Delete) {
+            for membership in memberships {
+                deciding.follow(turn, membership, Asked::Delete)?;
             }
         }
-        Ok(decided)
-    };
-    commands.execute_with(call, request, decide, move |decided| answer(details(&id, decided))).await
+        Ok((decided, ()))
+    }
+}
+
+impl Change {
+    /// The memberships of the user, if the caller could give them.
+    fn memberships(
+        &self,
+        turn: &mut Turn<'_>,
+        deciding: &Deciding,
+        owner: &Owner,
+    ) -> Result<Vec<Current<Standard<Membership>>>, Refusal> {
+        let contexts = self.contexts.iter().chain([owner]);
+        let memberships = authority::memberships(turn, &deciding.keys.instance, &self.key.id, contexts);
+        if !deciding.authority.is_caller(&self.key.id) {
+            let contexts = memberships.iter().filter_map(Current::resource).map(|held| held.context.clone()).collect();
+            RolesHeld { contexts, heard: self.heard }.may_be_given(turn, deciding, &self.key)?;
+        }
+        Ok(memberships)
+    }
 }
 
 /// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them.

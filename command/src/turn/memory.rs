@@ -7,7 +7,7 @@ use eventlog::record::{Answer, Key, Recorded};
 use jiff::Timestamp;
 use view::history::{Answered, ClaimHash, Snapshot};
 
-use super::Place;
+use super::Head;
 use crate::{cache::Cache, tail::Tail};
 
 /// How many aggregates, claims and answers are kept in memory, each.
@@ -38,14 +38,14 @@ pub(super) struct Given {
 pub(super) enum Entry {
     /// The events, of a type that only the command knows that asked for them.
     Loaded(Vec<Arc<Recorded>>),
-    Held(Held),
+    Cached(Cached),
 }
 
 /// An aggregate at the end of the log.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct Cached {
     pub(super) state: Arc<dyn Any + Send + Sync>,
-    pub(super) place: Place,
+    pub(super) head: Head,
 }
 
 impl Memory {

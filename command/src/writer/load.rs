@@ -1,5 +1,7 @@
 //! Loading what commands need to know, outside the turn: for many at once, and where that fails, for fewer.
 
+use std::{collections::HashSet, hash::Hash};
+
 use tokio::sync::mpsc;
 use view::{
     database::{Database, Failure},
@@ -48,12 +50,16 @@ pub(super) async fn load(database: Database, shard: u16, unread: Vec<Unread>, lo
     }
 }
 
+/// What all of them need, each thing once.
 fn merged(unread: &[Unread]) -> Needs {
-    let mut all = Needs::default();
-    for Unread { needs, .. } in unread {
-        all.aggregates.extend_from_slice(&needs.aggregates);
-        all.claims.extend_from_slice(&needs.claims);
-        all.commands.extend_from_slice(&needs.commands);
+    let needs = || unread.iter().map(|unread| &unread.needs);
+    Needs {
+        aggregates: once(needs().flat_map(|needs| &needs.aggregates)),
+        claims: once(needs().flat_map(|needs| &needs.claims)),
+        commands: once(needs().flat_map(|needs| &needs.commands)),
     }
-    all
+}
+
+fn once<'a, T: Clone + Eq + Hash + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {
+    all.collect::<HashSet<_>>().into_iter().cloned().collect()
 }

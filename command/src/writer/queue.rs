@@ -9,6 +9,7 @@ use std::{
 use base::metric::catalog::COMMANDS_WAITING;
 use bytes::Bytes;
 use edge::error::{Error, Reason};
+use eventlog::record::Answer;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,
@@ -16,7 +17,7 @@ use tokio::{
 use view::history::Answered;
 
 use super::Phase;
-use crate::turn::{Decided, Stop, Turn};
+use crate::turn::{Decided, Refusal, Turn};
 
 /// How many commands may wait for their turn.
 const CAPACITY: usize = 4096;
@@ -25,44 +26,120 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// When a caller that was refused may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Checks whether the caller may ask at all. It may be called again, with more to know.
-pub(crate) type Permit = Box<dyn FnMut(&mut Turn<'_>) -> Result<(), Stop> + Send>;
+/// What the writer decides in a turn. It may be decided again, with more to know or on another state.
+pub(crate) trait Decide: Send + 'static {
+    /// What a decision tells beyond where the object stands.
+    type Outcome: Send + 'static;
 
-/// Decides a command. It may be called again, with more to know or on another state.
-pub(crate) type Decide = Box<dyn FnMut(&mut Turn<'_>) -> Result<Decided, Stop> + Send>;
+    /// Refuses whoever may not ask at all.
+    fn permit(&self, _turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Decides it.
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Self::Outcome), Refusal>;
+}
 
 /// What makes a command idempotent.
-pub struct Once {
+pub(crate) struct Once<T> {
     /// The command's id: instance, caller and the key they gave.
-    pub command_id: Bytes,
+    pub(crate) command_id: Bytes,
     /// What was asked, so that another request under the same key is noticed.
-    pub request_digest: [u8; 32],
+    pub(crate) request_digest: [u8; 32],
     /// The instance.
-    pub instance_id: String,
+    pub(crate) instance_id: String,
     /// The encrypted answer that belongs to a decision.
-    pub answer: Box<dyn Fn(&Decided) -> Bytes + Send>,
+    pub(crate) answer: Box<Sealing<T>>,
 }
+
+/// Makes the encrypted answer of a decision.
+type Sealing<T> = dyn Fn(&Decided, &T) -> Bytes + Send;
 
 /// What a command came to.
 #[derive(Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict<T> {
     /// It was decided and committed now.
-    Decided(Decided),
+    Decided(Decided, T),
     /// It had been before; this is what was answered.
     Replayed(Answered),
 }
 
 /// A command on its way.
 pub(super) struct Submission {
-    pub(super) permit: Permit,
-    pub(super) decide: Decide,
-    pub(super) once: Option<Once>,
+    pub(super) task: Box<dyn Task>,
     /// Keeps others with the same id away until the outcome is known.
     in_progress: Option<InProgress>,
     /// How often it had to wait for history.
     pub(super) rounds: u8,
-    answer: oneshot::Sender<Result<Verdict, Error>>,
 }
+
+/// A command with its caller, without the type of its outcome.
+pub(super) trait Task: Send {
+    /// Under which id it was answered before, if ever, and what was asked then.
+    fn once(&self) -> Option<(&Bytes, &[u8; 32])>;
+
+    /// See [`Decide::permit`].
+    fn permit(&self, turn: &mut Turn<'_>) -> Result<(), Refusal>;
+
+    /// Decides it and keeps the outcome.
+    fn decide(&mut self, turn: &mut Turn<'_>) -> Result<Decided, Refusal>;
+
+    /// The answer that is stored beside the events of an idempotent command.
+    fn stored(&self, decided: &Decided) -> Option<Answer>;
+
+    /// Tells the caller; one that no longer waits is none of our business.
+    fn tell(self: Box<Self>, verdict: Result<Verdict<()>, Error>);
+}
+
+/// A task of one type.
+struct Waiting<C: Decide> {
+    command: C,
+    once: Option<Once<C::Outcome>>,
+    /// What the last decision told.
+    outcome: Option<C::Outcome>,
+    caller: oneshot::Sender<Result<Verdict<C::Outcome>, Error>>,
+}
+
+impl<C: Decide> Task for Waiting<C> {
+    fn once(&self) -> Option<(&Bytes, &[u8; 32])> {
+        self.once.as_ref().map(|once| (&once.command_id, &once.request_digest))
+    }
+
+    fn permit(&self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        self.command.permit(turn)
+    }
+
+    fn decide(&mut self, turn: &mut Turn<'_>) -> Result<Decided, Refusal> {
+        let (decided, outcome) = self.command.decide(turn)?;
+        self.outcome = Some(outcome);
+        Ok(decided)
+    }
+
+    fn stored(&self, decided: &Decided) -> Option<Answer> {
+        let (once, outcome) = (self.once.as_ref()?, self.outcome.as_ref()?);
+        Some(Answer {
+            command_id: once.command_id.clone(),
+            request_digest: once.request_digest.to_vec().into(),
+            answer: (once.answer)(decided, outcome),
+            instance_id: once.instance_id.clone(),
+            sequence: decided.sequence,
+        })
+    }
+
+    fn tell(self: Box<Self>, verdict: Result<Verdict<()>, Error>) {
+        let Self { caller, outcome, .. } = *self;
+        let verdict = verdict.and_then(|verdict| match (verdict, outcome) {
+            (Verdict::Replayed(answered), _) => Ok(Verdict::Replayed(answered)),
+            (Verdict::Decided(decided, ()), Some(outcome)) => Ok(Verdict::Decided(decided, outcome)),
+            (Verdict::Decided(..), None) => Err(Error::internal(&Undecided)),
+        });
+        let _ = caller.send(verdict);
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a command counts as decided that nobody has decided")]
+struct Undecided;
 
 /// The ids of the commands that are on their way.
 type Ids = Arc<Mutex<HashSet<Bytes>>>;
@@ -93,7 +170,11 @@ pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
 
 impl Handle {
     /// Submits a command and waits until its outcome is committed.
-    pub(crate) async fn submit(&self, permit: Permit, decide: Decide, once: Option<Once>) -> Result<Verdict, Error> {
+    pub(crate) async fn submit<C: Decide>(
+        &self,
+        command: C,
+        once: Option<Once<C::Outcome>>,
+    ) -> Result<Verdict<C::Outcome>, Error> {
         if let Some(advice) = self.phases.borrow().advice() {
             return Err(writer_unavailable(advice));
         }
@@ -102,11 +183,12 @@ impl Handle {
             Some(once) => Some(InProgress::begin(&self.in_progress, &once.command_id)?),
             None => None,
         };
-        let (answer, outcome) = oneshot::channel();
-        let submission = Submission { permit, decide, once, in_progress, rounds: 0, answer };
+        let (caller, verdict) = oneshot::channel();
+        let task = Box::new(Waiting { command, once, outcome: None, caller });
+        let submission = Submission { task, in_progress, rounds: 0 };
         self.queue.try_send(submission).map_err(|_| writer_unavailable("too many commands wait for their turn"))?;
-        match timeout(PATIENCE, outcome).await {
-            Ok(Ok(outcome)) => outcome,
+        match timeout(PATIENCE, verdict).await {
+            Ok(Ok(verdict)) => verdict,
             // A writer that ends in order knows what became of the record that it wrote.
             Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(CHANGED)),
             Ok(Err(_)) => Err(outcome_unknown("the node that writes has ended")),
@@ -134,11 +216,11 @@ impl Queue {
 }
 
 impl Submission {
-    /// Tells the outcome; a caller that no longer waits is none of our business.
-    pub(super) fn tell(self, outcome: Result<Verdict, Error>) {
+    /// Tells what became of it.
+    pub(super) fn tell(self, verdict: Result<Verdict<()>, Error>) {
         // Whoever has the answer may use the key again.
         drop(self.in_progress);
-        let _ = self.answer.send(outcome);
+        self.task.tell(verdict);
     }
 
     /// Answers that it is not done.
@@ -205,17 +287,25 @@ pub(crate) fn outcome_unknown(why: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn submit(handle: &Handle) -> impl Future<Output = Result<Verdict, Error>> + use<> {
+    struct Nothing;
+
+    impl Decide for Nothing {
+        type Outcome = ();
+
+        fn decide(&self, _: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
+            Err(Error::new(Reason::Internal, "nobody decides").into())
+        }
+    }
+
+    fn submit(handle: &Handle) -> impl Future<Output = Result<Verdict<()>, Error>> + use<> {
         let once = Once {
             command_id: Bytes::from_static(b"id"),
             request_digest: [0; 32],
             instance_id: String::new(),
-            answer: Box::new(|_| Bytes::new()),
+            answer: Box::new(|_, ()| Bytes::new()),
         };
         let handle = handle.clone();
-        let refused = || Box::new(Error::new(Reason::Internal, "nobody decides"));
-        let decide = move |_: &mut Turn<'_>| Err(Stop::Refused(refused()));
-        async move { handle.submit(Box::new(|_| Ok(())), Box::new(decide), Some(once)).await }
+        async move { handle.submit(Nothing, Some(once)).await }
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use base::{
 use edge::error::{Error, Reason};
 use eventlog::{
     lease::KeptLease,
-    record::{Answer, CommitRecord, Record, Undecodable},
+    record::{CommitRecord, Record, Undecodable},
 };
 use jiff::Timestamp;
 use prost::Message;
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     settle::{Settled, commit},
-    turn::{Draft, Memory, Stop, Turn},
+    turn::{Draft, Lack, Memory, Refusal, Turn},
 };
 
 /// How often a command may wait for history before something must be wrong.
@@ -66,8 +66,14 @@ pub(super) struct Active<'a> {
 
 /// A command whose turn came.
 enum Turned {
-    Decided(Result<Verdict, Box<Error>>),
+    Decided(Result<Verdict<()>, Box<Error>>),
     Missing(Needs),
+}
+
+impl Turned {
+    fn refused(refusal: Refusal) -> Self {
+        Self::Decided(Err(refusal.into()))
+    }
 }
 
 /// When the next record is committed, in whole microseconds as the log keeps it: never before the last one.
@@ -229,49 +235,49 @@ impl<'a> Active<'a> {
     }
 
     fn decide(&mut self, submission: &mut Submission, draft: &mut Draft, now: Timestamp) -> Turned {
+        let (task, limit) = (&mut submission.task, self.writer.record_limit / 2);
         let mut turn = Turn::new(&mut self.memory, draft, now);
-        match (submission.permit)(&mut turn).and_then(|()| turn.complete()) {
-            Ok(()) => {}
-            Err(Stop::Refused(error)) => return Turned::Decided(Err(error)),
-            Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
-            Err(Stop::Newer(event)) => return self.outdated_by(&event),
+        let permitted = task.permit(&mut turn);
+        let once = task.once().map(|(command_id, digest)| (turn.answer(command_id), *digest));
+        if let Some(lack) = turn.lack() {
+            return self.lacking(lack);
         }
-        if let Some(once) = &submission.once {
-            match self.memory.answer(&once.command_id) {
-                None => return Turned::Missing(Needs { commands: vec![once.command_id.clone()], ..Needs::default() }),
-                Some(Some(answered)) if answered.committed_at + ANSWERS_KEPT > now => {
-                    return Turned::Decided(if answered.answer.request_digest == once.request_digest.as_slice() {
-                        Ok(Verdict::Replayed(answered))
-                    } else {
-                        let message = "this Idempotency-Key was used for another request";
-                        Err(Box::new(Error::new(Reason::IdempotencyKeyReused, message)))
-                    });
+        if let Err(refusal) = permitted {
+            return Turned::refused(refusal);
+        }
+        if let Some((Some(answered), digest)) = once
+            && answered.committed_at + ANSWERS_KEPT > now
+        {
+            return Turned::Decided(if answered.answer.request_digest == digest.as_slice() {
+                Ok(Verdict::Replayed(answered))
+            } else {
+                let message = "this Idempotency-Key was used for another request";
+                Err(Box::new(Error::new(Reason::IdempotencyKeyReused, message)))
+            });
+        }
+        let decided = task.decide(&mut turn);
+        if let Some(lack) = turn.lack() {
+            return self.lacking(lack);
+        }
+        match decided.and_then(|decided| turn.finish(limit).map(|()| decided)) {
+            Ok(decided) => {
+                if let Some(answer) = task.stored(&decided) {
+                    draft.bytes += answer.encoded_len();
+                    draft.answers.push(answer);
                 }
-                Some(_) => {}
+                Turned::Decided(Ok(Verdict::Decided(decided, ())))
             }
+            Err(refusal) => Turned::refused(refusal),
         }
-        let mut turn = Turn::new(&mut self.memory, draft, now);
-        let decided = match (submission.decide)(&mut turn).and_then(|decided| turn.complete().map(|()| decided)) {
-            Ok(decided) => match turn.finish(self.writer.record_limit / 2) {
-                Ok(()) => decided,
-                Err(error) => return Turned::Decided(Err(error)),
-            },
-            Err(Stop::Refused(error)) => return Turned::Decided(Err(error)),
-            Err(Stop::Missing) => return Turned::Missing(turn.into_missing()),
-            Err(Stop::Newer(event)) => return self.outdated_by(&event),
-        };
-        if let Some(once) = &submission.once {
-            let answer = Answer {
-                command_id: once.command_id.clone(),
-                request_digest: once.request_digest.to_vec().into(),
-                answer: (once.answer)(&decided),
-                instance_id: once.instance_id.clone(),
-                sequence: decided.sequence,
-            };
-            draft.bytes += answer.encoded_len();
-            draft.answers.push(answer);
+    }
+
+    /// What becomes of a command whose verdict does not count.
+    fn lacking(&mut self, lack: Lack) -> Turned {
+        match lack {
+            Lack::Missing(needs) => Turned::Missing(needs),
+            Lack::Newer(event) => self.outdated_by(&event),
+            Lack::Unreadable(error) => Turned::Decided(Err(error)),
         }
-        Turned::Decided(Ok(Verdict::Decided(decided)))
     }
 
     async fn commit(&mut self, draft: Draft, now: Timestamp) -> Result<(), End> {

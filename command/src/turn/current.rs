@@ -1,0 +1,84 @@
+//! An aggregate as a command sees it.
+
+use std::sync::Arc;
+
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    standard::{Resource, Standard},
+};
+use edge::error::Error;
+use eventlog::record::{Key, Recorded, Undecodable, decode};
+use jiff::Timestamp;
+
+use super::{memory::Cached, refusal::Refusal};
+
+/// How far the history of an aggregate goes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Head {
+    /// The number of its events.
+    pub(crate) version: u64,
+    /// The sequence of its last event; 0 when it has none.
+    pub(crate) sequence: u64,
+    /// When that event was committed.
+    pub(crate) changed_at: Timestamp,
+    /// When it began to exist.
+    pub(crate) created_at: Timestamp,
+    /// The context that it belongs to; `None` when it has no event and none was named for it.
+    pub(crate) owner: Option<Owner>,
+}
+
+/// An aggregate at the end of the log, what this record adds included.
+pub(crate) struct Current<A: Aggregate> {
+    /// Which one it is.
+    pub(crate) key: Key,
+    /// Its state.
+    pub(crate) state: Arc<A::State>,
+    /// How far its history goes.
+    pub(crate) head: Head,
+}
+
+impl<A: Aggregate> Current<A> {
+    /// An aggregate without any event.
+    pub(super) fn absent(key: &Key) -> Self {
+        Self { key: key.clone(), state: Arc::default(), head: Head::default() }
+    }
+
+    /// Names the context that it belongs to where it does not exist yet.
+    pub(crate) fn owned_by(mut self, owner: &Owner) -> Self {
+        self.head.owner.get_or_insert_with(|| owner.clone());
+        self
+    }
+
+    /// The context that it belongs to.
+    pub(crate) fn owner(&self) -> Result<&Owner, Refusal> {
+        self.head.owner.as_ref().ok_or_else(|| Error::internal(&Ownerless).into())
+    }
+}
+
+impl<R: Resource> Current<Standard<R>> {
+    /// The resource, where there is one.
+    pub(crate) fn resource(&self) -> Option<&R> {
+        self.state.as_ref().as_ref().map(|state| &state.known)
+    }
+}
+
+/// Folds all events of an aggregate.
+pub(super) fn restore<A: Aggregate>(events: &[Arc<Recorded>]) -> Result<Cached, Undecodable> {
+    let mut state = A::State::default();
+    for recorded in events {
+        state = A::evolve(state, &decode::<A>(recorded)?);
+    }
+    let head = events.last().map_or_else(Head::default, |last| Head {
+        version: last.event.version,
+        sequence: last.sequence,
+        changed_at: last.committed_at,
+        created_at: last.created_at(),
+        owner: Some(last.owner()),
+    });
+    Ok(Cached { state: Arc::new(state), head })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("nothing says what an aggregate belongs to that is written for the first time")]
+struct Ownerless;
