@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{field::Kind, permission::ROLES, resource::membership::Membership};
+use domain::{
+    permission::ROLES,
+    resource::membership::{Membership, column},
+};
 use proto::membership::{
     self, AvailableRole, GetMembership, GetMembershipRequest, ListAvailableRolesRequest, ListAvailableRolesResponse,
     MembershipFieldName, SearchMembershipsRequest, membership_search_filter::Filter as Wanted,
@@ -27,17 +30,16 @@ impl Shown for Membership {
             MembershipFieldName::Unspecified | MembershipFieldName::CreationDate => Key::Created,
             MembershipFieldName::Id => Key::Id,
             MembershipFieldName::ChangeDate => Key::Changed,
-            MembershipFieldName::UserId => Key::Column("user_id", Kind::Text),
+            MembershipFieldName::UserId => Key::by(&column::USER_ID),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
-        let text = |column, method, text| Filter::Text { column, method, ignores_case: false, text };
         match wanted {
-            Wanted::UserId(id) => text("user_id", Method::Equals, id),
+            Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
             // The column has a space before and behind each role, and no role has one.
             Wanted::Role(role) if role.contains(' ') => Filter::Ids(vec![]),
-            Wanted::Role(role) => text("roles", Method::Contains, format!(" {role} ")),
+            Wanted::Role(role) => Filter::text(&column::ROLES, Method::Contains, format!(" {role} ")),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
         }
     }

@@ -16,7 +16,7 @@ use tantivy::{
 };
 
 use super::{
-    Failure, Filter, Layout, Page,
+    Failure, Filter, Key, Layout, Page,
     filter::query,
     grams::{TOKENIZER, Trigrams},
     manifest::Payload,
@@ -72,7 +72,10 @@ pub(super) struct Stored<'a> {
 impl Snapshot {
     /// Searches.
     pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
-        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters);
+        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters)?;
+        if let Key::Column(column) = search.page.key {
+            self.layout.column(column)?;
+        }
         let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page })?;
         let found = page.into_iter().map(|address| {
             let document: TantivyDocument = self.searcher.doc(address)?;
