@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use base::fault;
 use deadpool_postgres::Transaction;
-use domain::field::Kind as FieldKind;
+use domain::column::{Kind as ColumnKind, Value};
 use eventlog::record::{Recorded, Undecodable, owner_type};
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio_postgres::types::ToSql;
 use view::{
     checkpoint::{Checkpoint, Fenced, signed},
@@ -156,11 +155,17 @@ fn parameters(table: &Table, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
         column(rows, |_, row| row.state.clone()),
     ];
     for (index, wanted) in (table.columns)().iter().enumerate() {
-        let value = |row: &Row| row.values.get(index).cloned().unwrap_or(Value::Null);
+        let of = |row: &Row| row.values.get(index).cloned();
         parameters.push(match wanted.kind {
-            FieldKind::Text => column(rows, |_, row| value(row).as_str().map(str::to_owned)),
-            FieldKind::Integer => column(rows, |_, row| value(row).as_i64()),
-            FieldKind::Bool => column(rows, |_, row| value(row).as_bool()),
+            ColumnKind::Text => {
+                column(rows, |_, row| if let Some(Value::Text(text)) = of(row) { Some(text) } else { None })
+            }
+            ColumnKind::Integer => {
+                column(rows, |_, row| if let Some(Value::Integer(number)) = of(row) { Some(number) } else { None })
+            }
+            ColumnKind::Bool => {
+                column(rows, |_, row| if let Some(Value::Bool(bool)) = of(row) { Some(bool) } else { None })
+            }
         });
     }
     parameters

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
+    column::Column,
     context::{Owner, OwnerType},
     standard::Resource,
 };
@@ -147,14 +148,14 @@ fn limit_exceeded(limit: u32) -> Error {
 }
 
 /// Finds what has a name, in a column.
-pub(crate) fn named(column: &'static str, wanted: NameFilter) -> Filter {
+pub(crate) fn named<R>(column: &Column<R>, wanted: NameFilter) -> Filter {
     let (method, ignores_case) = method(wanted.method());
-    Filter::Text { column, method, ignores_case, text: wanted.name }
+    Filter::Text { column: column.definition, method, ignores_case, text: wanted.name }
 }
 
 /// Finds what is switched on, or off.
-pub(crate) fn in_state(state: State) -> Filter {
-    Filter::Is { column: "is_active", value: state == State::EffectiveStateActive }
+pub(crate) fn in_state<R>(is_active: &Column<R>, state: State) -> Filter {
+    Filter::is(is_active, state == State::EffectiveStateActive)
 }
 
 /// Whether something is switched on, in the words of the API.

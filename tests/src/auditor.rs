@@ -209,7 +209,7 @@ impl Audit {
         let changes = table.fold(&self.events).expect("events can be read");
         let rows = changes.iter().filter_map(|change| Some((change, change.row.as_ref()?)));
         rows.map(|(change, row)| {
-            let values = row.values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            let values = row.values.iter().map(ToString::to_string);
             let common = line(&[
                 &change.instance_id,
                 &change.id,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     claim::Claim,
+    column::Column,
     context::Owner,
-    field::Field,
     rejection::Rejection,
     resource::execution::without::Without,
     whole::Whole,
@@ -19,7 +19,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// The singular name, for example `target`.
     const NAME: &'static str;
     /// The columns of the read model.
-    const FIELDS: &'static [Field<Self>];
+    const COLUMNS: &'static [Column<Self>];
     /// The partial update; absent fields stay as they are.
     type Patch: Clone + Send + Sync;
 

@@ -13,6 +13,9 @@ pub enum Failure {
     /// Its folder cannot be used.
     #[error("the folder of the search index cannot be used")]
     Folder(#[from] std::io::Error),
+    /// The resource has no such column, or none that is kept for what is asked.
+    #[error("the search index has no column {0} for this")]
+    NoColumn(&'static str),
     /// A document cannot be read as what it must be.
     #[error("a document of the search index cannot be read")]
     Inconsistent,

@@ -1,9 +1,10 @@
 //! Filters: what of an index is asked for.
 
-use std::ops::Not;
-
 use base::fold::fold;
-use domain::context::Owner;
+use domain::{
+    column::{Column, Definition},
+    context::Owner,
+};
 use tantivy::{
     Term,
     query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
@@ -11,6 +12,7 @@ use tantivy::{
 };
 
 use crate::{
+    failure::Failure,
     grams::{self, Anchor},
     layout::{Layout, Text, context},
 };
@@ -34,7 +36,7 @@ pub enum Filter {
     /// A text column compares.
     Text {
         /// The column.
-        column: &'static str,
+        column: Definition,
         /// How it is compared.
         method: Method,
         /// Whether both sides are folded before.
@@ -45,7 +47,7 @@ pub enum Filter {
     /// A column is on or off.
     Is {
         /// The column.
-        column: &'static str,
+        column: Definition,
         /// What it is.
         value: bool,
     },
@@ -55,6 +57,18 @@ pub enum Filter {
     In(Vec<Owner>),
     /// As above, in none of these.
     NotIn(Vec<Owner>),
+}
+
+impl Filter {
+    /// A text column of a resource compares, with case.
+    pub fn text<R>(column: &Column<R>, method: Method, text: String) -> Self {
+        Self::Text { column: column.definition, method, ignores_case: false, text }
+    }
+
+    /// A column of a resource is on or off.
+    pub fn is<R>(column: &Column<R>, value: bool) -> Self {
+        Self::Is { column: column.definition, value }
+    }
 }
 
 impl Method {
@@ -70,40 +84,42 @@ impl Method {
 }
 
 /// The query of all filters within an instance, or in the whole system.
-pub(crate) fn query(layout: &Layout, instance_id: Option<&str>, filters: &[Filter]) -> BooleanQuery {
+pub(crate) fn query(layout: &Layout, instance_id: Option<&str>, filters: &[Filter]) -> Result<BooleanQuery, Failure> {
     let instance = match instance_id {
         Some(id) => term(Term::from_field_text(layout.instance, id)),
         None => Box::new(AllQuery),
     };
-    let all = std::iter::once(instance).chain(filters.iter().map(|filter| one(layout, filter)));
-    BooleanQuery::new(all.map(|query| (Occur::Must, query)).collect())
+    let mut all = vec![(Occur::Must, instance)];
+    for filter in filters {
+        all.push((Occur::Must, one(layout, filter)?));
+    }
+    Ok(BooleanQuery::new(all))
 }
 
-fn one(layout: &Layout, filter: &Filter) -> Box<dyn Query> {
-    match filter {
+fn one(layout: &Layout, filter: &Filter) -> Result<Box<dyn Query>, Failure> {
+    Ok(match filter {
         Filter::Ids(ids) => {
             let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
             Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
         }
-        Filter::Is { column, value } => match layout.column(column) {
-            Some(column) => term(Term::from_field_bool(column.value, *value)),
-            None => Box::new(EmptyQuery),
-        },
+        Filter::Is { column, value } => term(Term::from_field_bool(layout.column(*column)?.value, *value)),
         Filter::In(contexts) => Box::new(within(layout, contexts)),
         Filter::NotIn(contexts) => {
             let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
             Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(AllQuery) as Box<dyn Query>), not]))
         }
         Filter::Text { column, method, ignores_case, text } => {
-            let found = layout.column(column).filter(|_| text.chars().any(|char| char <= '\u{1f}').not());
-            let texts = found.and_then(|column| column.texts.map(|texts| (column, texts)));
-            match texts {
-                Some((_, texts)) if *ignores_case => compare(texts.folded, *method, &fold(text)),
-                Some((column, texts)) => compare(Text { whole: column.value, grams: texts.grams }, *method, text),
-                None => Box::new(EmptyQuery),
+            let found = layout.column(*column)?;
+            let texts = found.texts.ok_or(Failure::NoColumn(column.name))?;
+            if text.chars().any(|char| char <= '\u{1f}') {
+                Box::new(EmptyQuery)
+            } else if *ignores_case {
+                compare(texts.folded, *method, &fold(text))
+            } else {
+                compare(Text { whole: found.value, grams: texts.grams }, *method, text)
             }
         }
-    }
+    })
 }
 
 fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {

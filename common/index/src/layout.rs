@@ -4,7 +4,10 @@ use base::{
     fold::{self, fold},
     secret::sha256,
 };
-use domain::{context::Owner, field::Kind};
+use domain::{
+    column::{Definition, Kind, Value},
+    context::Owner,
+};
 use eventlog::record::owner_type;
 use tantivy::{
     TantivyDocument,
@@ -14,10 +17,10 @@ use tantivy::{
 };
 use view::{
     projection::Projection,
-    table::{Column, Row, Table},
+    table::{Row, Table},
 };
 
-use crate::grams;
+use crate::{failure::Failure, grams};
 
 /// The name of an index of a shard: where it is published, and of its folder. It tells the layout too, so that nodes of
 /// two versions keep an index each.
@@ -47,8 +50,7 @@ pub struct Layout {
 /// The fields of one column.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedColumn {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    definition: Definition,
     pub(crate) value: Field,
     /// For filters by text.
     pub(crate) texts: Option<Texts>,
@@ -86,7 +88,7 @@ impl Layout {
         let created = builder.add_i64_field(CREATED, FAST);
         let changed = builder.add_i64_field(CHANGED, FAST);
         let document = builder.add_bytes_field("document", STORED);
-        let columns = (table.columns)().iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
+        let columns = (table.columns)().into_iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
         let context = table.context;
         Self { schema: builder.build(), key, instance, id, owner, context, created, changed, document, columns }
     }
@@ -108,17 +110,18 @@ impl Layout {
         document.add_i64(self.changed, row.changed_at.as_microsecond());
         document.add_bytes(self.document, stored);
         for (column, value) in self.columns.iter().zip(&row.values) {
-            match column.kind {
-                Kind::Text => column.add_text(&mut document, value.as_str().unwrap_or_default()),
-                Kind::Integer => document.add_i64(column.value, value.as_i64().unwrap_or_default()),
-                Kind::Bool => document.add_bool(column.value, value.as_bool().unwrap_or_default()),
+            match value {
+                Value::Text(text) => column.add_text(&mut document, text),
+                Value::Integer(integer) => document.add_i64(column.value, *integer),
+                Value::Bool(bool) => document.add_bool(column.value, *bool),
             }
         }
         document
     }
 
-    pub(crate) fn column(&self, name: &str) -> Option<&IndexedColumn> {
-        self.columns.iter().find(|column| column.name == name)
+    /// What is indexed of a column, if it is one of this table.
+    pub(crate) fn column(&self, wanted: Definition) -> Result<&IndexedColumn, Failure> {
+        self.columns.iter().find(|column| column.definition == wanted).ok_or(Failure::NoColumn(wanted.name))
     }
 }
 
@@ -133,8 +136,8 @@ pub(crate) fn key(instance_id: &str, id: &str) -> String {
 }
 
 impl IndexedColumn {
-    fn add(builder: &mut SchemaBuilder, column: &Column) -> Self {
-        let Column { name, kind, filter, .. } = *column;
+    fn add(builder: &mut SchemaBuilder, definition: Definition) -> Self {
+        let Definition { name, kind, is_filterable: filter, .. } = definition;
         let value = match kind {
             Kind::Text if filter => builder.add_text_field(name, STRING | FAST),
             // Nobody asks for the terms of what is only sorted by.
@@ -157,7 +160,7 @@ impl IndexedColumn {
                 },
             }
         });
-        Self { name, kind, value, texts }
+        Self { definition, value, texts }
     }
 
     fn add_text(&self, document: &mut TantivyDocument, text: &str) {

@@ -1,6 +1,6 @@
 //! Collecting a page: every match with its sort key, then only the page is resolved.
 
-use domain::field::Kind;
+use domain::column::{Column as ResourceColumn, Definition, Kind};
 use tantivy::{
     DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, TantivyError,
     collector::{Collector, SegmentCollector},
@@ -28,7 +28,14 @@ pub enum Key {
     /// By the id.
     Id,
     /// By a column.
-    Column(&'static str, Kind),
+    Column(Definition),
+}
+
+impl Key {
+    /// By a column of a resource.
+    pub const fn by<R>(column: &ResourceColumn<R>) -> Self {
+        Self::Column(column.definition)
+    }
 }
 
 /// Which part of the matches is asked for.
@@ -79,15 +86,17 @@ impl Collector for PageCollector {
             Key::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
             // The id as key follows the direction; as tie breaker it would not.
             Key::Id => KeyColumn::Unsigned(ids.clone()),
-            Key::Column(name, Kind::Text) => {
-                let column = fast.str(name)?;
-                let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;
-                let ordinals = column.ords().clone();
-                dictionary = Some(column);
-                KeyColumn::Unsigned(ordinals)
-            }
-            Key::Column(name, Kind::Integer) => KeyColumn::Signed(fast.i64(name)?),
-            Key::Column(name, Kind::Bool) => KeyColumn::Bool(fast.bool(name)?),
+            Key::Column(Definition { name, kind, .. }) => match kind {
+                Kind::Text => {
+                    let column = fast.str(name)?;
+                    let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;
+                    let ordinals = column.ords().clone();
+                    dictionary = Some(column);
+                    KeyColumn::Unsigned(ordinals)
+                }
+                Kind::Integer => KeyColumn::Signed(fast.i64(name)?),
+                Kind::Bool => KeyColumn::Bool(fast.bool(name)?),
+            },
         };
         let documents = reader.max_doc() as usize;
         let source = Source { segment, dictionary, ids };

@@ -23,7 +23,7 @@ use crate::{
     grams::{TOKENIZER, Trigrams},
     layout::Layout,
     manifest::Payload,
-    page::{Page, PageCollector},
+    page::{Key, Page, PageCollector},
 };
 
 /// One search.
@@ -74,7 +74,10 @@ pub(crate) struct Stored<'a> {
 impl Snapshot {
     /// Searches.
     pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
-        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters);
+        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters)?;
+        if let Key::Column(column) = search.page.key {
+            self.layout.column(column)?;
+        }
         let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page })?;
         let found = page.into_iter().map(|address| {
             let document: TantivyDocument = self.searcher.doc(address)?;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use base::fold::fold;
 use domain::{
+    column::Definition,
     context::Owner,
-    field::Kind,
-    resource::target::{Mode, Target, TargetKind},
+    resource::target::{Mode, Target, TargetKind, column},
 };
 use eventlog::record::Position;
 use index::{Filter, Folder, Key, Layout, Method, Page, Search, Snapshot, Writer};
@@ -85,7 +85,7 @@ type Rows = BTreeMap<u64, (Target, Row)>;
 fn row(id: u64, sequence: u64, target: &Target) -> Row {
     let table = standard::<Target>();
     let at = |second: u64| Timestamp::from_second(i64::try_from(second).unwrap()).unwrap();
-    let values = <Target as domain::standard::Resource>::FIELDS.iter().map(|field| (field.value)(target)).collect();
+    let values = <Target as domain::standard::Resource>::COLUMNS.iter().map(|column| column.value(target)).collect();
     assert_eq!((table.columns)().len(), 6);
     Row {
         owner: Owner::instance(INSTANCE),
@@ -157,10 +157,10 @@ fn naive(rows: &Rows, search: &Search) -> (usize, Vec<u64>) {
             Key::Created => a_row.created_at.cmp(&b_row.created_at),
             Key::Changed => a_row.changed_at.cmp(&b_row.changed_at),
             Key::Id => a_id.cmp(b_id),
-            Key::Column("name", _) => a.name.cmp(&b.name),
-            Key::Column("url", _) => a.url.cmp(&b.url),
-            Key::Column("timeout_ms", _) => a.timeout_ms.cmp(&b.timeout_ms),
-            Key::Column(_, _) => (a.mode == Mode::Async).cmp(&(b.mode == Mode::Async)),
+            Key::Column(Definition { name: "name", .. }) => a.name.cmp(&b.name),
+            Key::Column(Definition { name: "url", .. }) => a.url.cmp(&b.url),
+            Key::Column(Definition { name: "timeout_ms", .. }) => a.timeout_ms.cmp(&b.timeout_ms),
+            Key::Column(_) => (a.mode == Mode::Async).cmp(&(b.mode == Mode::Async)),
         };
         let by_key = if page.ascending { by_key } else { by_key.reverse() };
         by_key.then(a_id.cmp(b_id))
@@ -172,7 +172,7 @@ fn naive(rows: &Rows, search: &Search) -> (usize, Vec<u64>) {
 fn search(names: Vec<String>) -> impl Strategy<Value = Search> {
     let method = proptest::sample::select(vec![Method::Equals, Method::StartsWith, Method::Contains, Method::EndsWith]);
     let text = (method, any::<bool>(), needle(names)).prop_map(|(method, ignores_case, text)| Filter::Text {
-        column: "name",
+        column: column::NAME.definition,
         method,
         ignores_case,
         text,
@@ -196,10 +196,10 @@ fn page(offsets: usize, limits: usize) -> impl Strategy<Value = Page> {
         Key::Created,
         Key::Changed,
         Key::Id,
-        Key::Column("name", Kind::Text),
-        Key::Column("url", Kind::Text),
-        Key::Column("timeout_ms", Kind::Integer),
-        Key::Column("is_async", Kind::Bool),
+        Key::by(&column::NAME),
+        Key::by(&column::URL),
+        Key::by(&column::TIMEOUT_MS),
+        Key::by(&column::IS_ASYNC),
     ]);
     let page = (key, any::<bool>(), 0..offsets, 0..limits);
     page.prop_map(|(key, ascending, offset, limit)| Page { key, ascending, offset, limit })

@@ -1,4 +1,4 @@
-//! A read model in Postgres, made of a resource's FIELDS: its table, its rows, and how events become rows.
+//! A read model in Postgres, made of a resource's COLUMNS: its table, its rows, and how events become rows.
 //!
 //! A row is written by one aggregate's events only. What joins aggregates is joined when reading.
 
@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use domain::{
     aggregate::Aggregate,
+    column::{Column, Definition, Kind, Lookup, Value},
     context::Owner,
-    field::{Field, Kind, Lookup},
     settings::{self, Properties, Settings},
     standard::{self, Resource, Standard},
     whole::Whole,
@@ -15,23 +15,10 @@ use domain::{
 use eventlog::record::{Key, Recorded, Undecodable, decode};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The field that says whether a resource is switched on, where it can be switched off.
 const ACTIVITY: &str = "is_active";
-
-/// A column that follows from a field.
-#[derive(Debug, Clone, Copy)]
-pub struct Column {
-    /// Its name.
-    pub name: &'static str,
-    /// Its type.
-    pub kind: Kind,
-    /// Whether searches filter by it.
-    pub filter: bool,
-    /// Whether and how rows are found by it.
-    pub lookup: Lookup,
-}
 
 /// What the events of one aggregate in a batch add up to.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +57,7 @@ pub struct Table {
     /// The newest revision of its events that this build reads.
     pub revision: u32,
     /// The columns beyond those that every table has.
-    pub columns: fn() -> Vec<Column>,
+    pub columns: fn() -> Vec<Definition>,
     /// Where roles must be held for a resource, by its id and what it belongs to.
     pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
@@ -101,12 +88,12 @@ pub const fn standard<R: Resource>() -> Table {
         name: || format!("{}s", R::NAME),
         aggregate_type: R::NAME,
         revision: <Standard<R> as Aggregate>::REVISION,
-        columns: || R::FIELDS.iter().map(column).collect(),
+        columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),
         context: R::context,
         apply: |recorded| {
             Ok(match decode::<Standard<R>>(recorded)? {
                 standard::Event::Added(to) | standard::Event::Changed { to, .. } => {
-                    Effect::Set(content(&to, R::FIELDS))
+                    Effect::Set(content(&to, R::COLUMNS))
                 }
                 standard::Event::Removed => Effect::End,
             })
@@ -155,13 +142,9 @@ pub const fn ended<R: Resource>() -> Table {
     }
 }
 
-fn column<R>(field: &Field<R>) -> Column {
-    Column { name: field.name, kind: field.kind, filter: field.filter, lookup: field.lookup }
-}
-
-fn content<R: Serialize>(resource: &Whole<R>, fields: &[Field<R>]) -> Content {
+fn content<R: Serialize>(resource: &Whole<R>, columns: &[Column<R>]) -> Content {
     let state = serde_json::to_string(resource).expect("resources are plain data");
-    Content { state, values: fields.iter().map(|field| (field.value)(&resource.known)).collect() }
+    Content { state, values: columns.iter().map(|column| column.value(&resource.known)).collect() }
 }
 
 impl Table {
@@ -207,7 +190,7 @@ pub const fn sql_type(kind: Kind) -> &'static str {
     }
 }
 
-fn index(schema: &str, table: &str, column: &Column) -> Option<String> {
+fn index(schema: &str, table: &str, column: &Definition) -> Option<String> {
     let name = column.name;
     let columns = match column.lookup {
         Lookup::None => return None,

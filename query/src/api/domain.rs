@@ -1,6 +1,6 @@
 //! Domains as they are read.
 
-use ::domain::{field::Kind, resource::domain::Domain};
+use ::domain::resource::domain::{Domain, column};
 use api::details;
 use index::{Filter, Key};
 use proto::domain::{
@@ -24,16 +24,16 @@ impl Shown for Domain {
             DomainFieldName::Unspecified | DomainFieldName::CreationDate => Key::Created,
             DomainFieldName::Id => Key::Id,
             DomainFieldName::ChangeDate => Key::Changed,
-            DomainFieldName::Domain => Key::Column("name", Kind::Text),
+            DomainFieldName::Domain => Key::by(&column::NAME),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
         match wanted {
-            Wanted::Domain(name) => named("name", name),
+            Wanted::Domain(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
-            Wanted::IsVerified(value) => Filter::Is { column: "is_verified", value },
-            Wanted::IsPrimary(value) => Filter::Is { column: "is_primary", value },
+            Wanted::IsVerified(value) => Filter::is(&column::IS_VERIFIED, value),
+            Wanted::IsPrimary(value) => Filter::is(&column::IS_PRIMARY, value),
         }
     }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use api::{condition, details};
-use domain::resource::execution::Execution;
+use domain::{
+    column::Column,
+    resource::execution::{Execution, column},
+};
 use edge::{answer::Answer, call::Call, error::Error};
 use index::{Filter, Hits, Key, Method};
 use proto::action::{
@@ -65,25 +68,22 @@ fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Res
             let conditions = conditions.conditions.into_iter().map(|wanted| condition::read(wanted, &path));
             Filter::Ids(conditions.map(|read| Ok(condition::id(instance_id, &read?))).collect::<Result<_, Error>>()?)
         }
-        Some(Wanted::ExecutionType(kind)) => Filter::Text {
-            column: "execution_type",
-            method: Method::Equals,
-            ignores_case: false,
-            text: kind_of(kind.r#type()).to_owned(),
-        },
-        Some(Wanted::Target(target)) => names("targets", &target.id),
-        Some(Wanted::Include(include)) => names("includes", &include.include),
+        Some(Wanted::ExecutionType(kind)) => {
+            Filter::text(&column::EXECUTION_TYPE, Method::Equals, kind_of(kind.r#type()).to_owned())
+        }
+        Some(Wanted::Target(target)) => names(&column::TARGETS, &target.id),
+        Some(Wanted::Include(include)) => names(&column::INCLUDES, &include.include),
         // Validation has refused it.
         None => Filter::Ids(vec![]),
     })
 }
 
 /// The column holds ids with spaces between them; what is no number is no id of what an execution names.
-fn names(column: &'static str, id: &str) -> Filter {
+fn names(column: &Column<Execution>, id: &str) -> Filter {
     if !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return Filter::Ids(vec![]);
     }
-    Filter::Text { column, method: Method::Contains, ignores_case: false, text: format!(" {id} ") }
+    Filter::text(column, Method::Contains, format!(" {id} "))
 }
 
 fn kind_of(kind: ExecutionType) -> &'static str {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::details;
-use domain::{field::Kind, resource::instance::Instance};
+use domain::resource::instance::{Instance, column};
 use index::{Filter, Key};
 use proto::instance::{
     GetInstance, GetInstanceRequest, InstanceFieldName, Limits, SearchInstancesRequest,
@@ -30,16 +30,16 @@ impl Shown for Instance {
             InstanceFieldName::Unspecified | InstanceFieldName::CreationDate => Key::Created,
             InstanceFieldName::Id => Key::Id,
             InstanceFieldName::ChangeDate => Key::Changed,
-            InstanceFieldName::Name => Key::Column("name", Kind::Text),
-            InstanceFieldName::State => Key::Column("is_active", Kind::Bool),
+            InstanceFieldName::Name => Key::by(&column::NAME),
+            InstanceFieldName::State => Key::by(&column::IS_ACTIVE),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
         match wanted {
-            Wanted::Name(name) => named("name", name),
+            Wanted::Name(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
-            Wanted::State(wanted) => in_state(wanted.state()),
+            Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
         }
     }
 

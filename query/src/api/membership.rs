@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use api::details;
-use domain::{field::Kind, permission::ROLES, resource::membership::Membership};
+use domain::{
+    permission::ROLES,
+    resource::membership::{Membership, column},
+};
 use edge::{answer::Answer, call::Call, error::Error};
 use index::{Filter, Key, Method};
 use proto::membership::{
@@ -28,17 +31,16 @@ impl Shown for Membership {
             MembershipFieldName::Unspecified | MembershipFieldName::CreationDate => Key::Created,
             MembershipFieldName::Id => Key::Id,
             MembershipFieldName::ChangeDate => Key::Changed,
-            MembershipFieldName::UserId => Key::Column("user_id", Kind::Text),
+            MembershipFieldName::UserId => Key::by(&column::USER_ID),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
-        let text = |column, method, text| Filter::Text { column, method, ignores_case: false, text };
         match wanted {
-            Wanted::UserId(id) => text("user_id", Method::Equals, id),
+            Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
             // The column has a space before and behind each role, and no role has one.
             Wanted::Role(role) if role.contains(' ') => Filter::Ids(vec![]),
-            Wanted::Role(role) => text("roles", Method::Contains, format!(" {role} ")),
+            Wanted::Role(role) => Filter::text(&column::ROLES, Method::Contains, format!(" {role} ")),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
         }
     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use api::details;
 use domain::{
-    field::Kind,
     rejection::Rejection,
-    resource::{instance::Instance, organization::Organization},
+    resource::{
+        instance::Instance,
+        organization::{Organization, column},
+    },
 };
 use edge::{answer::Answer, call::Call, error::Error};
 use index::{Filter, Key};
@@ -36,16 +38,16 @@ impl Shown for Organization {
             OrganizationFieldName::Unspecified | OrganizationFieldName::CreationDate => Key::Created,
             OrganizationFieldName::Id => Key::Id,
             OrganizationFieldName::ChangeDate => Key::Changed,
-            OrganizationFieldName::Name => Key::Column("name", Kind::Text),
-            OrganizationFieldName::State => Key::Column("is_active", Kind::Bool),
+            OrganizationFieldName::Name => Key::by(&column::NAME),
+            OrganizationFieldName::State => Key::by(&column::IS_ACTIVE),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
         match wanted {
-            Wanted::Name(name) => named("name", name),
+            Wanted::Name(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
-            Wanted::State(wanted) => in_state(wanted.state()),
+            Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
         }
     }
 

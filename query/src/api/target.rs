@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use api::details;
-use domain::{
-    field::Kind,
-    resource::target::{Mode, Target, TargetKind},
-};
+use domain::resource::target::{Mode, Target, TargetKind, column};
 use index::{Filter, Key};
 use proto::action::{
     self, GetTarget, GetTargetRequest, SearchTargetsRequest, SetRestRequestResponse, SetRestWebhook, TargetFieldName,
@@ -31,12 +28,12 @@ impl Shown for Target {
             TargetFieldName::Unspecified | TargetFieldName::CreationDate => Key::Created,
             TargetFieldName::Id => Key::Id,
             TargetFieldName::ChangeDate => Key::Changed,
-            TargetFieldName::Name => Key::Column("name", Kind::Text),
-            TargetFieldName::TargetType => Key::Column("target_type", Kind::Text),
-            TargetFieldName::Url => Key::Column("url", Kind::Text),
-            TargetFieldName::Timeout => Key::Column("timeout_ms", Kind::Integer),
-            TargetFieldName::Async => Key::Column("is_async", Kind::Bool),
-            TargetFieldName::InterruptOnError => Key::Column("interrupt_on_error", Kind::Bool),
+            TargetFieldName::Name => Key::by(&column::NAME),
+            TargetFieldName::TargetType => Key::by(&column::TARGET_TYPE),
+            TargetFieldName::Url => Key::by(&column::URL),
+            TargetFieldName::Timeout => Key::by(&column::TIMEOUT_MS),
+            TargetFieldName::Async => Key::by(&column::IS_ASYNC),
+            TargetFieldName::InterruptOnError => Key::by(&column::INTERRUPT_ON_ERROR),
         }
     }
 
@@ -44,7 +41,7 @@ impl Shown for Target {
         match wanted {
             Wanted::Name(name) => {
                 let (method, ignores_case) = method(name.method());
-                Filter::Text { column: "name", method, ignores_case, text: name.name }
+                Filter::Text { column: column::NAME.definition, method, ignores_case, text: name.name }
             }
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
         }

@@ -1,7 +1,7 @@
 //! Users as they are read. Nothing of their secrets is.
 
 use api::details;
-use domain::{field::Kind, resource::user::User};
+use domain::resource::user::{User, column};
 use index::{Filter, Key};
 use proto::user::{
     self, GetUser, GetUserRequest, SearchUsersRequest, ServiceUser, UserFieldName, user::Type,
@@ -28,18 +28,18 @@ impl Shown for User {
             UserFieldName::Unspecified | UserFieldName::CreationDate => Key::Created,
             UserFieldName::Id => Key::Id,
             UserFieldName::ChangeDate => Key::Changed,
-            UserFieldName::Username => Key::Column("username", Kind::Text),
-            UserFieldName::Name => Key::Column("name", Kind::Text),
-            UserFieldName::State => Key::Column("is_active", Kind::Bool),
+            UserFieldName::Username => Key::by(&column::USERNAME),
+            UserFieldName::Name => Key::by(&column::NAME),
+            UserFieldName::State => Key::by(&column::IS_ACTIVE),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
         match wanted {
-            Wanted::Username(name) => named("username", name),
-            Wanted::Name(name) => named("name", name),
+            Wanted::Username(name) => named(&column::USERNAME, name),
+            Wanted::Name(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
-            Wanted::State(wanted) => in_state(wanted.state()),
+            Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
         }
     }
 

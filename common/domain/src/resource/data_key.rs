@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{field::Field, standard::Resource};
+use crate::{column::Column, standard::Resource};
 
 /// A wrapped key of one purpose, owned by the system or an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,9 +20,18 @@ pub struct Rewrapped {
     pub wrapped: String,
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::DataKey;
+    use crate::column::Column;
+
+    /// What it is for.
+    pub const PURPOSE: Column<DataKey> = Column::text("purpose", |key: &DataKey| key.purpose.clone());
+}
+
 impl Resource for DataKey {
     const NAME: &'static str = "data_key";
-    const FIELDS: &'static [Field<Self>] = &[Field::text("purpose", |key: &Self| key.purpose.clone().into())];
+    const COLUMNS: &'static [Column<Self>] = &[column::PURPOSE];
     type Patch = Rewrapped;
 
     fn patched(self, Rewrapped { wrapped }: Rewrapped) -> Self {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     claim::Claim,
+    column::Column,
     context::{Owner, OwnerType},
-    field::{Field, Lookup},
     rejection::Rejection,
     standard::Resource,
 };
@@ -82,13 +82,24 @@ fn organization(context: Option<&Owner>) -> Option<&str> {
     context.filter(|context| context.kind == OwnerType::Organization).map(|context| context.id.as_str())
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::Domain;
+    use crate::column::{Column, Lookup};
+
+    /// The domain name.
+    pub const NAME: Column<Domain> =
+        Column::text("name", |domain: &Domain| domain.name.clone()).filterable().looked_up(Lookup::System);
+    /// Whether it is the primary one of its context.
+    pub const IS_PRIMARY: Column<Domain> = Column::bool("is_primary", |domain: &Domain| domain.is_primary).filterable();
+    /// Whether it is known to belong to its context.
+    pub const IS_VERIFIED: Column<Domain> =
+        Column::bool("is_verified", |domain: &Domain| domain.is_verified).filterable();
+}
+
 impl Resource for Domain {
     const NAME: &'static str = "domain";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("name", |domain: &Self| domain.name.clone().into()).filterable().looked_up(Lookup::System),
-        Field::bool("is_primary", |domain: &Self| domain.is_primary.into()).filterable(),
-        Field::bool("is_verified", |domain: &Self| domain.is_verified.into()).filterable(),
-    ];
+    const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_PRIMARY, column::IS_VERIFIED];
     type Patch = DomainPatch;
 
     fn validate(&self) -> Result<(), Rejection> {

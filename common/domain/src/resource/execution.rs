@@ -7,9 +7,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::spaced;
-use crate::{field::Field, standard::Resource};
 pub use without::Without;
+
+use crate::{column::Column, standard::Resource};
 
 /// Which targets are called when a condition is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,13 +124,25 @@ impl Execution {
     }
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::Execution;
+    use crate::{column::Column, resource::spaced};
+
+    /// The kind of its condition.
+    pub const EXECUTION_TYPE: Column<Execution> =
+        Column::text("execution_type", |execution: &Execution| execution.condition.kind().to_owned()).filterable();
+    /// The ids of its targets, each between spaces.
+    pub const TARGETS: Column<Execution> =
+        Column::text("targets", |execution: &Execution| spaced(&execution.targets)).filterable();
+    /// The ids of its includes, each between spaces.
+    pub const INCLUDES: Column<Execution> =
+        Column::text("includes", |execution: &Execution| spaced(&execution.includes)).filterable();
+}
+
 impl Resource for Execution {
     const NAME: &'static str = "execution";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("execution_type", |execution: &Self| execution.condition.kind().into()).filterable(),
-        Field::text("targets", |execution: &Self| spaced(&execution.targets).into()).filterable(),
-        Field::text("includes", |execution: &Self| spaced(&execution.includes).into()).filterable(),
-    ];
+    const COLUMNS: &'static [Column<Self>] = &[column::EXECUTION_TYPE, column::TARGETS, column::INCLUDES];
     type Patch = Without;
 
     fn taken_out(id: &str) -> Option<Without> {

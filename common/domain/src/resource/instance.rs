@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::active;
-use crate::{context::Owner, field::Field, standard::Resource};
+use crate::{column::Column, context::Owner, standard::Resource};
 
 /// A tenant of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,12 +64,21 @@ impl Instance {
     }
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::Instance;
+    use crate::column::Column;
+
+    /// The display name.
+    pub const NAME: Column<Instance> = Column::text("name", |instance: &Instance| instance.name.clone()).filterable();
+    /// Whether it is switched on.
+    pub const IS_ACTIVE: Column<Instance> =
+        Column::bool("is_active", |instance: &Instance| instance.is_active).filterable();
+}
+
 impl Resource for Instance {
     const NAME: &'static str = "instance";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("name", |instance: &Self| instance.name.clone().into()).filterable(),
-        Field::bool("is_active", |instance: &Self| instance.is_active.into()).filterable(),
-    ];
+    const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
     type Patch = InstancePatch;
 
     fn patched(self, patch: InstancePatch) -> Self {

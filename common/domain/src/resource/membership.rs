@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::spaced;
 use crate::{
     claim::Claim,
+    column::Column,
     context::{Owner, OwnerType},
-    field::{Field, Lookup},
     permission::role,
     rejection::Rejection,
     standard::Resource,
@@ -42,14 +41,27 @@ impl Membership {
     }
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::Membership;
+    use crate::{
+        column::{Column, Lookup},
+        resource::spaced,
+    };
+
+    /// The user.
+    pub const USER_ID: Column<Membership> =
+        Column::text("user_id", |membership: &Membership| membership.user_id.clone())
+            .filterable()
+            .looked_up(Lookup::Instance);
+    /// The roles, each between spaces.
+    pub const ROLES: Column<Membership> =
+        Column::text("roles", |membership: &Membership| spaced(&membership.roles)).filterable();
+}
+
 impl Resource for Membership {
     const NAME: &'static str = "membership";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("user_id", |membership: &Self| membership.user_id.clone().into())
-            .filterable()
-            .looked_up(Lookup::Instance),
-        Field::text("roles", |membership: &Self| spaced(&membership.roles).into()).filterable(),
-    ];
+    const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::ROLES];
     type Patch = MembershipPatch;
 
     fn validate(&self) -> Result<(), Rejection> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::active;
-use crate::{claim::Claim, context::Owner, field::Field, standard::Resource};
+use crate::{claim::Claim, column::Column, context::Owner, standard::Resource};
 
 /// A tenant within an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,12 +34,22 @@ impl Organization {
     }
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::Organization;
+    use crate::column::Column;
+
+    /// The display name.
+    pub const NAME: Column<Organization> =
+        Column::text("name", |organization: &Organization| organization.name.clone()).filterable();
+    /// Whether it is switched on.
+    pub const IS_ACTIVE: Column<Organization> =
+        Column::bool("is_active", |organization: &Organization| organization.is_active).filterable();
+}
+
 impl Resource for Organization {
     const NAME: &'static str = "organization";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("name", |organization: &Self| organization.name.clone().into()).filterable(),
-        Field::bool("is_active", |organization: &Self| organization.is_active.into()).filterable(),
-    ];
+    const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
     type Patch = OrganizationPatch;
 
     fn patched(self, patch: OrganizationPatch) -> Self {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    field::Field,
+    column::Column,
     standard::{Resource, Unpatchable},
 };
 
@@ -14,10 +14,18 @@ pub struct Project {
     pub name: String,
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::Project;
+    use crate::column::Column;
+
+    /// The display name.
+    pub const NAME: Column<Project> = Column::text("name", |project: &Project| project.name.clone()).filterable();
+}
+
 impl Resource for Project {
     const NAME: &'static str = "project";
-    const FIELDS: &'static [Field<Self>] =
-        &[Field::text("name", |project: &Self| project.name.clone().into()).filterable()];
+    const COLUMNS: &'static [Column<Self>] = &[column::NAME];
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

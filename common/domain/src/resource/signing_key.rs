@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    field::Field,
+    column::Column,
     standard::{Resource, Unpatchable},
 };
 
@@ -23,9 +23,18 @@ pub struct SigningKey {
     pub signs_until: Option<i64>,
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::SigningKey;
+    use crate::column::Column;
+
+    /// The algorithm.
+    pub const ALGORITHM: Column<SigningKey> = Column::text("algorithm", |key: &SigningKey| key.algorithm.clone());
+}
+
 impl Resource for SigningKey {
     const NAME: &'static str = "signing_key";
-    const FIELDS: &'static [Field<Self>] = &[Field::text("algorithm", |key: &Self| key.algorithm.clone().into())];
+    const COLUMNS: &'static [Column<Self>] = &[column::ALGORITHM];
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    field::Field,
+    column::Column,
     standard::{Resource, Unpatchable},
 };
 
@@ -19,7 +19,7 @@ pub struct System {
 
 impl Resource for System {
     const NAME: &'static str = "system";
-    const FIELDS: &'static [Field<Self>] = &[];
+    const COLUMNS: &'static [Column<Self>] = &[];
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

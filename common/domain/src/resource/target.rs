@@ -1,10 +1,9 @@
 //! Targets: the endpoints that executions call.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::execution::Without;
-use crate::{field::Field, standard::Resource};
+use crate::{column::Column, standard::Resource};
 
 /// The time until a call is cancelled, where the caller names none, in milliseconds.
 pub const DEFAULT_TIMEOUT_MS: u64 = 10_000;
@@ -34,6 +33,16 @@ pub enum TargetKind {
     RestWebhook,
     /// The answer changes the request or response.
     RestRequestResponse,
+}
+
+impl TargetKind {
+    /// The name by which lists are sorted.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RestWebhook => "rest_webhook",
+            Self::RestRequestResponse => "rest_request_response",
+        }
+    }
 }
 
 /// What an error means for the rest of the execution.
@@ -86,15 +95,37 @@ pub struct Rotation {
     pub previous_until: i64,
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::{Mode, Target};
+    use crate::column::Column;
+
+    /// The display name.
+    pub const NAME: Column<Target> = Column::text("name", |target: &Target| target.name.clone()).filterable();
+    /// How it is called.
+    pub const TARGET_TYPE: Column<Target> =
+        Column::text("target_type", |target: &Target| target.kind.as_str().to_owned());
+    /// The address.
+    pub const URL: Column<Target> = Column::text("url", |target: &Target| target.url.clone());
+    /// The time until the call is cancelled, in milliseconds.
+    pub const TIMEOUT_MS: Column<Target> =
+        Column::integer("timeout_ms", |target: &Target| target.timeout_ms.cast_signed());
+    /// Whether nobody waits for the call.
+    pub const IS_ASYNC: Column<Target> = Column::bool("is_async", |target: &Target| target.mode == Mode::Async);
+    /// Whether an error stops the execution.
+    pub const INTERRUPT_ON_ERROR: Column<Target> =
+        Column::bool("interrupt_on_error", |target: &Target| target.mode == Mode::InterruptOnError);
+}
+
 impl Resource for Target {
     const NAME: &'static str = "target";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("name", |target: &Self| target.name.clone().into()).filterable(),
-        Field::text("target_type", |target: &Self| json!(target.kind)),
-        Field::text("url", |target: &Self| target.url.clone().into()),
-        Field::integer("timeout_ms", |target: &Self| target.timeout_ms.into()),
-        Field::bool("is_async", |target: &Self| (target.mode == Mode::Async).into()),
-        Field::bool("interrupt_on_error", |target: &Self| (target.mode == Mode::InterruptOnError).into()),
+    const COLUMNS: &'static [Column<Self>] = &[
+        column::NAME,
+        column::TARGET_TYPE,
+        column::URL,
+        column::TIMEOUT_MS,
+        column::IS_ASYNC,
+        column::INTERRUPT_ON_ERROR,
     ];
     type Patch = TargetPatch;
 

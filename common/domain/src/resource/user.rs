@@ -3,11 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::active;
-use crate::{
-    claim::Claim,
-    field::{Field, Lookup},
-    standard::Resource,
-};
+use crate::{claim::Claim, column::Column, standard::Resource};
 
 /// Somebody or something that can hold roles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,13 +57,23 @@ pub struct Renewal {
     pub previous_until: Option<i64>,
 }
 
+/// The columns of the read model.
+pub mod column {
+    use super::User;
+    use crate::column::{Column, Lookup};
+
+    /// The user name.
+    pub const USERNAME: Column<User> =
+        Column::text("username", |user: &User| user.username.clone()).filterable().looked_up(Lookup::Instance);
+    /// The display name.
+    pub const NAME: Column<User> = Column::text("name", |user: &User| user.name.clone()).filterable();
+    /// Whether it is switched on.
+    pub const IS_ACTIVE: Column<User> = Column::bool("is_active", |user: &User| user.is_active).filterable();
+}
+
 impl Resource for User {
     const NAME: &'static str = "user";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::text("username", |user: &Self| user.username.clone().into()).filterable().looked_up(Lookup::Instance),
-        Field::text("name", |user: &Self| user.name.clone().into()).filterable(),
-        Field::bool("is_active", |user: &Self| user.is_active.into()).filterable(),
-    ];
+    const COLUMNS: &'static [Column<Self>] = &[column::USERNAME, column::NAME, column::IS_ACTIVE];
     type Patch = UserPatch;
 
     fn patched(self, patch: UserPatch) -> Self {

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use domain::{
     context::Owner,
-    field::Kind,
-    resource::target::{Mode, Target, TargetKind},
+    resource::target::{Mode, Target, TargetKind, column},
     standard::Resource,
 };
 use eventlog::record::Position;
@@ -96,11 +95,11 @@ fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
 fn queries(documents: usize) -> Vec<(&'static str, Search)> {
     // What is to be reached is said of 100,000 in a million.
     let (deep, deepest) = (100_000.min(documents / 2), documents / 10 * 9);
-    let by_name = Key::Column("name", Kind::Text);
+    let by_name = Key::by(&column::NAME);
     let page = |key, ascending, offset| Page { key, ascending, offset, limit: 100 };
     let search = |filters, page| Search { instance_id: Some("1".into()), filters, page };
     let text = |method, ignores_case, text: &str| {
-        let filter = Filter::Text { column: "name", method, ignores_case, text: text.into() };
+        let filter = Filter::Text { column: column::NAME.definition, method, ignores_case, text: text.into() };
         search(vec![filter], page(by_name, true, 0))
     };
     let owners = |count: usize| {
@@ -152,7 +151,7 @@ fn change(number: usize) -> Change {
         created_at: at,
         changed_at: at,
         state: serde_json::to_string(&target).expect("it is plain data"),
-        values: Target::FIELDS.iter().map(|field| (field.value)(&target)).collect(),
+        values: Target::COLUMNS.iter().map(|column| column.value(&target)).collect(),
     };
     Change { instance_id: "1".into(), id: (1_000_000 + number).to_string(), row: Some(row) }
 }
