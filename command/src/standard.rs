@@ -2,6 +2,7 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
+use api::standard::PatchRequest;
 use domain::{
     context::Owner,
     rejection::Rejection,
@@ -126,6 +127,15 @@ impl<R: Resource> Command for Delete<R> {
         }
         Ok((decided, ()))
     }
+}
+
+/// Changes the resource that a request names, by nothing but what it says.
+pub(crate) async fn patch<I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+where
+    I: Message + PatchRequest,
+    O: Plain,
+{
+    commands.patch::<I::Resource, _, _>(&call, &request, request.patch(), Into::into).await
 }
 
 /// Removes the resource that a request names.

@@ -23,7 +23,7 @@ pub trait Get: Identified {
 /// A request for a sorted page of what filters find.
 pub trait Search {
     /// What can be sorted by.
-    type Column: Copy;
+    type Column: Copy + TryFrom<i32>;
     /// What can be found by.
     type Filter;
     /// A resource as clients read it.

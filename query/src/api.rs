@@ -1,30 +1,35 @@
 //! The operations that a query node answers, one line each.
 
-mod domain;
 mod event;
 mod execution;
-mod instance;
 mod membership;
 mod organization;
-mod target;
-mod user;
 
 use std::sync::Arc;
 
-use ::domain::resource::{
+use axum::Router;
+use domain::resource::{
     domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target, user::User,
 };
-use axum::Router;
 use edge::{admission::Edge, handler::with, mount::mount};
 use proto::operation;
 
 use crate::{
     Queries,
-    standard::{get, search},
+    standard::{check_columns, get, search},
 };
 
 /// Mounts every query on all transports.
+///
+/// # Panics
+/// Where a list could be sorted by a column that its resource does not have.
 pub fn routes(router: Router, edge: &Arc<Edge>, queries: &Arc<Queries>) -> Router {
+    check_columns::<Target>();
+    check_columns::<Organization>();
+    check_columns::<Instance>();
+    check_columns::<User>();
+    check_columns::<Domain>();
+    check_columns::<Membership>();
     let router = mount(router, edge, &operation::GET_TARGET, with(queries, get::<Target>));
     let router = mount(router, edge, &operation::SEARCH_TARGETS, with(queries, search::<Target>));
     let router = mount(router, edge, &operation::SEARCH_EXECUTIONS, with(queries, execution::search));

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    column::Column,
     context::{Owner, OwnerType},
     standard::Resource,
 };
@@ -14,8 +13,8 @@ use edge::{
     error::{Error, Reason},
     page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
-use index::{Filter, Hits, Key, Method, Newest, Page, Search, Snapshot};
-use proto::object::{ListDetails, ListQuery, NameFilter, State, TextFilterMethod};
+use index::{Filter, Hits, Key, Newest, Page, Search, Snapshot};
+use proto::object::{ListDetails, ListQuery};
 use tokio::time::{Instant, timeout, timeout_at};
 use view::projection::Projection;
 
@@ -145,34 +144,4 @@ fn limit_exceeded(limit: u32) -> Error {
         .violation("query.limit", format!("must be at most {LARGEST_LIMIT}"))
         .with("given", limit.to_string())
         .with("allowed", LARGEST_LIMIT.to_string())
-}
-
-/// Finds what has a name, in a column.
-pub(crate) fn named<R>(column: &Column<R>, wanted: NameFilter) -> Filter {
-    let (method, ignores_case) = method(wanted.method());
-    Filter::Text { column: column.definition, method, ignores_case, text: wanted.name }
-}
-
-/// Finds what is switched on, or off.
-pub(crate) fn in_state<R>(is_active: &Column<R>, state: State) -> Filter {
-    Filter::is(is_active, state == State::EffectiveStateActive)
-}
-
-/// Whether something is switched on, in the words of the API.
-pub(crate) fn state(is_active: bool) -> State {
-    if is_active { State::EffectiveStateActive } else { State::EffectiveStateInactive }
-}
-
-/// How a text is compared, and whether case does not count.
-pub(crate) fn method(method: TextFilterMethod) -> (Method, bool) {
-    match method {
-        TextFilterMethod::Equals => (Method::Equals, false),
-        TextFilterMethod::EqualsIgnoreCase => (Method::Equals, true),
-        TextFilterMethod::StartsWith => (Method::StartsWith, false),
-        TextFilterMethod::StartsWithIgnoreCase => (Method::StartsWith, true),
-        TextFilterMethod::Contains => (Method::Contains, false),
-        TextFilterMethod::ContainsIgnoreCase => (Method::Contains, true),
-        TextFilterMethod::EndsWith => (Method::EndsWith, false),
-        TextFilterMethod::EndsWithIgnoreCase => (Method::EndsWith, true),
-    }
 }

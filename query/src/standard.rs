@@ -2,33 +2,28 @@
 
 use std::sync::Arc;
 
-use domain::standard::Resource;
+use api::standard::Shown;
 use edge::{answer::Answer, call::Call, error::Error};
-use index::{Filter, Hits, Key};
+use index::{Hits, Key};
 use proto::shape::{Get, Identified, Search};
-use view::{projection::Projection, rows::Found};
 
 use crate::{Queries, search::List};
 
-/// How clients read a standard resource.
-pub(crate) trait Shown: Resource {
-    /// The request for one.
-    type Get: Get;
-    /// The request for several.
-    type Search: Search<Resource = <Self::Get as Get>::Resource>;
-    /// Where its table is.
-    const TABLE: &'static Projection;
-    /// Where its index is.
-    const INDEX: &'static Projection;
+/// More than any enumeration of columns has.
+const MOST_COLUMNS: i32 = 256;
 
-    /// What a list is sorted by.
-    fn key(column: <Self::Search as Search>::Column) -> Key;
-
-    /// What a filter finds.
-    fn filter(wanted: <Self::Search as Search>::Filter) -> Filter;
-
-    /// What clients see of it.
-    fn shown(found: &Found<Self>) -> <Self::Get as Get>::Resource;
+/// Makes certain that every column that a list can be sorted by is one of the resource.
+///
+/// # Panics
+/// Where one is not: such a node must not start.
+pub(crate) fn check_columns<R: Shown>() {
+    let columns = (0..MOST_COLUMNS).filter_map(|number| <R::Search as Search>::Column::try_from(number).ok());
+    for key in columns.map(R::key) {
+        if let Key::Column(wanted) = key {
+            let is_there = R::COLUMNS.iter().any(|column| column.definition == wanted);
+            assert!(is_there, "lists of {}s are sorted by {}, which is not among its columns", R::NAME, wanted.name);
+        }
+    }
 }
 
 /// Shows the resource that a request names.

@@ -18,8 +18,7 @@ use edge::{answer::Answer, call::Call, error::Error, refusal::permission_denied}
 use eventlog::record::Key;
 use proto::domain::{
     CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
-    PatchDomainRequest, PatchDomainResponse, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest,
-    ValidateResponse,
+    SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest, ValidateResponse,
 };
 use view::keyring::claim_hash;
 
@@ -78,16 +77,6 @@ impl Command for Create {
         }
         Ok((deciding.decide(turn, current, Asked::Create(self.domain.clone()))?, ()))
     }
-}
-
-pub(super) async fn patch(
-    commands: Arc<Commands>,
-    call: Call,
-    request: PatchDomainRequest,
-) -> Result<Answer<PatchDomainResponse>, Error> {
-    let name = request.domain.clone().unwrap_or_default().domain;
-    let patch = DomainPatch { name, ..DomainPatch::default() };
-    commands.patch::<Domain, _, _>(&call, &request, patch, Into::into).await
 }
 
 pub(super) async fn delete(

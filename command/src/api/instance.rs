@@ -1,7 +1,8 @@
 //! Instances as they are written.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
+use api::instance::limits;
 use base::secret::random_secret;
 use domain::{
     context::Owner,
@@ -17,7 +18,6 @@ use eventlog::record::Key;
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
     DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
-    PatchInstanceRequest, PatchInstanceResponse, SetLimits,
 };
 use view::keyring::{Purpose, SYSTEM};
 
@@ -94,16 +94,6 @@ fn flags(call: &Call) -> FeaturesChange {
     }
 }
 
-pub(super) async fn patch(
-    commands: Arc<Commands>,
-    call: Call,
-    request: PatchInstanceRequest,
-) -> Result<Answer<PatchInstanceResponse>, Error> {
-    let name = request.instance.clone().unwrap_or_default().name;
-    let patch = InstancePatch { name, ..InstancePatch::default() };
-    commands.patch::<Instance, _, _>(&call, &request, patch, Into::into).await
-}
-
 pub(super) async fn delete(
     commands: Arc<Commands>,
     call: Call,
@@ -140,7 +130,7 @@ pub(super) async fn limit(
     call: Call,
     request: LimitRequest,
 ) -> Result<Answer<LimitResponse>, Error> {
-    let patch = limited(request.limits.unwrap_or_default());
+    let patch = limits(request.limits.unwrap_or_default());
     if patch.block == Some(true) {
         keeps_in(&call, &request.id)?;
     }
@@ -157,7 +147,7 @@ pub(super) async fn bulk_limit(
         return Err(Rejection::invalid("limits", "must name at least one instance, and none twice").into());
     }
     let wanted = request.limits.iter().map(|one| {
-        let patch = limited(one.limits.unwrap_or_default());
+        let patch = limits(one.limits.unwrap_or_default());
         if patch.block == Some(true) {
             keeps_in(&call, &one.id)?;
         }
@@ -187,10 +177,4 @@ impl Command for Limit {
         }
         Ok((last.ok_or(Rejection::NotFound(Instance::NAME))?, ()))
     }
-}
-
-fn limited(wanted: SetLimits) -> InstancePatch {
-    let seconds = |duration: Duration| (!duration.is_zero()).then_some(duration.as_secs().max(1));
-    let retention = wanted.audit_log_retention.and_then(|duration| Duration::try_from(duration).ok());
-    InstancePatch { block: wanted.block, audit_log_retention_s: retention.map(seconds), ..InstancePatch::default() }
 }

@@ -4,18 +4,12 @@ use std::sync::Arc;
 
 use domain::{
     rejection::Rejection,
-    resource::{
-        membership::{Membership, MembershipPatch},
-        organization::Organization,
-        user::User,
-    },
+    resource::{membership::Membership, organization::Organization, user::User},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error};
 use eventlog::record::Key;
-use proto::membership::{
-    CreateMembershipRequest, CreateMembershipResponse, PatchMembershipRequest, PatchMembershipResponse,
-};
+use proto::membership::{CreateMembershipRequest, CreateMembershipResponse};
 
 use crate::{
     execute::{Command, Commands, Deciding},
@@ -62,13 +56,4 @@ impl Command for Create {
         }
         Ok((decided, ()))
     }
-}
-
-pub(super) async fn patch(
-    commands: Arc<Commands>,
-    call: Call,
-    request: PatchMembershipRequest,
-) -> Result<Answer<PatchMembershipResponse>, Error> {
-    let patch = MembershipPatch { roles: request.membership.clone().unwrap_or_default().roles };
-    commands.patch::<Membership, _, _>(&call, &request, patch, Into::into).await
 }

@@ -7,7 +7,7 @@ use domain::{
     rejection::Rejection,
     resource::{
         instance::{Instance, InstancePatch},
-        organization::{Organization, OrganizationPatch},
+        organization::Organization,
     },
     standard::{Command as Asked, Resource, Standard},
 };
@@ -18,8 +18,8 @@ use proto::{
     organization::{
         CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
         DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
-        PatchOrganizationRequest, PatchOrganizationResponse, ReactivateOrganizationRequest,
-        ReactivateOrganizationResponse, SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
+        ReactivateOrganizationRequest, ReactivateOrganizationResponse, SetAsInstanceDefaultRequest,
+        SetAsInstanceDefaultResponse,
     },
     shape::Identified,
 };
@@ -43,16 +43,6 @@ pub(super) async fn create(
     let wanted = request.organization.clone().unwrap_or_default();
     let organization = Organization::new(wanted.name);
     commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
-}
-
-pub(super) async fn patch(
-    commands: Arc<Commands>,
-    call: Call,
-    request: PatchOrganizationRequest,
-) -> Result<Answer<PatchOrganizationResponse>, Error> {
-    let name = request.organization.clone().unwrap_or_default().name;
-    let patch = OrganizationPatch { name, ..OrganizationPatch::default() };
-    commands.patch::<Organization, _, _>(&call, &request, patch, Into::into).await
 }
 
 pub(super) async fn deactivate(

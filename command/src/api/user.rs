@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use api::user as words;
 use base::{clock, secret::random_secret};
 use domain::{
     context::Owner,
@@ -21,7 +22,7 @@ use proto::{
     user::{
         CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeactivateUserResponse, DeleteUserRequest,
         DeleteUserResponse, GenerateUserSecretRequest, GenerateUserSecretResponse, PatchUserRequest, PatchUserResponse,
-        ReactivateUserRequest, ReactivateUserResponse, patch_user, user,
+        ReactivateUserRequest, ReactivateUserResponse,
     },
 };
 use view::{
@@ -42,16 +43,7 @@ pub(super) async fn create(
     call: Call,
     request: CreateUserRequest,
 ) -> Result<Answer<CreateUserResponse>, Error> {
-    let wanted = request.user.clone().unwrap_or_default();
-    let service = wanted.r#type.map(|user::Type::Service(service)| service).unwrap_or_default();
-    let user = User {
-        username: wanted.username,
-        name: service.name,
-        description: service.description,
-        is_active: true,
-        ..User::default()
-    };
-    commands.create(&call, &request, (call.context.clone(), user), Into::into).await
+    commands.create(&call, &request, (call.context.clone(), words::new(&request)), Into::into).await
 }
 
 pub(super) async fn patch(
@@ -59,11 +51,7 @@ pub(super) async fn patch(
     call: Call,
     request: PatchUserRequest,
 ) -> Result<Answer<PatchUserResponse>, Error> {
-    let wanted = request.user.clone().unwrap_or_default();
-    let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
-    let (name, description) = (service.name, service.description);
-    let patch = UserPatch { username: wanted.username, name, description, renewal: None };
-    change(&commands, &call, &request, Asked::Patch(patch), Into::into).await
+    change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await
 }
 
 /// Its roles go with it.

@@ -3,3 +3,12 @@
 
 pub mod condition;
 pub mod details;
+pub mod domain;
+pub mod execution;
+pub mod filter;
+pub mod instance;
+pub mod membership;
+pub mod organization;
+pub mod standard;
+pub mod target;
+pub mod user;

@@ -1,21 +1,17 @@
-//! Executions as they are read, and what their conditions can name.
+//! Executions, and what their conditions can name.
 
 use std::sync::Arc;
 
-use api::{condition, details};
-use domain::{
-    column::Column,
-    resource::execution::{Execution, column},
-};
+use api::{condition, execution};
+use domain::resource::execution::Execution;
 use edge::{answer::Answer, call::Call, error::Error};
-use index::{Filter, Hits, Key, Method};
+use index::{Hits, Key};
 use proto::action::{
-    self, ExecutionSearchFilter, ExecutionType, GetExecution, ListAvailableExecutionFunctionsRequest,
-    ListAvailableExecutionFunctionsResponse, ListAvailableExecutionMethodsRequest,
-    ListAvailableExecutionMethodsResponse, ListAvailableExecutionServicesRequest,
-    ListAvailableExecutionServicesResponse, SearchExecutionsRequest, SearchExecutionsResponse, execution_search_filter,
+    ListAvailableExecutionFunctionsRequest, ListAvailableExecutionFunctionsResponse,
+    ListAvailableExecutionMethodsRequest, ListAvailableExecutionMethodsResponse, ListAvailableExecutionServicesRequest,
+    ListAvailableExecutionServicesResponse, SearchExecutionsRequest, SearchExecutionsResponse,
 };
-use view::{projection::EXECUTIONS_INDEX, rows::Found};
+use view::projection::EXECUTIONS_INDEX;
 
 use crate::{Queries, search::List};
 
@@ -25,11 +21,11 @@ pub(super) async fn search(
     request: SearchExecutionsRequest,
 ) -> Result<Answer<SearchExecutionsResponse>, Error> {
     let filters = request.filters.into_iter().enumerate();
-    let filters = filters.map(|(index, wanted)| filter(&call.tenant.id, index, wanted));
-    let list = List { query: request.query, key: Key::Created, filters: filters.collect::<Result<_, _>>()? };
+    let filters = filters.map(|(index, wanted)| Ok(execution::filter(&call.tenant.id, index, wanted)?));
+    let list = List { query: request.query, key: Key::Created, filters: filters.collect::<Result<_, Error>>()? };
     let answer = |details, hits: Hits<Execution>| SearchExecutionsResponse {
         details: Some(details),
-        result: hits.page.iter().map(response).collect(),
+        result: hits.page.iter().map(execution::shown).collect(),
     };
     queries.search(&call, &EXECUTIONS_INDEX, list, answer).await
 }
@@ -58,46 +54,4 @@ pub(super) async fn services(
 ) -> Result<Answer<ListAvailableExecutionServicesResponse>, Error> {
     let services = condition::services(&queries.operations);
     queries.constant(&call, ListAvailableExecutionServicesResponse { services }).await
-}
-
-fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Result<Filter, Error> {
-    use execution_search_filter::Filter as Wanted;
-    Ok(match wanted.filter {
-        Some(Wanted::InConditions(conditions)) => {
-            let path = format!("filters[{index}].in_conditions.conditions");
-            let conditions = conditions.conditions.into_iter().map(|wanted| condition::read(wanted, &path));
-            Filter::Ids(conditions.map(|read| Ok(condition::id(instance_id, &read?))).collect::<Result<_, Error>>()?)
-        }
-        Some(Wanted::ExecutionType(kind)) => {
-            Filter::text(&column::EXECUTION_TYPE, Method::Equals, kind_of(kind.r#type()).to_owned())
-        }
-        Some(Wanted::Target(target)) => names(&column::TARGETS, &target.id),
-        Some(Wanted::Include(include)) => names(&column::INCLUDES, &include.include),
-        // Validation has refused it.
-        None => Filter::Ids(vec![]),
-    })
-}
-
-/// The column holds ids with spaces between them; what is no number is no id of what an execution names.
-fn names(column: &Column<Execution>, id: &str) -> Filter {
-    if !id.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Filter::Ids(vec![]);
-    }
-    Filter::text(column, Method::Contains, format!(" {id} "))
-}
-
-fn kind_of(kind: ExecutionType) -> &'static str {
-    match kind {
-        ExecutionType::Unspecified => "unspecified",
-        ExecutionType::Request => "request",
-        ExecutionType::Response => "response",
-        ExecutionType::Event => "event",
-        ExecutionType::Function => "function",
-    }
-}
-
-fn response(found: &Found<Execution>) -> GetExecution {
-    let Execution { condition, targets, includes } = found.state.clone();
-    let execution = action::Execution { condition: Some(condition::write(&condition)), targets, includes };
-    GetExecution { details: Some(details::of(found)), execution: Some(execution) }
 }

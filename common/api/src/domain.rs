@@ -1,17 +1,21 @@
-//! Domains as they are read.
+//! Domains in the API's words.
 
-use ::domain::resource::domain::{Domain, column};
-use api::details;
+use ::domain::resource::domain::{Domain, DomainPatch, column};
 use index::{Filter, Key};
 use proto::domain::{
-    self, DomainFieldName, GetDomain, GetDomainRequest, SearchDomainsRequest, domain_search_filter::Filter as Wanted,
+    self, DomainFieldName, GetDomain, GetDomainRequest, PatchDomainRequest, SearchDomainsRequest,
+    domain_search_filter::Filter as Wanted,
 };
 use view::{
     projection::{ACCESS, DOMAINS_INDEX, Projection},
     rows::Found,
 };
 
-use crate::{search::named, standard::Shown};
+use crate::{
+    details,
+    filter::named,
+    standard::{PatchRequest, Shown},
+};
 
 impl Shown for Domain {
     type Get = GetDomainRequest;
@@ -45,5 +49,13 @@ impl Shown for Domain {
             is_primary,
             challenge: details::challenge(&found.state),
         }
+    }
+}
+
+impl PatchRequest for PatchDomainRequest {
+    type Resource = Domain;
+
+    fn patch(&self) -> DomainPatch {
+        DomainPatch { name: self.domain.as_ref().and_then(|domain| domain.domain.clone()), ..DomainPatch::default() }
     }
 }

@@ -1,13 +1,12 @@
-//! Instances as they are read.
+//! Instances in the API's words.
 
 use std::time::Duration;
 
-use api::details;
-use domain::resource::instance::{Instance, column};
+use domain::resource::instance::{Instance, InstancePatch, column};
 use index::{Filter, Key};
 use proto::instance::{
-    GetInstance, GetInstanceRequest, InstanceFieldName, Limits, SearchInstancesRequest,
-    instance_search_filter::Filter as Wanted,
+    GetInstance, GetInstanceRequest, InstanceFieldName, Limits, PatchInstanceRequest, SearchInstancesRequest,
+    SetLimits, instance_search_filter::Filter as Wanted,
 };
 use view::{
     projection::{ACCESS, INSTANCES_INDEX, Projection},
@@ -15,8 +14,9 @@ use view::{
 };
 
 use crate::{
-    search::{in_state, named, state},
-    standard::Shown,
+    details,
+    filter::{in_state, named, state},
+    standard::{PatchRequest, Shown},
 };
 
 impl Shown for Instance {
@@ -58,4 +58,20 @@ impl Shown for Instance {
             }),
         }
     }
+}
+
+impl PatchRequest for PatchInstanceRequest {
+    type Resource = Instance;
+
+    fn patch(&self) -> InstancePatch {
+        let name = self.instance.as_ref().and_then(|wanted| wanted.name.clone());
+        InstancePatch { name, ..InstancePatch::default() }
+    }
+}
+
+/// What an instance may use from now on. A retention of no time ends the limit.
+pub fn limits(wanted: SetLimits) -> InstancePatch {
+    let seconds = |duration: Duration| (!duration.is_zero()).then_some(duration.as_secs().max(1));
+    let retention = wanted.audit_log_retention.and_then(|duration| Duration::try_from(duration).ok());
+    InstancePatch { block: wanted.block, audit_log_retention_s: retention.map(seconds), ..InstancePatch::default() }
 }

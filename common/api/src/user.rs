@@ -1,11 +1,10 @@
-//! Users as they are read. Nothing of their secrets is.
+//! Users in the API's words. Nothing of their secrets is.
 
-use api::details;
-use domain::resource::user::{User, column};
+use domain::resource::user::{User, UserPatch, column};
 use index::{Filter, Key};
 use proto::user::{
-    self, GetUser, GetUserRequest, SearchUsersRequest, ServiceUser, UserFieldName, user::Type,
-    user_search_filter::Filter as Wanted,
+    self, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest, ServiceUser, UserFieldName,
+    patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
 use view::{
     projection::{ACCESS, Projection, USERS_INDEX},
@@ -13,7 +12,8 @@ use view::{
 };
 
 use crate::{
-    search::{in_state, named, state},
+    details,
+    filter::{in_state, named, state},
     standard::Shown,
 };
 
@@ -52,4 +52,24 @@ impl Shown for User {
             has_secret: secret.is_some(),
         }
     }
+}
+
+/// A new user, as a request wants it.
+pub fn new(request: &CreateUserRequest) -> User {
+    let wanted = request.user.clone().unwrap_or_default();
+    let service = wanted.r#type.map(|Type::Service(service)| service).unwrap_or_default();
+    User {
+        username: wanted.username,
+        name: service.name,
+        description: service.description,
+        is_active: true,
+        ..User::default()
+    }
+}
+
+/// What a request changes of a user.
+pub fn patch(request: &PatchUserRequest) -> UserPatch {
+    let wanted = request.user.clone().unwrap_or_default();
+    let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
+    UserPatch { username: wanted.username, name: service.name, description: service.description, renewal: None }
 }

@@ -1,0 +1,35 @@
+//! Filters that several resources have, from the API's words to those of the index.
+
+use domain::column::Column;
+use index::{Filter, Method};
+use proto::object::{NameFilter, State, TextFilterMethod};
+
+/// Finds what has a name, in a column.
+pub fn named<R>(column: &Column<R>, wanted: NameFilter) -> Filter {
+    let (method, ignores_case) = method(wanted.method());
+    Filter::Text { column: column.definition, method, ignores_case, text: wanted.name }
+}
+
+/// Finds what is switched on, or off.
+pub fn in_state<R>(is_active: &Column<R>, state: State) -> Filter {
+    Filter::is(is_active, state == State::EffectiveStateActive)
+}
+
+/// Whether something is switched on, in the words of the API.
+pub fn state(is_active: bool) -> State {
+    if is_active { State::EffectiveStateActive } else { State::EffectiveStateInactive }
+}
+
+/// How a text is compared, and whether case does not count.
+pub fn method(method: TextFilterMethod) -> (Method, bool) {
+    match method {
+        TextFilterMethod::Equals => (Method::Equals, false),
+        TextFilterMethod::EqualsIgnoreCase => (Method::Equals, true),
+        TextFilterMethod::StartsWith => (Method::StartsWith, false),
+        TextFilterMethod::StartsWithIgnoreCase => (Method::StartsWith, true),
+        TextFilterMethod::Contains => (Method::Contains, false),
+        TextFilterMethod::ContainsIgnoreCase => (Method::Contains, true),
+        TextFilterMethod::EndsWith => (Method::EndsWith, false),
+        TextFilterMethod::EndsWithIgnoreCase => (Method::EndsWith, true),
+    }
+}

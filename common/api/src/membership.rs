@@ -1,0 +1,56 @@
+//! Memberships in the API's words.
+
+use domain::resource::membership::{Membership, MembershipPatch, column};
+use index::{Filter, Key, Method};
+use proto::membership::{
+    self, GetMembership, GetMembershipRequest, MembershipFieldName, PatchMembershipRequest, SearchMembershipsRequest,
+    membership_search_filter::Filter as Wanted,
+};
+use view::{
+    projection::{ACCESS, MEMBERSHIPS_INDEX, Projection},
+    rows::Found,
+};
+
+use crate::{
+    details,
+    standard::{PatchRequest, Shown},
+};
+
+impl Shown for Membership {
+    type Get = GetMembershipRequest;
+    type Search = SearchMembershipsRequest;
+    const TABLE: &'static Projection = &ACCESS;
+    const INDEX: &'static Projection = &MEMBERSHIPS_INDEX;
+
+    fn key(column: MembershipFieldName) -> Key {
+        match column {
+            MembershipFieldName::Unspecified | MembershipFieldName::CreationDate => Key::Created,
+            MembershipFieldName::Id => Key::Id,
+            MembershipFieldName::ChangeDate => Key::Changed,
+            MembershipFieldName::UserId => Key::by(&column::USER_ID),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter {
+        match wanted {
+            Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
+            // The column has a space before and behind each role, and no role has one.
+            Wanted::Role(role) if role.contains(' ') => Filter::Ids(vec![]),
+            Wanted::Role(role) => Filter::text(&column::ROLES, Method::Contains, format!(" {role} ")),
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+        }
+    }
+
+    fn shown(found: &Found<Self>) -> GetMembership {
+        let Self { user_id, context: _, roles } = found.state.clone();
+        GetMembership { details: Some(details::of(found)), membership: Some(membership::Membership { user_id, roles }) }
+    }
+}
+
+impl PatchRequest for PatchMembershipRequest {
+    type Resource = Membership;
+
+    fn patch(&self) -> MembershipPatch {
+        MembershipPatch { roles: self.membership.as_ref().map(|wanted| wanted.roles.clone()).unwrap_or_default() }
+    }
+}

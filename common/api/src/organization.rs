@@ -1,0 +1,62 @@
+//! Organizations in the API's words.
+
+use domain::resource::organization::{Organization, OrganizationPatch, column};
+use index::{Filter, Key};
+use proto::organization::{
+    self, GetOrganization, GetOrganizationRequest, OrganizationFieldName, PatchOrganizationRequest,
+    SearchOrganizationsRequest, organization_search_filter::Filter as Wanted,
+};
+use view::{
+    projection::{ACCESS, ORGANIZATIONS_INDEX, Projection},
+    rows::Found,
+};
+
+use crate::{
+    details,
+    filter::{in_state, named, state},
+    standard::{PatchRequest, Shown},
+};
+
+impl Shown for Organization {
+    type Get = GetOrganizationRequest;
+    type Search = SearchOrganizationsRequest;
+    const TABLE: &'static Projection = &ACCESS;
+    const INDEX: &'static Projection = &ORGANIZATIONS_INDEX;
+
+    fn key(column: OrganizationFieldName) -> Key {
+        match column {
+            OrganizationFieldName::Unspecified | OrganizationFieldName::CreationDate => Key::Created,
+            OrganizationFieldName::Id => Key::Id,
+            OrganizationFieldName::ChangeDate => Key::Changed,
+            OrganizationFieldName::Name => Key::by(&column::NAME),
+            OrganizationFieldName::State => Key::by(&column::IS_ACTIVE),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter {
+        match wanted {
+            Wanted::Name(name) => named(&column::NAME, name),
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+            Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
+        }
+    }
+
+    fn shown(found: &Found<Self>) -> GetOrganization {
+        let Self { name, is_active, primary_domain } = found.state.clone();
+        GetOrganization {
+            details: Some(details::of(found)),
+            organization: Some(organization::Organization { name }),
+            state: state(is_active).into(),
+            primary_domain: primary_domain.unwrap_or_default(),
+        }
+    }
+}
+
+impl PatchRequest for PatchOrganizationRequest {
+    type Resource = Organization;
+
+    fn patch(&self) -> OrganizationPatch {
+        let name = self.organization.as_ref().and_then(|wanted| wanted.name.clone());
+        OrganizationPatch { name, ..OrganizationPatch::default() }
+    }
+}

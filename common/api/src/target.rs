@@ -1,0 +1,144 @@
+//! Targets in the API's words.
+
+use std::time::Duration;
+
+use domain::resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind, TargetPatch, column};
+use index::{Filter, Key};
+use proto::action::{
+    self, CreateTargetRequest, GetTarget, GetTargetRequest, PatchTargetRequest, SearchTargetsRequest,
+    SetRestRequestResponse, SetRestWebhook, TargetFieldName, patch_target,
+    target::{self, ExecutionType, TargetType},
+    target_search_filter::Filter as Wanted,
+};
+use view::{
+    projection::{Projection, TARGETS, TARGETS_INDEX},
+    rows::Found,
+};
+
+use crate::{details, filter::method, standard::Shown};
+
+impl Shown for Target {
+    type Get = GetTargetRequest;
+    type Search = SearchTargetsRequest;
+    const TABLE: &'static Projection = &TARGETS;
+    const INDEX: &'static Projection = &TARGETS_INDEX;
+
+    fn key(column: TargetFieldName) -> Key {
+        match column {
+            TargetFieldName::Unspecified | TargetFieldName::CreationDate => Key::Created,
+            TargetFieldName::Id => Key::Id,
+            TargetFieldName::ChangeDate => Key::Changed,
+            TargetFieldName::Name => Key::by(&column::NAME),
+            TargetFieldName::TargetType => Key::by(&column::TARGET_TYPE),
+            TargetFieldName::Url => Key::by(&column::URL),
+            TargetFieldName::Timeout => Key::by(&column::TIMEOUT_MS),
+            TargetFieldName::Async => Key::by(&column::IS_ASYNC),
+            TargetFieldName::InterruptOnError => Key::by(&column::INTERRUPT_ON_ERROR),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter {
+        match wanted {
+            Wanted::Name(name) => {
+                let (method, ignores_case) = method(name.method());
+                Filter::Text { column: column::NAME.definition, method, ignores_case, text: name.name }
+            }
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+        }
+    }
+
+    fn shown(found: &Found<Self>) -> GetTarget {
+        let Self { name, kind, url, timeout_ms, mode, signing_keys: _ } = found.state.clone();
+        let target = action::Target {
+            name,
+            target_type: Some(match kind {
+                TargetKind::RestWebhook => TargetType::RestWebhook(SetRestWebhook { url }),
+                TargetKind::RestRequestResponse => TargetType::RestRequestResponse(SetRestRequestResponse { url }),
+            }),
+            timeout: Duration::from_millis(timeout_ms).try_into().ok(),
+            execution_type: match mode {
+                Mode::Continue => None,
+                Mode::Async => Some(ExecutionType::IsAsync(true)),
+                Mode::InterruptOnError => Some(ExecutionType::InterruptOnError(true)),
+            },
+        };
+        GetTarget { details: Some(details::of(found)), target: Some(target) }
+    }
+}
+
+/// A new target, as a request wants it, with the keys that sign its calls.
+pub fn new(request: &CreateTargetRequest, signing_keys: Vec<SignatureKey>) -> Target {
+    let wanted = request.target.clone().unwrap_or_default();
+    let (kind, url) = wanted.target_type.map_or((TargetKind::RestWebhook, String::new()), target_type);
+    Target {
+        name: wanted.name,
+        kind,
+        url,
+        timeout_ms: wanted.timeout.map_or(DEFAULT_TIMEOUT_MS, milliseconds),
+        mode: wanted.execution_type.map(mode).unwrap_or_default(),
+        signing_keys,
+    }
+}
+
+/// What a request changes of a target, but for its keys.
+pub fn patch(request: &PatchTargetRequest) -> TargetPatch {
+    let wanted = request.target.clone().unwrap_or_default();
+    let (kind, url) = wanted.target_type.map(patch_type).unzip();
+    TargetPatch {
+        name: wanted.name,
+        kind,
+        url,
+        timeout_ms: wanted.timeout.map(milliseconds),
+        mode: wanted.execution_type.map(patch_mode),
+        rotation: None,
+    }
+}
+
+/// For how many milliseconds the key so far still signs beside a new one, where a request asks for one.
+pub fn previous_key_validity(request: &PatchTargetRequest) -> Option<i64> {
+    let expiration = request.target.as_ref()?.expiration_signing_key?;
+    Some(i64::try_from(milliseconds(expiration)).unwrap_or(i64::MAX))
+}
+
+/// A part of a millisecond counts as a whole one; validation has refused negative durations.
+fn milliseconds(duration: proto::wellknown::Duration) -> u64 {
+    let duration = Duration::try_from(duration).unwrap_or_default();
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn target_type(kind: target::TargetType) -> (TargetKind, String) {
+    match kind {
+        target::TargetType::RestWebhook(webhook) => (TargetKind::RestWebhook, webhook.url),
+        target::TargetType::RestRequestResponse(call) => (TargetKind::RestRequestResponse, call.url),
+    }
+}
+
+fn patch_type(kind: patch_target::TargetType) -> (TargetKind, String) {
+    match kind {
+        patch_target::TargetType::RestWebhook(webhook) => (TargetKind::RestWebhook, webhook.url),
+        patch_target::TargetType::RestRequestResponse(call) => (TargetKind::RestRequestResponse, call.url),
+    }
+}
+
+fn mode(kind: target::ExecutionType) -> Mode {
+    match kind {
+        target::ExecutionType::IsAsync(is_async) => async_mode(is_async),
+        target::ExecutionType::InterruptOnError(interrupts) => interrupt_mode(interrupts),
+    }
+}
+
+fn patch_mode(kind: patch_target::ExecutionType) -> Mode {
+    match kind {
+        patch_target::ExecutionType::IsAsync(is_async) => async_mode(is_async),
+        patch_target::ExecutionType::InterruptOnError(interrupts) => interrupt_mode(interrupts),
+    }
+}
+
+/// A `false` on either member says: neither.
+fn async_mode(is_async: bool) -> Mode {
+    if is_async { Mode::Async } else { Mode::Continue }
+}
+
+fn interrupt_mode(interrupts: bool) -> Mode {
+    if interrupts { Mode::InterruptOnError } else { Mode::Continue }
+}
