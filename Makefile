@@ -42,7 +42,7 @@ down: ## stop the platform that `make up` started
 	$(find_data_dir); exec $(PLATFORM) stop --data-dir "$$data_dir"
 
 test: tools formatted lint doc deny both ## everything that CI checks, with all tests
-	cargo nextest run $(NEXTEST) $(EVERYTHING)
+	tests/with-platform cargo nextest run $(NEXTEST) $(EVERYTHING)
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'

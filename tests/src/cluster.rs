@@ -19,8 +19,9 @@ use crate::{
     brokers::Brokers,
     client::{Answer, Client, TARGETS},
     eventually,
+    instance::Bootstrap,
     management::Management,
-    platform::{Bootstrap, Platform},
+    platform::Platform,
     process::{Process, binary},
     servers::Servers,
 };

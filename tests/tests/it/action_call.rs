@@ -18,6 +18,7 @@ use tests::{
     platform::Platform,
     process::server,
     servers::Servers,
+    tenant::Tenant,
 };
 use tokio::time::Instant;
 
@@ -35,8 +36,8 @@ async fn get(client: &Client, id: &str) -> Answer {
 
 #[tokio::test]
 async fn a_request_and_its_response_are_told_signed_and_complete() {
-    let platform = Platform::start().await;
-    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let (id, key) = endpoint.target(&client, WEBHOOK, &json!({})).await;
     execute(&client, on_get("request"), &[&id]).await;
     execute(&client, on_get("response"), &[&id]).await;
@@ -51,11 +52,11 @@ async fn a_request_and_its_response_are_told_signed_and_complete() {
     assert_eq!((before.get("response"), &after["request"], &after["response"]), (None, &before["request"], &read.body));
     for payload in [&before, &after] {
         assert_eq!(payload["fullMethod"], GET_TARGET.facts.grpc);
-        assert_eq!(payload["instanceID"], platform.bootstrap.instance_id);
-        assert_eq!(payload["orgID"], platform.bootstrap.organization_id);
-        assert_eq!(payload["projectID"], platform.bootstrap.project_id);
-        assert_eq!(payload["userID"], platform.bootstrap.service_user.user_id);
-        let host = platform.bootstrap.issuer.trim_start_matches("http://");
+        assert_eq!(payload["instanceID"], tenant.bootstrap.instance_id);
+        assert_eq!(payload["orgID"], tenant.bootstrap.organization_id);
+        assert_eq!(payload["projectID"], tenant.bootstrap.project_id);
+        assert_eq!(payload["userID"], tenant.bootstrap.service_user.user_id);
+        let host = tenant.bootstrap.issuer.trim_start_matches("http://");
         let headers = json!({ "host": [host], "origin": ["https://app.example"], "x-forwarded-for": ["127.0.0.1"] });
         assert_eq!(payload["headers"], headers, "the token and what nobody vouches for stays inside");
     }
@@ -66,7 +67,7 @@ async fn a_request_and_its_response_are_told_signed_and_complete() {
         assert_eq!(signed, signature(key.as_bytes(), time.parse().expect("it is a number"), &call.body));
         assert_eq!(call.header("content-type"), "application/json");
     }
-    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
+    let grpc = Grpc::connect(&tenant.bootstrap.issuer, Some(&client.token)).await;
     endpoint.take();
     grpc.call(&GET_TARGET, GetTargetRequest { id: id.clone() }).await.expect("it is there");
     let calls = endpoint.called(2).await;
@@ -75,8 +76,8 @@ async fn a_request_and_its_response_are_told_signed_and_complete() {
 
 #[tokio::test]
 async fn the_best_match_fires_alone_and_at_once() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let (client, nobody) = (tenant.client().await, tenant.client_named("nobody").await);
     let endpoints = [Endpoint::start().await, Endpoint::start().await, Endpoint::start().await];
     let mut ids = vec![];
     for endpoint in &endpoints {
@@ -106,7 +107,7 @@ async fn the_best_match_fires_alone_and_at_once() {
     counts();
     get(&client, &ids[0]).await;
     assert_eq!(counts(), [0, 0, 1], "a target that is gone is not called, and all is the next");
-    let refused = get(&platform.client_named("nobody").await, &ids[0]).await;
+    let refused = get(&nobody, &ids[0]).await;
     refused.assert_refused("no permission", 403, "PERMISSION_DENIED");
     let invalid = send(client.request(Method::POST, TARGETS).json(&json!({}))).await;
     invalid.assert_refused("not valid", 400, "INVALID_REQUEST");
@@ -118,8 +119,8 @@ async fn the_best_match_fires_alone_and_at_once() {
 
 #[tokio::test]
 async fn answers_are_merged_onto_the_message_and_the_next_target_sees_it() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let first =
         Endpoint::replying(Reply::json(&json!({ "target": { "name": "from the first", "timeout": "7s" } }))).await;
     let second = Endpoint::replying(Reply::json(&json!({ "target": { "name": "from the second" } }))).await;
@@ -154,8 +155,8 @@ async fn answers_are_merged_onto_the_message_and_the_next_target_sees_it() {
 
 #[tokio::test]
 async fn a_failure_stops_the_request_only_where_its_target_says_so() {
-    let platform = Platform::start().await;
-    let (client, endpoint, next) = (platform.client().await, Endpoint::start().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint, next) = (tenant.client().await, Endpoint::start().await, Endpoint::start().await);
     let (last, _) = next.target(&client, WEBHOOK, &json!({})).await;
     let huge = Reply { body: vec![b' '; 1024 * 1024 + 1].into(), ..Reply::status(200) };
     let redirect = Reply { headers: vec![("location", next.url.clone())], ..Reply::status(307) };
@@ -206,8 +207,8 @@ async fn a_failure_stops_the_request_only_where_its_target_says_so() {
 
 #[tokio::test]
 async fn whoever_calls_asynchronously_does_not_wait() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let slow = Endpoint::replying(Reply::status(200).after(Duration::from_secs(3))).await;
     let (id, _) = slow.target(&client, CALL, &json!({ "isAsync": true })).await;
     execute(&client, on_get("request"), &[&id]).await;
@@ -249,8 +250,8 @@ async fn a_thousand_requests_go_through_a_slow_target_and_others_do_not_wait() {
 
 #[tokio::test]
 async fn calls_that_come_round_again_end() {
-    let platform = Platform::start().await;
-    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let (id, _) = endpoint.target(&client, WEBHOOK, &json!({})).await;
     execute(&client, on_get("request"), &[&id]).await;
     let nested = |depth: &str| {
@@ -266,7 +267,7 @@ async fn calls_that_come_round_again_end() {
         nested(depth).await.assert_refused(depth, 400, "EXECUTION_LOOP");
     }
     assert_eq!(endpoint.calls().len(), 0);
-    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
+    let grpc = Grpc::connect(&tenant.bootstrap.issuer, Some(&client.token)).await;
     let metadata = [("platform-execution-depth", "4")];
     let refused = grpc.call_with(&GET_TARGET, GetTargetRequest { id: id.clone() }, &metadata).await;
     assert_eq!(reason(&refused.expect_err("it is refused")), "EXECUTION_LOOP");
@@ -278,8 +279,8 @@ async fn calls_that_come_round_again_end() {
 
 #[tokio::test]
 async fn a_request_is_repeated_with_its_key_whatever_targets_make_of_it() {
-    let platform = Platform::start().await;
-    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let (id, _) = endpoint.target(&client, CALL, &json!({ "interruptOnError": true })).await;
     execute(&client, json!({ "request": { "method": CREATE_TARGET.facts.grpc } }), &[&id]).await;
     let create = async |named: &str, asked: &str| {
@@ -303,8 +304,8 @@ async fn a_request_is_repeated_with_its_key_whatever_targets_make_of_it() {
 
 #[tokio::test]
 async fn a_key_that_is_rotated_signs_beside_its_successor() {
-    let platform = Platform::start().await;
-    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let (id, first) = endpoint.target(&client, WEBHOOK, &json!({})).await;
     execute(&client, on_get("request"), &[&id]).await;
     let rotate = async |validity: &str| {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tests::{
     client::{TARGETS, send},
     endpoint::{Endpoint, execute},
-    platform::Platform,
+    tenant::Tenant,
 };
 
 const ACTIONS: &str = include_str!("../../../docs/actions.md");
@@ -65,8 +65,8 @@ fn shape(value: &Value) -> Value {
 
 #[tokio::test]
 async fn the_payloads_of_the_document_are_those_of_a_run() {
-    let platform = Platform::start().await;
-    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
     let get = json!({ "request": { "method": GET_TARGET.facts.grpc } });
     for condition in [get, json!({ "event": { "event": "target.added" } }), json!({ "function": "preaccesstoken" })] {
@@ -83,7 +83,7 @@ async fn the_payloads_of_the_document_are_those_of_a_run() {
     told("fullMethod").await;
     client.create_target("told").await.expect("it is created");
     told("event_payload").await;
-    platform.client().await;
+    tenant.client().await;
     told("user_metadata").await;
 }
 

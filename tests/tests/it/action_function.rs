@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, SCOPE, TARGETS, send},
     endpoint::{Endpoint, Reply, execute},
-    platform::Platform,
+    instance::Instance,
+    tenant::Tenant,
 };
 
-async fn token(client: &Client, platform: &Platform) -> Answer {
-    let user = &platform.bootstrap.service_user;
+async fn token(client: &Client, instance: &Instance) -> Answer {
+    let user = &instance.bootstrap.service_user;
     let request =
         client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(&user.client_id, Some(&user.client_secret));
     send(request.form(&[("grant_type", "client_credentials"), ("scope", SCOPE)])).await
@@ -24,8 +25,8 @@ fn claims(answer: &Answer) -> Value {
 
 #[tokio::test]
 async fn targets_add_claims_to_an_access_token_and_replace_none() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let (first, second) = (Endpoint::start().await, Endpoint::start().await);
     let (one, _) = first.target(&client, "restRequestResponse", &json!({ "interruptOnError": true })).await;
     let (two, _) = second.target(&client, "restRequestResponse", &json!({})).await;
@@ -36,10 +37,10 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
         "set_user_metadata": [{ "key": "a", "value": "Yg" }],
     })));
     second.reply(Reply::json(&json!({ "append_log_claims": ["second was here"] })));
-    let granted = token(&client, &platform).await;
+    let granted = token(&client, &tenant).await;
     let claims = claims(&granted);
     assert_eq!(claims["tier"], json!({ "level": 3 }));
-    assert_eq!(claims["sub"], platform.bootstrap.service_user.user_id);
+    assert_eq!(claims["sub"], tenant.bootstrap.service_user.user_id);
     assert_eq!(claims.get("urn:platform:iam:org:id"), None);
     let log = json!(["claim sub exists already", "second was here"]);
     assert_eq!(claims["urn:platform:iam:action:preaccesstoken:log"], log);
@@ -48,8 +49,8 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
         (&payload["function"], &payload["userinfo"]["sub"]),
         (&json!("function/preaccesstoken"), &claims["sub"])
     );
-    assert_eq!(payload["application"]["client_id"], platform.bootstrap.service_user.client_id);
-    let own = json!({ "id": platform.bootstrap.organization_id, "name": "Default", "primary_domain": null });
+    assert_eq!(payload["application"]["client_id"], tenant.bootstrap.service_user.client_id);
+    let own = json!({ "id": tenant.bootstrap.organization_id, "name": "Default", "primary_domain": null });
     assert_eq!(payload["org"], own, "the host of the instance is none of the organization");
     assert_eq!(second.calls()[0].json()["response"]["append_claims"][0]["key"], "tier", "it sees what the first said");
     let mut with_claims = client.clone();
@@ -60,8 +61,8 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
 
 #[tokio::test]
 async fn a_target_that_interrupts_denies_the_token() {
-    let platform = Platform::start().await;
-    let (client, endpoint) = (platform.client().await, Endpoint::start().await);
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let huge = "x".repeat(5000);
     for (interrupts, reply, denied) in [
         (true, Reply::json(&json!({ "forwardedErrorMessage": "not today" })), Some("not today")),
@@ -75,7 +76,7 @@ async fn a_target_that_interrupts_denies_the_token() {
         let members = json!({ "interruptOnError": interrupts });
         let (id, _) = endpoint.target(&client, "restRequestResponse", &members).await;
         execute(&client, json!({ "function": "preaccesstoken" }), &[&id]).await;
-        let answer = token(&client, &platform).await;
+        let answer = token(&client, &tenant).await;
         match denied {
             Some(message) => {
                 let expected = json!({ "error": "access_denied", "error_description": message });

@@ -8,6 +8,7 @@ use tests::{
     endpoint::{Endpoint, Reply, execute},
     platform::Platform,
     process::run,
+    tenant::Tenant,
 };
 
 #[tokio::test]
@@ -42,12 +43,12 @@ async fn an_operator_removes_an_execution_that_locks_everybody_out() {
 
 #[tokio::test]
 async fn only_a_short_token_of_the_right_key_for_the_right_issuer_is_one_of_a_system_user() {
-    let platform = Platform::start().await;
-    let mut client = platform.client().await;
-    let key = std::fs::read_to_string(platform.data().join("system-user.key")).expect("it was made");
+    let tenant = Tenant::start().await;
+    let mut client = tenant.client().await;
+    let key = std::fs::read_to_string(tenant.data().join("system-user.key")).expect("it was made");
     let key: Vec<u8> = (0..key.len() / 2).map(|at| u8::from_str_radix(&key[2 * at..2 * at + 2], 16).unwrap()).collect();
     let other = store::signing::es256("other").private;
-    let (issuer, now) = (&platform.bootstrap.issuer, store::clock::now().as_second());
+    let (issuer, now) = (&tenant.bootstrap.issuer, store::clock::now().as_second());
     let good = json!({ "iss": "operator", "sub": "operator", "aud": issuer, "iat": now, "exp": now + 3600 });
     let with = |name: &str, value: Value| {
         let mut claims = good.clone();

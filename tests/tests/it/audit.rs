@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
     eventually,
+    instance::Instance,
     platform::Platform,
     process::run,
+    tenant::Tenant,
 };
 
 const EVENTS: &str = "/resources/v3alpha/events/_search";
@@ -20,8 +22,8 @@ async fn search(client: &Client, after: &Answer, query: &str, filters: Value) ->
 
 #[tokio::test]
 async fn the_audit_log_says_who_did_what_and_forgets_when_it_shall() {
-    let platform = Platform::start().await;
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let tenant = Tenant::start().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let made = send(admin.request(Method::POST, TARGETS).json(&target("audited"))).await;
     let path = format!("{TARGETS}/{}", made.id());
     let patched = send(admin.request(Method::PATCH, &path).json(&json!({ "name": "renamed" }))).await;
@@ -29,8 +31,8 @@ async fn the_audit_log_says_who_did_what_and_forgets_when_it_shall() {
     assert_eq!(found.body["details"]["totalResult"], "2", "{}", found.body);
     let newest = &found.body["result"][0];
     assert_eq!(newest["type"], "target.changed");
-    assert_eq!(newest["actorId"], platform.bootstrap.service_user.user_id.as_str());
-    assert_eq!(newest["instanceId"], platform.bootstrap.instance_id.as_str());
+    assert_eq!(newest["actorId"], tenant.bootstrap.service_user.user_id.as_str());
+    assert_eq!(newest["instanceId"], tenant.bootstrap.instance_id.as_str());
     assert_eq!(newest["sequence"], patched.body["details"]["sequence"]);
     let payload = newest["payload"].as_str().expect("it is text");
     assert!(payload.contains("renamed") && !payload.contains("sealed"), "{payload}");
@@ -55,7 +57,7 @@ async fn the_audit_log_says_who_did_what_and_forgets_when_it_shall() {
     let all = search(&operator, &given, "?ctx.system=true", held).await;
     assert_eq!(all.body["details"]["totalResult"], "1", "{}", all.body);
 
-    let instance = format!("/resources/v3alpha/instances/{}/_limit", platform.bootstrap.instance_id);
+    let instance = format!("/resources/v3alpha/instances/{}/_limit", tenant.bootstrap.instance_id);
     let limited = operator.request(Method::POST, &instance).json(&json!({ "auditLogRetention": "1s" }));
     let limited = send(limited).await;
     assert_eq!(limited.status, 200, "{}", limited.body);
@@ -96,8 +98,8 @@ async fn a_lost_secret_is_replaced_by_whoever_has_the_data_directory() {
     Client::log_in(&issuer, &user).await.create_target("by the new secret").await.expect("it may");
 }
 
-fn events(platform: &Platform, arguments: &[&str]) -> (bool, Vec<Value>, String) {
-    let data = platform.data().display().to_string();
+fn events(instance: &Instance, arguments: &[&str]) -> (bool, Vec<Value>, String) {
+    let data = instance.data().display().to_string();
     let (is_fine, told, said) = run(&[&["events"], arguments, &["--data-dir", &data]].concat());
     (is_fine, told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(), format!("{told}{said}"))
 }

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send},
-    platform::Platform,
+    tenant::Tenant,
 };
 
 const VALID: &str = r#"{"name":"x","restWebhook":{"url":"https://example.com"}}"#;
@@ -22,9 +22,9 @@ fn fields(answer: &Answer) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_body_is_exactly_one_json_value_of_the_fields_type() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let end = platform.log_end().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let end = tenant.log_end().await;
     let inject = |tail: &str| format!("{}{tail}", VALID.trim_end_matches('}').to_owned() + "}}");
     for body in [
         "{".to_owned(),
@@ -57,13 +57,13 @@ async fn a_body_is_exactly_one_json_value_of_the_fields_type() {
         refused.assert_refused(&format!("a body {body:?}"), 400, "INVALID_REQUEST");
         assert_eq!(fields(&refused), ["target"], "{body:?}");
     }
-    assert_eq!(platform.log_end().await, end, "what was refused has changed nothing");
+    assert_eq!(tenant.log_end().await, end, "what was refused has changed nothing");
 }
 
 #[tokio::test]
 async fn what_is_not_known_is_named() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     for (member, value, path) in [
         ("nmae", json!("x"), "target.nmae"),
         ("id", json!("evil"), "target.id"),
@@ -129,9 +129,9 @@ fn broken() -> Vec<(&'static str, Value, &'static str)> {
 
 #[tokio::test]
 async fn a_field_that_breaks_its_rule_is_named() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let end = platform.log_end().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let end = tenant.log_end().await;
     for (member, value, path) in broken() {
         let mut body: Value = serde_json::from_str(VALID).expect("it is valid");
         body[member] = value;
@@ -150,13 +150,13 @@ async fn a_field_that_breaks_its_rule_is_named() {
     let bad = json!({ "name": "\n", "timeout": "271s", "restWebhook": { "url": "nonsense" } });
     let refused = post(&client, bad.to_string()).await;
     assert_eq!(fields(&refused), ["target.name", "target.timeout", "target.rest_webhook.url"], "all at once");
-    assert_eq!(platform.log_end().await, end, "what was refused has changed nothing");
+    assert_eq!(tenant.log_end().await, end, "what was refused has changed nothing");
 }
 
 #[tokio::test]
 async fn an_error_is_told_like_this() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let invalid = post(&client, r#"{"timeout":"0s"}"#).await;
     assert_invalid(&invalid.body);
     let missing = send(client.request(Method::GET, &format!("{TARGETS}/1"))).await;

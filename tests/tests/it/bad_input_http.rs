@@ -4,7 +4,8 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::json;
 use tests::{
     client::{Client, TARGETS, send, target},
-    platform::Platform,
+    instance::Instance,
+    tenant::{Shared, Tenant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,8 +18,8 @@ const TOKEN: &str = "/oauth/v2/token";
 
 #[tokio::test]
 async fn an_id_is_any_text_of_1_to_200_characters() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let long = "x".repeat(200);
     for id in
         [long.as_str(), "0", "-1", "18446744073709551616", "%F0%9D%84%9E", "a%2Fb", "%00", "'%20or%201=1--", "..."]
@@ -42,8 +43,8 @@ async fn an_id_is_any_text_of_1_to_200_characters() {
 
 #[tokio::test]
 async fn a_request_of_another_kind_is_told_what_is_wrong() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let typed = |kind: Option<&str>| {
         let request = client.request(Method::POST, TARGETS).body(target("typed").to_string());
         kind.into_iter().fold(request, |request, kind| request.header("content-type", kind))
@@ -85,8 +86,8 @@ async fn a_request_of_another_kind_is_told_what_is_wrong() {
 
 #[tokio::test]
 async fn a_body_of_more_than_a_mebibyte_is_answered_all_the_same() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let body = |size: usize| {
         let text = target("padded").to_string();
         let padding = " ".repeat(size - text.len());
@@ -119,9 +120,9 @@ fn everywhere(client: &Client) -> Vec<(&'static str, RequestBuilder)> {
 
 #[tokio::test]
 async fn an_unknown_host_is_nobody() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let port = platform.bootstrap.issuer.rsplit_once(':').map(|(_, port)| port.to_owned()).expect("it has a port");
+    let shared = Shared::find().await;
+    let client = shared.client().await;
+    let port = shared.bootstrap.issuer.rsplit_once(':').map(|(_, port)| port.to_owned()).expect("it has a port");
     for host in ["evil.example", "127.0.0.1.evil.example", "[::1]", "127.0.0.2", "localhost.", "xn--nxasmq6b"] {
         for (what, request) in everywhere(&client) {
             let refused = send(request.header("host", format!("{host}:{port}"))).await;
@@ -135,22 +136,21 @@ async fn an_unknown_host_is_nobody() {
     for header in ["x-forwarded-host", "forwarded", "x-forwarded-proto", "x-forwarded-port", "x-original-host"] {
         let value = if header == "forwarded" { "host=evil.example;proto=https" } else { "evil.example" };
         let answer = send(client.anonymous(Method::GET, DISCOVERY).header(header, value)).await;
-        assert_eq!(answer.body["issuer"], json!(platform.bootstrap.issuer), "{header}");
+        assert_eq!(answer.body["issuer"], json!(shared.bootstrap.issuer), "{header}");
         assert!(!answer.body.to_string().contains("evil"), "{header}: {}", answer.body);
     }
     // Every host of the instance leads to the one issuer, in whatever case and with whatever port.
     for host in [format!("localhost:{port}"), "LOCALHOST".into(), "127.0.0.1:1".into()] {
         let answer = send(client.anonymous(Method::GET, DISCOVERY).header("host", &host)).await;
-        assert_eq!(answer.body["issuer"], json!(platform.bootstrap.issuer), "{host}");
+        assert_eq!(answer.body["issuer"], json!(shared.bootstrap.issuer), "{host}");
         let answer = send(client.request(Method::GET, &format!("{TARGETS}/1")).header("host", &host)).await;
         answer.assert_refused(&host, 404, "RESOURCE_NOT_FOUND");
     }
 }
 
 /// Sends bytes and reads the answer until the platform ends the connection.
-async fn raw(platform: &Platform, request: &str) -> String {
-    let address = platform.bootstrap.issuer.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).await.expect("the platform takes connections");
+async fn raw(instance: &Instance, request: &str) -> String {
+    let mut stream = TcpStream::connect(instance.address()).await.expect("the platform takes connections");
     stream.write_all(request.as_bytes()).await.expect("it reads");
     let mut answer = vec![];
     stream.read_to_end(&mut answer).await.expect("it answers");
@@ -159,14 +159,14 @@ async fn raw(platform: &Platform, request: &str) -> String {
 
 #[tokio::test]
 async fn the_host_in_the_request_line_counts_and_none_is_refused() {
-    let platform = Platform::start().await;
+    let shared = Shared::find().await;
     let end = "Connection: close\r\n\r\n";
     let absolute = format!("GET http://evil.example{DISCOVERY} HTTP/1.1\r\nHost: 127.0.0.1\r\n{end}");
-    let answer = raw(&platform, &absolute).await;
+    let answer = raw(&shared, &absolute).await;
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("INSTANCE_NOT_FOUND"), "{answer}");
     let absolute = format!("GET http://127.0.0.1{DISCOVERY} HTTP/1.1\r\nHost: evil.example\r\n{end}");
-    let answer = raw(&platform, &absolute).await;
-    assert!(answer.contains(&format!("\"issuer\":\"{}\"", platform.bootstrap.issuer)), "{answer}");
+    let answer = raw(&shared, &absolute).await;
+    assert!(answer.contains(&format!("\"issuer\":\"{}\"", shared.bootstrap.issuer)), "{answer}");
     assert!(!answer.contains("evil"), "{answer}");
     for head in [
         format!("GET {DISCOVERY} HTTP/1.1\r\n{end}"),
@@ -174,21 +174,21 @@ async fn the_host_in_the_request_line_counts_and_none_is_refused() {
         format!("GET {DISCOVERY} HTTP/1.1\r\nHost: a b\r\n{end}"),
         format!("GET {DISCOVERY} HTTP/1.1\r\nHost: 127.0.0.1, evil.example\r\n{end}"),
     ] {
-        let answer = raw(&platform, &head).await;
+        let answer = raw(&shared, &head).await;
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("INVALID_REQUEST"), "{head}: {answer}");
     }
     // A length and a chunked body at once is how requests are smuggled past a proxy.
     let smuggled = format!(
         "POST {TOKEN} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n{end}0\r\n\r\nGET {KEYS} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     );
-    let answer = raw(&platform, &smuggled).await;
+    let answer = raw(&shared, &smuggled).await;
     assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
 }
 
 #[tokio::test]
 async fn a_request_keeps_its_id_where_it_can_be_logged() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let send_with = |id: String| send(client.request(Method::GET, &format!("{TARGETS}/1")).header("x-request-id", id));
     for id in ["mine".to_owned(), "x".repeat(128)] {
         let answer = send_with(id.clone()).await;

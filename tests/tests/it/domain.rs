@@ -12,6 +12,7 @@ use tests::{
     eventually,
     platform::Platform,
     process::run,
+    tenant::{Tenant, new_host},
 };
 use tokio::net::TcpListener;
 use transport::{
@@ -218,16 +219,17 @@ async fn an_organization_is_named_by_its_domain() {
 
 #[tokio::test]
 async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
-    let platform = Platform::start().await;
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let tenant = Tenant::start().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let acme = created(&admin, ORGANIZATIONS, json!({ "name": "Acme" })).await.id();
-    let instance = platform.bootstrap.instance_id.clone();
+    let instance = tenant.bootstrap.instance_id.clone();
     let verified = async |context: &str, domain: &str| {
         let body = json!({ "domain": domain, "isVerified": true });
         created(&operator, &format!("{DOMAINS}?{context}"), body).await.id()
     };
-    let of_acme = verified(&format!("ctx.orgId={acme}"), "acme.example").await;
-    let of_instance = verified(&format!("ctx.instanceId={instance}"), "id.example").await;
+    let (of_organization, new) = (new_host(), new_host());
+    let of_acme = verified(&format!("ctx.orgId={acme}"), &of_organization).await;
+    let of_instance = verified(&format!("ctx.instanceId={instance}"), &new).await;
     let told = async |seen: &Answer, path: &str| {
         let read = client::after(seen, operator.request(Method::GET, path)).await.body;
         read.pointer("/organization/primaryDomain").or(read.pointer("/instance/primaryDomain")).cloned()
@@ -235,11 +237,17 @@ async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
     let (acme, instance) = (format!("{ORGANIZATIONS}/{acme}"), format!("{INSTANCES}/{instance}"));
     let set = async |id: &str| post(&operator, &format!("{DOMAINS}/{id}/_set_as_primary"), json!({})).await;
     let first = set(&of_acme).await;
-    assert_eq!(told(&first, &acme).await, Some(json!("acme.example")));
-    assert_eq!(told(&first, &instance).await, Some(json!("127.0.0.1")));
+    assert_eq!(told(&first, &acme).await, Some(json!(of_organization)));
+    let issuer = tenant.bootstrap.issuer.parse::<reqwest::Url>().expect("it is a URL");
+    let host = issuer.host_str().expect("it has a host").to_owned();
+    assert_eq!(told(&first, &instance).await, Some(json!(host)));
     let search = admin.request(Method::POST, &format!("{ORGANIZATIONS}/_search")).json(&json!([]));
     let found = send(search.header("consistency-token", first.consistency())).await.body;
-    assert!(found["result"].as_array().is_some_and(|all| all.iter().any(|one| one["primaryDomain"] == "acme.example")));
+    assert!(
+        found["result"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one["primaryDomain"] == of_organization.as_str()))
+    );
     let removed = send(operator.request(Method::DELETE, &format!("{DOMAINS}/{of_acme}"))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     assert_eq!(told(&removed, &acme).await, None);
@@ -247,13 +255,13 @@ async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
     let second = set(&of_instance).await;
     assert_eq!(second.status, 200, "{}", second.body);
     // Tokens of the issuer before are good no more.
-    let (data, issuer) = (platform.data().display().to_string(), &platform.bootstrap.issuer);
-    let issuer = issuer.replace("127.0.0.1", "id.example");
+    let (data, issuer) = (tenant.data().display().to_string(), issuer.as_str().trim_end_matches('/'));
+    let issuer = issuer.replace(&host, &new);
     let (is_fine, token, said) = run(&["system-token", "--data-dir", &data, "--issuer", &issuer]);
     assert!(is_fine, "{said}");
     let request = operator.with(token.trim().to_owned()).request(Method::GET, &instance);
     let read = send(request.header("consistency-token", second.consistency())).await.body;
-    assert_eq!(read["instance"]["primaryDomain"], "id.example", "{read}");
+    assert_eq!(read["instance"]["primaryDomain"], new.as_str(), "{read}");
 }
 
 /// A web server on the port of https that shows a text; `None` where this machine lets nobody have that port.

@@ -8,7 +8,7 @@ use tests::{
     client::{Answer, Client, TARGETS, send},
     cluster::{Cluster, Node},
     eventually,
-    platform::ServiceUser,
+    instance::ServiceUser,
     proxy::Proxy,
 };
 use tokio::time::Instant;

@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, EXECUTIONS, TARGETS, send},
-    platform::Platform,
+    tenant::Tenant,
 };
 
 async fn put(client: &Client, execution: Value) -> Answer {
@@ -36,8 +36,8 @@ fn ids(answer: &Answer) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_execution_is_created_then_replaced_and_the_same_again_changes_nothing() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let target = client.create_target("hook").await.expect("it is created");
     let condition = json!({ "request": { "method": "/platform.resources.action.v3alpha.PlatformActions/GetTarget" } });
     let created = put(&client, on(condition.clone(), &[&target], &[])).await;
@@ -45,11 +45,11 @@ async fn an_execution_is_created_then_replaced_and_the_same_again_changes_nothin
     let id = created.id();
     assert!(id.parse::<u64>().is_ok_and(|number| number < 1 << 63), "{id}");
 
-    let end = platform.log_end().await;
+    let end = tenant.log_end().await;
     let same = put(&client, on(condition.clone(), &[&target], &[])).await;
     assert_eq!((same.status, same.id()), (StatusCode::OK, id.clone()));
     assert_eq!(same.body, created.body, "nothing has changed");
-    assert_eq!(platform.log_end().await, end, "there is no event");
+    assert_eq!(tenant.log_end().await, end, "there is no event");
 
     let request = || client.request(Method::POST, EXECUTIONS).json(&on(condition.clone(), &[], &[]));
     let replaced = send(request().header("idempotency-key", "replace")).await;
@@ -68,8 +68,8 @@ async fn an_execution_is_created_then_replaced_and_the_same_again_changes_nothin
 
 #[tokio::test]
 async fn executions_are_found_by_all_filters_in_the_order_of_their_creation() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let first = client.create_target("first").await.expect("it is created");
     let second = client.create_target("second").await.expect("it is created");
     let on_all = put(&client, on(json!({ "event": { "all": true } }), &[&first], &[])).await.id();
@@ -103,11 +103,11 @@ async fn executions_are_found_by_all_filters_in_the_order_of_their_creation() {
 
 #[tokio::test]
 async fn what_there_is_not_is_refused_and_changes_nothing() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let target = client.create_target("hook").await.expect("it is created");
     let function = put(&client, on(json!({ "function": "preuserinfo" }), &[], &[])).await.id();
-    let end = platform.log_end().await;
+    let end = tenant.log_end().await;
     for (condition, field) in [
         (json!({ "request": { "method": "/platform.Nothing/Here" } }), "execution.condition.request.method"),
         (json!({ "request": { "service": "platform.Nothing" } }), "execution.condition.request.service"),
@@ -130,13 +130,13 @@ async fn what_there_is_not_is_refused_and_changes_nothing() {
         let refused = put(&client, on(event("target.added"), &targets, &includes)).await;
         refused.assert_refused(&format!("{targets:?} {includes:?}"), status, reason);
     }
-    assert_eq!(platform.log_end().await, end);
+    assert_eq!(tenant.log_end().await, end);
 }
 
 #[tokio::test]
 async fn includes_lead_over_three_levels_and_in_no_circle() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let mut chain: Vec<String> = vec![];
     for name in ["user.added", "user.changed", "user.removed", "project.added"] {
         let includes: Vec<&str> = chain.last().map(String::as_str).into_iter().collect();
@@ -145,7 +145,7 @@ async fn includes_lead_over_three_levels_and_in_no_circle() {
         chain.push(made.id());
     }
     let own = client_id(&client, "project.removed").await;
-    let end = platform.log_end().await;
+    let end = tenant.log_end().await;
     for (case, name, include) in [
         ("four levels from above", "project.removed", &chain[3]),
         ("a circle", "user.added", &chain[3]),
@@ -157,7 +157,7 @@ async fn includes_lead_over_three_levels_and_in_no_circle() {
     let leaf = put(&client, on(event("project.changed"), &[], &[])).await.id();
     let below = put(&client, on(event("user.added"), &[], &[&leaf])).await;
     below.assert_refused("four levels from below", 400, "PRECONDITION_FAILED");
-    assert_eq!(platform.log_end().await.0, end.0 + 1, "only the leaf was made");
+    assert_eq!(tenant.log_end().await.0, end.0 + 1, "only the leaf was made");
 
     let gone = send(client.request(Method::DELETE, &format!("{EXECUTIONS}/{}", chain[0]))).await;
     assert_eq!(gone.status, StatusCode::OK);
@@ -167,8 +167,8 @@ async fn includes_lead_over_three_levels_and_in_no_circle() {
 
 #[tokio::test]
 async fn no_way_of_including_leads_to_more_than_a_thousand_targets() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let target = send(client.request(Method::POST, TARGETS).json(&tests::client::target("x"))).await.id();
     let many = vec![target.as_str(); 600];
     let first = put(&client, on(event("user.added"), &many, &[])).await.id();
@@ -194,8 +194,8 @@ async fn client_id(client: &Client, name: &str) -> String {
 
 #[tokio::test]
 async fn a_target_that_is_deleted_leaves_every_execution_whatever_races_with_it() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let names = ["target.added", "target.changed", "user.added", "user.changed", "project.added", "project.changed"];
     for round in 0..5 {
         let (gone, stays) = (client.create_target("gone").await.unwrap(), client.create_target("stays").await.unwrap());
@@ -229,8 +229,8 @@ fn newer(one: Answer, other: Answer) -> Answer {
 
 #[tokio::test]
 async fn the_lists_have_what_conditions_can_name() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let list = async |name: &str| {
         let answer = send(client.request(Method::GET, &format!("{EXECUTIONS}/{name}"))).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -248,7 +248,7 @@ async fn the_lists_have_what_conditions_can_name() {
         let made = put(&client, on(json!({ "response": { "method": method } }), &[], &[])).await;
         assert_eq!(made.status, StatusCode::CREATED, "{method}: {}", made.body);
     }
-    let nobody = platform.client_named("nobody").await;
+    let nobody = tenant.client_named("nobody").await;
     let refused = send(nobody.request(Method::GET, &format!("{EXECUTIONS}/methods"))).await;
     refused.assert_refused("nobody", 403, "PERMISSION_DENIED");
 }

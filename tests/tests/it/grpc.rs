@@ -13,7 +13,8 @@ use serde_json::json;
 use tests::{
     client::send,
     grpc::{Grpc, reason, value},
-    platform::Platform,
+    instance::Instance,
+    tenant::{Shared, Tenant},
 };
 use tonic::{Code, Status};
 use tonic_reflection::pb::{v1, v1alpha};
@@ -41,8 +42,8 @@ const UNBUILT_OF_SYSTEM: [&str; 6] = [
     "SearchViews",
 ];
 
-async fn connect(platform: &Platform) -> Grpc {
-    Grpc::connect(&platform.bootstrap.issuer, Some(&platform.client().await.token)).await
+async fn connect(instance: &Instance) -> Grpc {
+    Grpc::connect(&instance.bootstrap.issuer, Some(&instance.client().await.token)).await
 }
 
 fn webhook(name: &str) -> Target {
@@ -61,8 +62,8 @@ fn rename(id: &str, name: &str) -> PatchTargetRequest {
 
 #[tokio::test]
 async fn a_target_lives_over_grpc_as_over_http() {
-    let platform = Platform::start().await;
-    let (grpc, http) = (connect(&platform).await, platform.client().await);
+    let tenant = Tenant::start().await;
+    let (grpc, http) = (connect(&tenant).await, tenant.client().await);
 
     let created = grpc.call_with(&CREATE_TARGET, create(webhook("first")), &[("x-request-id", "mine")]).await.unwrap();
     assert_eq!(value(created.metadata(), "x-request-id"), "mine");
@@ -101,8 +102,8 @@ async fn a_target_lives_over_grpc_as_over_http() {
 
 #[tokio::test]
 async fn a_repeated_call_with_an_idempotency_key_is_answered_alike() {
-    let platform = Platform::start().await;
-    let grpc = connect(&platform).await;
+    let tenant = Tenant::start().await;
+    let grpc = connect(&tenant).await;
     let key = [("idempotency-key", "once")];
     let first = grpc.call_with(&CREATE_TARGET, create(webhook("first")), &key).await.unwrap();
     assert_eq!(value(first.metadata(), "idempotency-replayed"), "");
@@ -125,8 +126,8 @@ fn assert_refused(case: &str, status: &Status, code: Code, expected: &str) {
 
 #[tokio::test]
 async fn errors_over_grpc_have_the_details_of_google_rpc() {
-    let platform = Platform::start().await;
-    let grpc = connect(&platform).await;
+    let tenant = Tenant::start().await;
+    let grpc = connect(&tenant).await;
     let get = |id: &str| GetTargetRequest { id: id.to_owned() };
 
     let long = grpc.call(&GET_TARGET, get(&"x".repeat(201))).await.unwrap_err();
@@ -163,8 +164,8 @@ async fn errors_over_grpc_have_the_details_of_google_rpc() {
 
 #[tokio::test]
 async fn a_browser_calls_over_http_1() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let message = prost::Message::encode_to_vec(&create(webhook("web")));
     let frame = [vec![0], u32::try_from(message.len()).unwrap().to_be_bytes().to_vec(), message].concat();
     let request = client.request(Method::POST, CREATE_TARGET.facts.grpc);
@@ -178,8 +179,8 @@ async fn a_browser_calls_over_http_1() {
 
 #[tokio::test]
 async fn every_operation_that_is_not_built_says_so_on_both_transports() {
-    let platform = Platform::start().await;
-    let (grpc, client) = (connect(&platform).await, platform.client().await);
+    let shared = Shared::find().await;
+    let (grpc, client) = (connect(&shared).await, shared.client().await);
     let mut unbuilt = 0;
     let is_built = |facts: &&&Facts| BUILT.contains(&facts.service) && !UNBUILT_OF_SYSTEM.contains(&facts.method);
     for facts in OPERATIONS.iter().filter(|facts| !is_built(facts)) {
@@ -211,8 +212,8 @@ async fn reflection_lists_what_is_built_and_nothing_else() {
     use v1alpha::server_reflection_request::MessageRequest as OldQuestion;
     use v1alpha::server_reflection_response::MessageResponse as OldAnswer;
 
-    let platform = Platform::start().await;
-    let channel = Grpc::connect(&platform.bootstrap.issuer, None).await.channel;
+    let shared = Shared::find().await;
+    let channel = Grpc::connect(&shared.bootstrap.issuer, None).await.channel;
     let (actions, own) = (CREATE_TARGET.facts.service, "grpc.");
 
     let Answer::ListServicesResponse(list) = ask!(v1, channel.clone(), Question::ListServices(String::new())) else {

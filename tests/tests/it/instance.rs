@@ -6,10 +6,10 @@ use tests::{
     client::{Answer, Client, SCOPE, TARGETS, send, target},
     eventually,
     platform::Platform,
+    tenant::{Tenant, new_host},
 };
 
 const INSTANCES: &str = "/resources/v3alpha/instances";
-const HOST: &str = "acme.id.example";
 
 async fn create(operator: &Client, domain: &str) -> Answer {
     let request = operator.request(Method::POST, INSTANCES).header("prefer", "wait=10");
@@ -33,61 +33,63 @@ async fn targets(client: &Client, host: &str) -> Answer {
 
 #[tokio::test]
 async fn an_instance_serves_by_itself_until_it_is_blocked_switched_off_or_removed() {
-    let platform = Platform::start().await;
-    platform.ready().await;
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let tenant = Tenant::start().await;
+    tenant.ready().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
+    let host = new_host();
+    let host = host.as_str();
     admin.create_target("of the first").await.expect("it is created");
-    let made = create(&operator, HOST).await;
+    let made = create(&operator, host).await;
     assert_eq!(made.status, 201, "{}", made.body);
-    assert!(made.body["issuer"].as_str().is_some_and(|issuer| issuer.contains(HOST)), "{}", made.body);
-    create(&operator, HOST).await.assert_refused("the same host", 409, "RESOURCE_EXISTS");
+    assert!(made.body["issuer"].as_str().is_some_and(|issuer| issuer.contains(host)), "{}", made.body);
+    create(&operator, host).await.assert_refused("the same host", 409, "RESOURCE_EXISTS");
     let path = format!("{INSTANCES}/{}", made.id());
 
-    let token = log_in(&admin, HOST, &made.body).await;
+    let token = log_in(&admin, host, &made.body).await;
     let token = token.body["access_token"].as_str().unwrap_or_else(|| panic!("{token:?}")).to_owned();
     let own = admin.with(token);
-    let discovery = own.anonymous(Method::GET, "/.well-known/openid-configuration").header("host", HOST);
+    let discovery = own.anonymous(Method::GET, "/.well-known/openid-configuration").header("host", host);
     assert_eq!(send(discovery).await.body["issuer"], made.body["issuer"]);
     let written =
-        send(own.request(Method::POST, TARGETS).header("host", HOST).header("prefer", "wait=10").json(&target("mine")))
+        send(own.request(Method::POST, TARGETS).header("host", host).header("prefer", "wait=10").json(&target("mine")))
             .await;
     assert_eq!(written.status, 201, "{}", written.body);
-    let found = targets(&own, HOST).await;
+    let found = targets(&own, host).await;
     assert_eq!(found.body["details"]["totalResult"], "1", "its own only: {}", found.body);
     assert_eq!(found.body["result"][0]["target"]["name"], "mine");
 
     // Nothing crosses: not the token, not an id.
-    targets(&admin, HOST).await.assert_refused("a token of another instance", 401, "TOKEN_INVALID");
+    targets(&admin, host).await.assert_refused("a token of another instance", 401, "TOKEN_INVALID");
     admin.get_target(&written.id(), None).await.assert_refused("an id of another", 404, "RESOURCE_NOT_FOUND");
     send(admin.request(Method::GET, &path)).await.assert_refused("not for its owners", 403, "PERMISSION_DENIED");
 
     let limit =
         |block: bool| operator.request(Method::POST, &format!("{path}/_limit")).json(&json!({ "block": block }));
     assert_eq!(send(limit(true)).await.status, 200);
-    is_refused("blocked", &own, 429, "INSTANCE_BLOCKED").await;
-    assert_eq!(log_in(&admin, HOST, &made.body).await.status, 429);
+    is_refused("blocked", &own, host, (429, "INSTANCE_BLOCKED")).await;
+    assert_eq!(log_in(&admin, host, &made.body).await.status, 429);
     assert_eq!(send(limit(false)).await.status, 200);
-    eventually("it is open again", async || (targets(&own, HOST).await.status == 200).then_some(())).await;
+    eventually("it is open again", async || (targets(&own, host).await.status == 200).then_some(())).await;
 
     let switch = |to: &str| operator.request(Method::POST, &format!("{path}/{to}")).json(&json!({}));
     assert_eq!(send(switch("_deactivate")).await.status, 200);
-    is_refused("switched off", &own, 401, "TOKEN_INVALID").await;
+    is_refused("switched off", &own, host, (401, "TOKEN_INVALID")).await;
     assert_eq!(send(switch("_reactivate")).await.status, 200);
-    eventually("it gives tokens again", async || (log_in(&admin, HOST, &made.body).await.status == 200).then_some(()))
+    eventually("it gives tokens again", async || (log_in(&admin, host, &made.body).await.status == 200).then_some(()))
         .await;
-    targets(&own, HOST).await.assert_refused("a token from before", 401, "TOKEN_INVALID");
+    targets(&own, host).await.assert_refused("a token from before", 401, "TOKEN_INVALID");
 
     assert_eq!(send(operator.request(Method::DELETE, &path)).await.status, 200);
-    is_refused("removed", &own, 404, "INSTANCE_NOT_FOUND").await;
-    let again = create(&operator, HOST).await;
+    is_refused("removed", &own, host, (404, "INSTANCE_NOT_FOUND")).await;
+    let again = create(&operator, host).await;
     assert_eq!(again.status, 201, "the host is free again: {}", again.body);
-    eventually("it serves", async || (log_in(&admin, HOST, &again.body).await.status == 200).then_some(())).await;
-    assert_eq!(log_in(&admin, HOST, &made.body).await.status, 401, "the old one's user is unknown");
+    eventually("it serves", async || (log_in(&admin, host, &again.body).await.status == 200).then_some(())).await;
+    assert_eq!(log_in(&admin, host, &made.body).await.status, 401, "the old one's user is unknown");
 }
 
-async fn is_refused(case: &str, own: &Client, status: u16, reason: &str) {
+async fn is_refused(case: &str, own: &Client, host: &str, (status, reason): (u16, &str)) {
     eventually(case, async || {
-        let answer = targets(own, HOST).await;
+        let answer = targets(own, host).await;
         ((answer.status.as_u16(), answer.reason()) == (status, reason)).then_some(())
     })
     .await;

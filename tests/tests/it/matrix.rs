@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, SCOPE, TARGETS, send},
     eventually,
-    platform::{Platform, ServiceUser},
+    instance::{Instance, ServiceUser},
+    tenant::{Tenant, new_host},
 };
 
 /// It needs more than an id.
 const VALIDATE: &str = "Validate";
-const HOST: &str = "blocked.id.example";
 
 /// A kind of caller.
 struct Caller {
     case: &'static str,
     client: Client,
     /// The host that is asked, where it is not the platform's own.
-    host: Option<&'static str>,
+    host: Option<String>,
     expects: Expects,
 }
 
@@ -93,7 +93,7 @@ fn asking(caller: &Caller, method: Method, path: &str) -> RequestBuilder {
         "" => caller.client.anonymous(method, path),
         _ => caller.client.request(method, path),
     };
-    caller.host.iter().fold(request, |request, host| request.header("host", *host))
+    caller.host.iter().fold(request, |request, host| request.header("host", host))
 }
 
 /// The gRPC code of an answer; 0 where it is in the trailers, behind a message.
@@ -131,7 +131,7 @@ async fn post_at(host: Option<&str>, client: &Client, path: &str, body: Value) -
 }
 
 /// A user of an organization with these roles there, and its token.
-async fn user(platform: &Platform, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> (String, Client) {
+async fn user(instance: &Instance, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> (String, Client) {
     let id =
         post(admin, &format!("users?ctx.orgId={organization}"), json!({ "username": name, "service": {} })).await.id();
     if !roles.is_empty() {
@@ -140,45 +140,52 @@ async fn user(platform: &Platform, admin: &Client, organization: &str, name: &st
     let secret = post(admin, &format!("users/{id}/_generate_secret"), json!({})).await;
     let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
     let user = ServiceUser { user_id: id.clone(), client_id: name.to_owned(), client_secret };
-    (id, Client::log_in(&platform.bootstrap.issuer, &user).await)
+    (id, Client::log_in(&instance.bootstrap.issuer, &user).await)
 }
 
-/// The first user of another instance.
-async fn of_another(operator: &Client) -> (String, Client) {
-    let made = post(operator, "instances", json!({ "name": "Other", "domain": HOST })).await;
+/// Another instance, and its first user.
+struct Another {
+    id: String,
+    host: String,
+    owner: Client,
+}
+
+async fn another(operator: &Client) -> Another {
+    let host = new_host();
+    let made = post(operator, "instances", json!({ "name": "Other", "domain": host })).await;
     let text = |name: &str| made.body["serviceUser"][name].as_str().expect("it is shown").to_owned();
     let token = eventually("it gives tokens", async || {
-        let request = operator.anonymous(Method::POST, "/oauth/v2/token").header("host", HOST);
+        let request = operator.anonymous(Method::POST, "/oauth/v2/token").header("host", &host);
         let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
         let answer = send(request.basic_auth(text("clientId"), Some(text("clientSecret"))).form(&form)).await;
         answer.body["access_token"].as_str().map(str::to_owned)
     })
     .await;
-    (made.id(), operator.with(token))
+    Another { id: made.id(), host, owner: operator.with(token) }
 }
 
 /// All kinds of callers.
-async fn callers(platform: &Platform) -> Vec<Caller> {
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+async fn callers(instance: &Instance) -> Vec<Caller> {
+    let (admin, operator) = (instance.client().await, instance.operator().await);
     let other = post(&admin, "organizations", json!({ "name": "Other" })).await.id();
     let ending = post(&admin, "organizations", json!({ "name": "Ending" })).await.id();
-    let (_, owner) = user(platform, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
-    let (ended, ended_user) = user(platform, &admin, &other, "ended", &["ORG_OWNER"]).await;
-    let (_, homeless) = user(platform, &admin, &ending, "homeless", &["ORG_OWNER"]).await;
-    let (instance, foreign) = of_another(&operator).await;
+    let (_, owner) = user(instance, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
+    let (ended, ended_user) = user(instance, &admin, &other, "ended", &["ORG_OWNER"]).await;
+    let (_, homeless) = user(instance, &admin, &ending, "homeless", &["ORG_OWNER"]).await;
+    let Another { id, host, owner: foreign } = another(&operator).await;
     post(&admin, &format!("users/{ended}/_deactivate"), json!({})).await;
     post(&admin, &format!("organizations/{ending}/_deactivate"), json!({})).await;
-    post(&operator, &format!("instances/{instance}/_limit"), json!({ "block": true })).await;
+    post(&operator, &format!("instances/{id}/_limit"), json!({ "block": true })).await;
     let unknown = Expects::Refusal(401, 16);
     let caller = |case, client: &Client, expects| Caller { case, client: client.clone(), host: None, expects };
-    let blocked = Caller { host: Some(HOST), ..caller("of a blocked instance", &foreign, Expects::Refusal(429, 8)) };
+    let blocked = Caller { host: Some(host), ..caller("of a blocked instance", &foreign, Expects::Refusal(429, 8)) };
     let callers = vec![
         caller("no token", &admin.with(String::new()), unknown),
         caller("garbage", &admin.with("garbage".to_owned()), unknown),
         caller("of another instance", &foreign, unknown),
         caller("of another organization", &owner, Expects::Role(&ORG_OWNER)),
-        caller("no role", &platform.client_named("nobody").await, Expects::NoRole),
-        caller("read-only", &platform.client_named("viewer").await, Expects::Role(&IAM_OWNER_VIEWER)),
+        caller("no role", &instance.client_named("nobody").await, Expects::NoRole),
+        caller("read-only", &instance.client_named("viewer").await, Expects::Role(&IAM_OWNER_VIEWER)),
         caller("all rights", &operator, Expects::Entry),
         caller("ended", &ended_user, unknown),
         caller("of an ended organization", &homeless, unknown),
@@ -196,9 +203,9 @@ async fn callers(platform: &Platform) -> Vec<Caller> {
 
 #[tokio::test]
 async fn every_operation_lets_in_whom_it_shall() {
-    let platform = Platform::start().await;
-    platform.ready().await;
-    let (admin, callers) = (platform.client().await, callers(&platform).await);
+    let tenant = Tenant::start().await;
+    tenant.ready().await;
+    let (admin, callers) = (tenant.client().await, callers(&tenant).await);
     let mut checked = 0;
     for facts in OPERATIONS {
         let built = caller_of(&admin);
@@ -267,15 +274,15 @@ async fn are_not_there(caller: &Caller, objects: &Objects) -> usize {
 
 #[tokio::test]
 async fn whatever_is_asked_of_what_is_of_others_it_is_not_there() {
-    let platform = Platform::start().await;
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let tenant = Tenant::start().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let (one, other) = (
         post(&admin, "organizations", json!({ "name": "One" })).await.id(),
         post(&admin, "organizations", json!({ "name": "Other" })).await.id(),
     );
-    let (_, owner) = user(&platform, &admin, &one, "owner-of-one", &["ORG_OWNER"]).await;
-    let (instance, foreign) = of_another(&operator).await;
-    let there = Some(HOST);
+    let (_, owner) = user(&tenant, &admin, &one, "owner-of-one", &["ORG_OWNER"]).await;
+    let Another { id, host, owner: foreign } = another(&operator).await;
+    let there = Some(host.as_str());
     let organization = post_at(there, &foreign, "organizations", json!({ "name": "One" })).await.id();
 
     let of_other = of_organization(None, &admin, &other).await;
@@ -293,7 +300,7 @@ async fn whatever_is_asked_of_what_is_of_others_it_is_not_there() {
     let of_instance = caller("who owns another instance", &admin, &IAM_OWNER);
     let mut asked = are_not_there(&of_one, &of_other).await + are_not_there(&of_one, &of_foreign).await;
     asked += are_not_there(&of_instance, &of_foreign).await;
-    asked += are_not_there(&of_instance, &Objects::from([("instances", instance)])).await;
+    asked += are_not_there(&of_instance, &Objects::from([("instances", id)])).await;
     println!("{asked} operations on what is of others, on two transports");
     assert!(asked > 60, "{asked}");
     let after = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);

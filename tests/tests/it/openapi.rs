@@ -11,6 +11,7 @@ use store::secret::sha256;
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
     platform::Platform,
+    tenant::{Shared, Tenant},
 };
 
 /// The schema of OpenAPI 3.1 documents, as published by the OpenAPI Initiative under Apache-2.0.
@@ -22,8 +23,8 @@ fn method(verb: &str) -> Method {
 
 #[tokio::test]
 async fn the_document_is_openapi_3_1() {
-    let platform = Platform::start().await;
-    let described = Described::of(&platform).await;
+    let shared = Shared::find().await;
+    let described = Described::of(&shared).await;
     let schema: Value = serde_json::from_str(OPENAPI).expect("the file is JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("it is a schema");
     let faults: Vec<String> = validator.iter_errors(&described.document).map(|fault| fault.to_string()).collect();
@@ -36,8 +37,8 @@ async fn the_document_is_openapi_3_1() {
 
 #[tokio::test]
 async fn every_operation_that_is_built_is_described_once_and_no_other() {
-    let platform = Platform::start().await;
-    let (client, described) = (platform.client().await, Described::of(&platform).await);
+    let shared = Shared::find().await;
+    let (client, described) = (shared.client().await, Described::of(&shared).await);
     let mut all = described.operations();
     for facts in OPERATIONS {
         let probed = method(&format!("{:?}", facts.verb));
@@ -77,8 +78,8 @@ async fn exchange(
 
 #[tokio::test]
 async fn requests_and_answers_are_as_described() {
-    let platform = Platform::start().await;
-    let (client, described) = (platform.client().await, Described::of(&platform).await);
+    let tenant = Tenant::start().await;
+    let (client, described) = (tenant.client().await, Described::of(&tenant).await);
     let with = (&described, &client);
     let body = json!({ "name": "first", "restWebhook": { "url": "https://example.com/hook" }, "timeout": "3s",
         "isAsync": null, "interruptOnError": true, "restRequestResponse": null });
@@ -115,9 +116,9 @@ async fn requests_and_answers_are_as_described() {
 
 #[tokio::test]
 async fn refusals_are_as_described() {
-    let platform = Platform::start().await;
-    let (client, described) = (platform.client().await, Described::of(&platform).await);
-    let nobody = platform.client_named("nobody").await;
+    let tenant = Tenant::start().await;
+    let (client, described) = (tenant.client().await, Described::of(&tenant).await);
+    let nobody = tenant.client_named("nobody").await;
     let one = format!("{TARGETS}/1");
     let post = |body: &Value| client.request(Method::POST, TARGETS).json(body);
     let change = || client.request(Method::PATCH, &one).json(&json!({ "name": "x" }));
@@ -163,8 +164,8 @@ async fn refusals_are_as_described() {
 
 #[tokio::test]
 async fn what_is_described_as_wrong_is_refused_and_what_as_right_is_not() {
-    let platform = Platform::start().await;
-    let (client, described) = (platform.client().await, Described::of(&platform).await);
+    let tenant = Tenant::start().await;
+    let (client, described) = (tenant.client().await, Described::of(&tenant).await);
     let webhook = json!({ "url": "https://example.com" });
     let of = |more: Value| {
         let mut body = target("n");
@@ -253,8 +254,8 @@ async fn examples_are_valid_and_can_be_sent() {
 
 #[tokio::test]
 async fn the_document_is_for_everybody_and_not_sent_twice() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let shared = Shared::find().await;
+    let client = shared.client().await;
     for path in ["/openapi.json", "/docs"] {
         let get = || client.anonymous(Method::GET, path);
         let first = send(get().header("host", "elsewhere.example")).await;
@@ -277,8 +278,8 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
 
 #[tokio::test]
 async fn the_page_shows_everything_and_needs_nothing_from_elsewhere() {
-    let platform = Platform::start().await;
-    let (client, described) = (platform.client().await, Described::of(&platform).await);
+    let shared = Shared::find().await;
+    let (client, described) = (shared.client().await, Described::of(&shared).await);
     let answer = client.anonymous(Method::GET, "/docs").send().await.expect("it answers");
     let headers = answer.headers().clone();
     let page = answer.text().await.expect("it is text");

@@ -10,6 +10,7 @@ use tests::{
     endpoint::{Endpoint, Reply, execute},
     eventually,
     platform::Platform,
+    tenant::Tenant,
 };
 
 const USERS: &str = "/resources/v3alpha/users";
@@ -22,8 +23,8 @@ async fn user(client: &Client, username: &str) -> String {
 
 #[tokio::test]
 async fn targets_of_an_instance_neither_hear_nor_say_what_its_operators_do() {
-    let platform = Platform::start().await;
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let tenant = Tenant::start().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let (asked, told) = (Endpoint::start().await, Endpoint::start().await);
     let (answering, _) = asked.target(&admin, "restRequestResponse", &json!({ "interruptOnError": true })).await;
     let (hearing, _) = told.target(&admin, "restWebhook", &json!({})).await;
@@ -35,7 +36,7 @@ async fn targets_of_an_instance_neither_hear_nor_say_what_its_operators_do() {
     let given = post(&admin, MEMBERSHIPS, json!({ "userId": spared, "roles": ["IAM_OWNER_VIEWER"] })).await;
     assert_eq!(told.called(1).await[0].json()["aggregateID"], given.id(), "what is held in the system is not told");
 
-    let operating = platform.log_in(&operator, &operating, "operating").await;
+    let operating = tenant.log_in(&operator, &operating, "operating").await;
     asked.reply(Reply::json(&json!({ "id": spared })));
     let condition = json!({ "request": { "method": "/platform.resources.user.v3alpha.PlatformUsers/DeleteUser" } });
     execute(&admin, condition, &[&answering]).await;
@@ -45,8 +46,8 @@ async fn targets_of_an_instance_neither_hear_nor_say_what_its_operators_do() {
     assert_eq!(send(admin.request(Method::DELETE, &format!("{USERS}/{spared}"))).await.id(), spared);
     assert_eq!(asked.calls().len(), 1, "with rights of the instance it has");
 
-    let own = format!("{INSTANCES}/{}", platform.bootstrap.instance_id);
-    let block = json!({ "limits": [{ "id": platform.bootstrap.instance_id, "limits": { "block": true } }] });
+    let own = format!("{INSTANCES}/{}", tenant.bootstrap.instance_id);
+    let block = json!({ "limits": [{ "id": tenant.bootstrap.instance_id, "limits": { "block": true } }] });
     for (case, path, body) in [
         ("switching off", format!("{own}/_deactivate"), json!({})),
         ("blocking", format!("{own}/_limit"), json!({ "block": true })),

@@ -12,20 +12,20 @@ use serde_json::json;
 use tests::{
     client::{TARGETS, send, target},
     grpc::Grpc,
-    platform::Platform,
+    tenant::Tenant,
 };
 use tonic::{Code, Response, Status};
 use tonic_types::StatusExt;
 
 #[tokio::test]
 async fn roles_give_what_they_say_and_nothing_else() {
-    let platform = Platform::start().await;
-    let owner = platform.client().await;
+    let tenant = Tenant::start().await;
+    let owner = tenant.client().await;
     let id = owner.create_target("first").await.expect("the owner may");
     let path = format!("{TARGETS}/{id}");
     let search = format!("{TARGETS}/_search");
     for (name, may_read) in [("viewer", true), ("nobody", false)] {
-        let client = platform.client_named(name).await;
+        let client = tenant.client_named(name).await;
         for (method, path, permission) in [
             (Method::GET, &path, "action.target.read"),
             (Method::POST, &search, "action.target.read"),
@@ -67,12 +67,12 @@ fn assert_denied<O: std::fmt::Debug>(case: &str, outcome: Result<Response<O>, St
 
 #[tokio::test]
 async fn roles_give_the_same_over_grpc() {
-    let platform = Platform::start().await;
-    let owner = platform.client().await;
+    let tenant = Tenant::start().await;
+    let owner = tenant.client().await;
     let id = owner.create_target("first").await.expect("the owner may");
-    let anonymous = Grpc::connect(&platform.bootstrap.issuer, None).await;
+    let anonymous = Grpc::connect(&tenant.bootstrap.issuer, None).await;
     for name in ["viewer", "nobody"] {
-        let client = platform.client_named(name).await;
+        let client = tenant.client_named(name).await;
         let grpc = anonymous.with_token(Some(&client.token));
         // The permission comes first: neither what is asked nor whether it is there tells anything.
         let created = grpc.call(&CREATE_TARGET, CreateTargetRequest::default()).await;
@@ -99,10 +99,10 @@ async fn roles_give_the_same_over_grpc() {
 
 #[tokio::test]
 async fn who_may_not_learns_nothing_of_what_is_there() {
-    let platform = Platform::start().await;
-    let owner = platform.client().await;
+    let tenant = Tenant::start().await;
+    let owner = tenant.client().await;
     let id = owner.create_target("first").await.expect("the owner may");
-    let (nobody, end) = (platform.client_named("nobody").await, platform.log_end().await);
+    let (nobody, end) = (tenant.client_named("nobody").await, tenant.log_end().await);
     for id in [id.as_str(), "1"] {
         for method in [Method::GET, Method::PATCH, Method::DELETE] {
             let path = format!("{TARGETS}/{id}?unknown=1");
@@ -114,5 +114,5 @@ async fn who_may_not_learns_nothing_of_what_is_there() {
     }
     let forged = nobody.request(Method::GET, &format!("{TARGETS}/{id}")).header("x-platform-orgid", "1");
     send(forged).await.assert_refused("another context", 403, "PERMISSION_DENIED");
-    assert_eq!(platform.log_end().await, end, "nothing was changed");
+    assert_eq!(tenant.log_end().await, end, "nothing was changed");
 }

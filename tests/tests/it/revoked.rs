@@ -7,7 +7,8 @@ use serde_json::json;
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
     eventually,
-    platform::{Platform, ServiceUser},
+    instance::ServiceUser,
+    tenant::Tenant,
 };
 
 const ROUNDS: usize = 5;
@@ -40,14 +41,14 @@ async fn write(client: Client) -> u64 {
 
 #[tokio::test]
 async fn nothing_is_written_behind_the_end_of_a_right() {
-    let platform = Platform::start().await;
-    platform.ready().await;
-    let admin = platform.client().await;
+    let tenant = Tenant::start().await;
+    tenant.ready().await;
+    let admin = tenant.client().await;
     let id = post(&admin, "users", json!({ "username": "racer", "service": {} })).await.id();
     let secret = post(&admin, &format!("users/{id}/_generate_secret"), json!({})).await;
     let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
     let user = ServiceUser { user_id: id.clone(), client_id: "racer".to_owned(), client_secret };
-    let racer = Client::log_in(&platform.bootstrap.issuer, &user).await;
+    let racer = Client::log_in(&tenant.bootstrap.issuer, &user).await;
     for round in 0..ROUNDS {
         let membership = post(&admin, "memberships", json!({ "userId": id, "roles": ["IAM_OWNER"] })).await.id();
         eventually("the right is known", async || racer.create_target("first").await).await;

@@ -8,6 +8,7 @@ use tests::{
     grpc::Grpc,
     platform::Platform,
     secrets::Secrets,
+    tenant::Tenant,
 };
 use tokio::time::{Duration, Instant};
 
@@ -26,8 +27,8 @@ fn by_name(name: &str, method: &str) -> Value {
 
 #[tokio::test]
 async fn targets_are_found_sorted_and_counted() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let mut last = String::new();
     for name in ["beta", "Alpha", "alphabet", "Straße", "ΟΔΟΣ"] {
         let created = send(client.request(Method::POST, TARGETS).json(&target(name))).await;
@@ -75,17 +76,17 @@ async fn targets_are_found_sorted_and_counted() {
 
 #[tokio::test]
 async fn a_wrong_search_is_told_what_is_wrong() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let too_many = search(&client, "query.limit=1001", &json!([])).await;
     assert_eq!((too_many.status, too_many.reason()), (StatusCode::BAD_REQUEST, "INVALID_REQUEST"));
     assert_eq!(too_many.body["details"][0]["metadata"], json!({ "given": "1001", "allowed": "1000" }));
     for filters in [json!([{}]), json!([{ "name": { "name": "a", "method": "TEXT_FILTER_METHOD_LIKE" } }])] {
         assert_eq!(search(&client, "", &filters).await.status, StatusCode::BAD_REQUEST, "{filters}");
     }
-    let viewer = platform.client_named("viewer").await;
+    let viewer = tenant.client_named("viewer").await;
     assert_eq!(search(&viewer, "", &json!([])).await.status, StatusCode::OK);
-    let nobody = platform.client_named("nobody").await;
+    let nobody = tenant.client_named("nobody").await;
     assert_eq!(search(&nobody, "", &json!([])).await.status, StatusCode::FORBIDDEN);
 }
 

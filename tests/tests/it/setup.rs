@@ -12,7 +12,7 @@ use tests::{
     client::{Answer, Client, TARGETS, send, target},
     cluster::free_address,
     eventually,
-    platform::Bootstrap,
+    instance::Bootstrap,
     process::{Process, binary},
     servers::Servers,
 };

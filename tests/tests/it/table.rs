@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use domain::permission::{ROLES, permits};
 use proto::operation::{Body, OPERATIONS};
-use tests::{client::send, platform::Platform};
+use tests::{client::send, tenant::Shared};
 
 fn same_as_committed(name: &str, printed: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
@@ -41,8 +41,8 @@ fn every_operation_has_a_permission_or_is_for_everybody_who_is_known() {
 
 #[tokio::test]
 async fn every_route_is_the_committed_one() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let shared = Shared::find().await;
+    let client = shared.client().await;
     let mut table = String::new();
     for facts in OPERATIONS {
         let verb = facts.verb.method();

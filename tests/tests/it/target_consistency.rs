@@ -9,14 +9,15 @@ use tests::{
     grpc::{Grpc, value},
     platform::Platform,
     secrets::Secrets,
+    tenant::Tenant,
 };
 use tokio::time::{Duration, Instant};
 use tonic::Code;
 
 #[tokio::test]
 async fn every_write_is_read_back_at_once() {
-    let platform = Platform::start().await;
-    let (client, viewer) = (platform.client().await, platform.client_named("viewer").await);
+    let tenant = Tenant::start().await;
+    let (client, viewer) = (tenant.client().await, tenant.client_named("viewer").await);
     let created = send(client.request(Method::POST, TARGETS).json(&target("new"))).await;
     let (id, path) = (created.id(), format!("{TARGETS}/{}", created.id()));
     for round in 0..200 {
@@ -58,8 +59,8 @@ async fn that_there_is_none_was_read_at_a_sequence_too() {
 
 #[tokio::test]
 async fn a_token_that_is_not_the_platforms_is_refused() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let created = send(client.request(Method::POST, TARGETS).json(&target("new"))).await;
     let (id, token) = (created.id(), created.consistency());
 
@@ -74,8 +75,8 @@ async fn a_token_that_is_not_the_platforms_is_refused() {
     for token in forged {
         client.get_target(&id, Some(&token)).await.assert_refused(&token, 400, "CONSISTENCY_TOKEN_INVALID");
     }
-    // One key signs for all logs of a platform, so what a token says of its log counts too: version, shard, log, incarnation.
-    let secrets = Secrets::of(&platform).await;
+    // One key signs for all logs of a tenant, so what a token says of its log counts too: version, shard, log, incarnation.
+    let secrets = Secrets::of(&tenant).await;
     for place in [0, 1, 2, 3, 18, 19, 22] {
         let foreign = secrets.changed(&token, |body| body[place] ^= 1).await;
         client.get_target(&id, Some(&foreign)).await.assert_refused(&foreign, 400, "CONSISTENCY_TOKEN_INVALID");

@@ -7,7 +7,9 @@ use tests::{
     auditor::connect,
     client::{Answer, Client, after, created, post, send},
     eventually,
+    instance::Instance,
     platform::Platform,
+    tenant::Tenant,
 };
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
@@ -20,7 +22,7 @@ fn service(username: &str) -> Value {
 
 /// A user of an organization with roles there, and a client that is logged in as it.
 async fn member(
-    platform: &Platform,
+    instance: &Instance,
     admin: &Client,
     organization: &str,
     username: &str,
@@ -32,14 +34,14 @@ async fn member(
         let membership = json!({ "userId": id, "roles": roles });
         created(admin, &format!("{MEMBERSHIPS}?ctx.orgId={organization}"), membership).await;
     }
-    let client = platform.log_in(admin, &id, username).await;
+    let client = instance.log_in(admin, &id, username).await;
     (id, client)
 }
 
 #[tokio::test]
 async fn an_organization_lives_and_is_found() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
     let acme = created(&admin, ORGANIZATIONS, json!({ "name": "Acme" })).await;
     let path = format!("{ORGANIZATIONS}/{}", acme.id());
     let read = after(&acme, admin.request(Method::GET, &path)).await;
@@ -66,8 +68,8 @@ async fn an_organization_lives_and_is_found() {
 
     let default = send(admin.request(Method::GET, &format!("{ORGANIZATIONS}/_instance_default"))).await;
     let id = &default.body["organization"]["details"]["id"];
-    assert_eq!(*id, platform.bootstrap.organization_id.as_str(), "{}", default.body);
-    let default = format!("{ORGANIZATIONS}/{}", platform.bootstrap.organization_id);
+    assert_eq!(*id, tenant.bootstrap.organization_id.as_str(), "{}", default.body);
+    let default = format!("{ORGANIZATIONS}/{}", tenant.bootstrap.organization_id);
     let refused = send(admin.request(Method::DELETE, &default)).await;
     refused.assert_refused("the default one", 400, "PRECONDITION_FAILED");
     let set = post(&admin, &format!("{path}/_set_as_instance_default"), json!({})).await;
@@ -79,14 +81,14 @@ async fn an_organization_lives_and_is_found() {
 
 #[tokio::test]
 async fn whoever_owns_an_organization_sees_and_changes_that_one_only() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
     let (one, other) = (
         created(&admin, ORGANIZATIONS, json!({ "name": "One" })).await.id(),
         created(&admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id(),
     );
-    let (_, owner) = member(&platform, &admin, &one, "owner", &["ORG_OWNER"]).await;
-    let (foreign, _) = member(&platform, &admin, &other, "foreign", &["ORG_OWNER"]).await;
+    let (_, owner) = member(&tenant, &admin, &one, "owner", &["ORG_OWNER"]).await;
+    let (foreign, _) = member(&tenant, &admin, &other, "foreign", &["ORG_OWNER"]).await;
     let memberships = format!("{MEMBERSHIPS}/_search");
     let foreign_membership = post(&admin, &memberships, json!([{ "userId": foreign }])).await;
     let foreign_membership =
@@ -106,16 +108,16 @@ async fn whoever_owns_an_organization_sees_and_changes_that_one_only() {
 
 #[tokio::test]
 async fn nobody_gets_more_rights_by_the_secret_of_somebody_else() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
-    let (home, powerful) = (&platform.bootstrap.organization_id, &platform.bootstrap.service_user.user_id);
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let (home, powerful) = (&tenant.bootstrap.organization_id, &tenant.bootstrap.service_user.user_id);
     let other = created(&admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id();
-    let (_, owner) = member(&platform, &admin, home, "owner-of-the-default", &["ORG_OWNER"]).await;
-    let (_, manager) = member(&platform, &admin, home, "manager-of-the-default", &["ORG_USER_MANAGER"]).await;
-    let (holder, _) = member(&platform, &admin, home, "owner-of-another", &[]).await;
+    let (_, owner) = member(&tenant, &admin, home, "owner-of-the-default", &["ORG_OWNER"]).await;
+    let (_, manager) = member(&tenant, &admin, home, "manager-of-the-default", &["ORG_USER_MANAGER"]).await;
+    let (holder, _) = member(&tenant, &admin, home, "owner-of-another", &[]).await;
     let membership = json!({ "userId": holder, "roles": ["ORG_OWNER"] });
     created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={other}"), membership).await;
-    let (of_instance, all_users) = member(&platform, &admin, home, "manager-of-all", &[]).await;
+    let (of_instance, all_users) = member(&tenant, &admin, home, "manager-of-all", &[]).await;
     let given = created(&admin, MEMBERSHIPS, json!({ "userId": of_instance, "roles": ["IAM_USER_MANAGER"] })).await;
     after(&given, admin.request(Method::GET, &format!("{MEMBERSHIPS}/{}", given.id()))).await;
     tests::eventually("its role is known", async || {
@@ -144,7 +146,7 @@ async fn nobody_gets_more_rights_by_the_secret_of_somebody_else() {
     let plain = created(&manager, USERS, service("plain")).await.id();
     let secret = post(&manager, &format!("{USERS}/{plain}/_generate_secret"), json!({})).await;
     assert_eq!(secret.status, 200, "one without roles: {}", secret.body);
-    platform.client().await;
+    tenant.client().await;
 }
 
 #[tokio::test]
@@ -177,16 +179,16 @@ async fn roles_count_before_the_read_model_has_heard_of_them() {
 
 #[tokio::test]
 async fn an_organization_is_taken_away_only_by_who_could_give_its_users_their_roles() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
-    let home = &platform.bootstrap.organization_id;
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let home = &tenant.bootstrap.organization_id;
     let operations = created(&admin, ORGANIZATIONS, json!({ "name": "Operations" })).await.id();
     let gone = created(&admin, ORGANIZATIONS, json!({ "name": "Gone" })).await.id();
-    let (_, owner) = member(&platform, &admin, &operations, "owner", &["ORG_OWNER"]).await;
+    let (_, owner) = member(&tenant, &admin, &operations, "owner", &["ORG_OWNER"]).await;
     let of_instance = created(&admin, &format!("{USERS}?ctx.orgId={home}"), service("manager")).await.id();
     created(&admin, MEMBERSHIPS, json!({ "userId": of_instance, "roles": ["IAM_ORG_MANAGER"] })).await;
-    let manager = platform.log_in(&admin, &of_instance, "manager").await;
-    let (powerful, _) = member(&platform, &admin, &operations, "powerful", &[]).await;
+    let manager = tenant.log_in(&admin, &of_instance, "manager").await;
+    let (powerful, _) = member(&tenant, &admin, &operations, "powerful", &[]).await;
     let given = created(&admin, MEMBERSHIPS, json!({ "userId": powerful, "roles": ["IAM_OWNER"] })).await;
     after(&given, admin.request(Method::GET, &format!("{MEMBERSHIPS}/{}", given.id()))).await;
 
@@ -210,8 +212,8 @@ async fn an_organization_is_taken_away_only_by_who_could_give_its_users_their_ro
 
     // Roles in what is removed keep nobody from their own organization.
     let other = created(&admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id();
-    let (_, owner) = member(&platform, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
-    let (holder, _) = member(&platform, &admin, &other, "holder", &[]).await;
+    let (_, owner) = member(&tenant, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
+    let (holder, _) = member(&tenant, &admin, &other, "holder", &[]).await;
     let membership = json!({ "userId": holder, "roles": ["ORG_OWNER"] });
     let given = created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={gone}"), membership).await;
     let secret = |seen: &Answer| {
@@ -227,9 +229,9 @@ async fn an_organization_is_taken_away_only_by_who_could_give_its_users_their_ro
 
 #[tokio::test]
 async fn roles_in_many_organizations_are_looked_at_at_once() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
-    let (holder, _) = member(&platform, &admin, &platform.bootstrap.organization_id, "holder", &[]).await;
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let (holder, _) = member(&tenant, &admin, &tenant.bootstrap.organization_id, "holder", &[]).await;
     let mut last = None;
     for number in 0..30 {
         let organization = created(&admin, ORGANIZATIONS, json!({ "name": format!("Number {number}") })).await.id();
@@ -246,8 +248,8 @@ async fn roles_in_many_organizations_are_looked_at_at_once() {
 
 #[tokio::test]
 async fn what_is_held_in_the_system_is_not_shown_to_an_instance() {
-    let platform = Platform::start().await;
-    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let tenant = Tenant::start().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let user = created(&admin, USERS, service("operating")).await.id();
     let body = json!({ "userId": user, "roles": ["SYSTEM_OWNER"] });
     let given = created(&operator, &format!("{MEMBERSHIPS}?ctx.system=true"), body).await;
@@ -257,7 +259,7 @@ async fn what_is_held_in_the_system_is_not_shown_to_an_instance() {
     assert_eq!(found.body["details"]["totalResult"], "0", "{}", found.body);
     let found = after(&given, search(&operator)).await;
     assert_eq!(found.body["details"]["totalResult"], "1", "{}", found.body);
-    let own = format!("/resources/v3alpha/instances/{}", platform.bootstrap.instance_id);
+    let own = format!("/resources/v3alpha/instances/{}", tenant.bootstrap.instance_id);
     let refused = send(operator.request(Method::DELETE, &own)).await;
     refused.assert_refused("the instance that is asked", 400, "PRECONDITION_FAILED");
 
@@ -268,14 +270,14 @@ async fn what_is_held_in_the_system_is_not_shown_to_an_instance() {
         let request = admin.request(Method::POST, USERS).json(&service("keyed")).header("idempotency-key", "one");
         request.header("x-platform-orgid", organization)
     };
-    assert_eq!(send(keyed(&platform.bootstrap.organization_id)).await.status, 201);
+    assert_eq!(send(keyed(&tenant.bootstrap.organization_id)).await.status, 201);
     send(keyed(&other.id())).await.assert_refused("another organization", 400, "IDEMPOTENCY_KEY_REUSED");
 }
 
 #[tokio::test]
 async fn an_old_secret_is_valid_as_long_as_it_was_said() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
     let id = created(&admin, USERS, service("rotating")).await.id();
     let first = post(&admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
     let kept = post(&admin, &format!("{USERS}/{id}/_generate_secret"), json!({ "previousExpiration": "3600s" })).await;

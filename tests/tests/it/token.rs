@@ -4,7 +4,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, SCOPE, send},
-    platform::Platform,
+    tenant::Tenant,
 };
 
 const TOKEN: &str = "/oauth/v2/token";
@@ -29,8 +29,8 @@ fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
 
 #[tokio::test]
 async fn discovery_lists_what_works_and_nothing_else() {
-    let platform = Platform::start().await;
-    let (client, issuer) = (platform.client().await, &platform.bootstrap.issuer);
+    let tenant = Tenant::start().await;
+    let (client, issuer) = (tenant.client().await, &tenant.bootstrap.issuer);
     let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
     assert_eq!(discovery.headers["content-type"], "application/json");
     let document = json!({
@@ -55,9 +55,9 @@ async fn discovery_lists_what_works_and_nothing_else() {
 
 #[tokio::test]
 async fn a_service_user_gets_a_token_that_the_keys_verify() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let bootstrap = &platform.bootstrap;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let bootstrap = &tenant.bootstrap;
     let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
     let all = keys.body["keys"].as_array().unwrap();
     for key in all {
@@ -104,9 +104,9 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
 
 #[tokio::test]
 async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let user = &platform.bootstrap.service_user;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let user = &tenant.bootstrap.service_user;
     let with = |form: &[(&str, &str)]| ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(form);
     let credentials = ("grant_type", "client_credentials");
     let scope = ("scope", SCOPE);

@@ -8,8 +8,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send},
-    platform::{Platform, ServiceUser},
+    instance::ServiceUser,
+    platform::Platform,
     secrets::Secrets,
+    tenant::Tenant,
 };
 
 async fn with(client: &Client, token: &str) -> Answer {
@@ -23,8 +25,8 @@ fn now() -> u64 {
 
 #[tokio::test]
 async fn a_token_that_is_not_whole_or_not_for_here_is_refused() {
-    let (platform, other) = (Platform::start().await, Platform::start().await);
-    let client = platform.client().await;
+    let (tenant, other) = (Tenant::start().await, Platform::start().await);
+    let client = tenant.client().await;
     let token = client.token.clone();
     assert_eq!(with(&client, &token).await.status, StatusCode::NOT_FOUND, "the right one gets in");
 
@@ -62,8 +64,8 @@ async fn a_token_that_is_not_whole_or_not_for_here_is_refused() {
 
 #[tokio::test]
 async fn a_token_that_somebody_else_signed_is_refused() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.body["keys"].clone();
     let (head, rest) = client.token.split_once('.').expect("a token has parts");
     let (claims, _) = rest.split_once('.').expect("a token has parts");
@@ -110,9 +112,9 @@ async fn a_token_that_somebody_else_signed_is_refused() {
 
 #[tokio::test]
 async fn a_token_without_the_platforms_audience_is_for_others() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let ServiceUser { client_id, client_secret, .. } = &platform.bootstrap.service_user;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let ServiceUser { client_id, client_secret, .. } = &tenant.bootstrap.service_user;
     let ask = |scope: &str| {
         let form = [("grant_type", "client_credentials"), ("scope", scope)];
         send(client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(client_id, Some(client_secret)).form(&form))
@@ -125,7 +127,7 @@ async fn a_token_without_the_platforms_audience_is_for_others() {
         let token = granted.body["access_token"].as_str().unwrap_or_default();
         with(&client, token).await.assert_refused(scope, 401, "TOKEN_INVALID");
     }
-    for project in ["platform", &platform.bootstrap.project_id] {
+    for project in ["platform", &tenant.bootstrap.project_id] {
         let scope = format!("urn:platform:iam:org:project:id:{project}:aud");
         let granted = ask(&scope).await;
         let token = granted.body["access_token"].as_str().unwrap_or_default();
@@ -141,13 +143,13 @@ async fn a_token_without_the_platforms_audience_is_for_others() {
 
 #[tokio::test]
 async fn a_rightly_signed_token_with_a_wrong_claim_is_refused() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
-    let secrets = Secrets::of(&platform).await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let secrets = Secrets::of(&tenant).await;
     let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
     let kid = keys.body["keys"][0]["kid"].as_str().map(str::to_owned);
     let header = Header { typ: Some("at+jwt".into()), kid, ..Header::new(Algorithm::ES256) };
-    let bootstrap = &platform.bootstrap;
+    let bootstrap = &tenant.bootstrap;
     let claims = |changes: Value| {
         let mut claims = json!({
             "iss": bootstrap.issuer, "sub": bootstrap.service_user.user_id, "aud": [bootstrap.project_id],

@@ -10,12 +10,13 @@ use proto::{
 use reqwest::{Certificate, Method, StatusCode, Version, header::HeaderValue};
 use serde_json::json;
 use tests::{
-    client::{SCOPE, TARGETS, send, target},
+    client::{SCOPE, TARGETS, http, send, target},
     cluster::Cluster,
     eventually,
     grpc::Grpc,
     platform::Platform,
     process::binary,
+    tenant::{Shared, Tenant},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -91,8 +92,8 @@ fn a_certificate_that_cannot_be_used_is_refused_with_the_file() {
 
 #[tokio::test]
 async fn a_page_of_another_origin_uses_the_api_and_not_the_authorization_server() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let shared = Shared::find().await;
+    let client = shared.client().await;
     let preflight = |path: &str| {
         let request = client.anonymous(Method::OPTIONS, path).header("origin", "https://app.example");
         let request = request.header("access-control-request-method", "PATCH");
@@ -122,8 +123,8 @@ async fn a_page_of_another_origin_uses_the_api_and_not_the_authorization_server(
 #[tokio::test]
 async fn health_is_told_of_every_service() {
     use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
-    let platform = Platform::start().await;
-    let grpc = Grpc::connect(&platform.bootstrap.issuer, None).await;
+    let shared = Shared::find().await;
+    let grpc = Grpc::connect(&shared.bootstrap.issuer, None).await;
     let check = async |service: &str| {
         let request = HealthCheckRequest { service: service.to_owned() };
         grpc.call_path::<_, HealthCheckResponse>("/grpc.health.v1.Health/Check", request, &[]).await
@@ -136,14 +137,14 @@ async fn health_is_told_of_every_service() {
 
 #[tokio::test]
 async fn large_answers_are_compressed_for_who_can_read_them() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     for number in 0..20 {
         client.create_target(&format!("target {number}")).await.expect("it is created");
     }
-    let http = reqwest::Client::builder().no_proxy().no_gzip().build().expect("a client");
+    let http = http(&tenant.bootstrap.issuer).no_gzip().build().expect("a client");
     let search = |limit: u32, accept: &str| {
-        let url = format!("{}{TARGETS}/_search?query.limit={limit}", platform.bootstrap.issuer);
+        let url = format!("{}{TARGETS}/_search?query.limit={limit}", tenant.bootstrap.issuer);
         send(http.post(url).bearer_auth(&client.token).header("accept-encoding", accept).json(&json!([])))
     };
     let large = search(20, "gzip").await;
@@ -156,8 +157,8 @@ async fn large_answers_are_compressed_for_who_can_read_them() {
 
 #[tokio::test]
 async fn grpc_web_in_text_is_the_same_in_base64() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let id = client.create_target("text").await.expect("it is created");
     let message = prost::Message::encode_to_vec(&GetTargetRequest { id });
     let frame = [vec![0], u32::try_from(message.len()).unwrap_or_default().to_be_bytes().to_vec(), message].concat();
@@ -265,8 +266,8 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 
 #[tokio::test]
 async fn an_object_has_the_tag_that_a_change_can_insist_on() {
-    let platform = Platform::start().await;
-    let client = platform.client().await;
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
     let created = send(client.request(Method::POST, TARGETS).json(&target("tagged"))).await;
     let path = format!("{TARGETS}/{}", created.id());
     let tag = |answer: &tests::client::Answer| answer.headers["etag"].to_str().unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, send},
-    platform::Platform,
+    instance::Instance,
 };
 
 /// A document, with answers closed: a member that it does not describe is a fault.
@@ -33,8 +33,8 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Described {
-    pub(crate) async fn of(platform: &Platform) -> Self {
-        let client = platform.client().await;
+    pub(crate) async fn of(instance: &Instance) -> Self {
+        let client = instance.client().await;
         let answer = send(client.anonymous(reqwest::Method::GET, "/openapi.json")).await;
         assert_eq!(answer.status, 200);
         let mut closed = answer.body.clone();
