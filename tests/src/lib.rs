@@ -18,6 +18,7 @@ pub mod process;
 pub mod proxy;
 pub mod secrets;
 pub mod servers;
+mod template;
 pub mod tenant;
 
 use std::{future::Future, time::Duration};

@@ -9,6 +9,7 @@ use crate::{
     instance::{self, Instance},
     process::Process,
     servers::wait,
+    template,
 };
 
 /// A platform in one process on a folder of its own, stopped when dropped.
@@ -24,6 +25,12 @@ impl Platform {
     /// Starts a new platform.
     pub async fn start() -> Self {
         Self::start_with(&[], &[]).await
+    }
+
+    /// Starts a new platform on a folder without anything, as its users do.
+    pub async fn start_from_nothing() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        Self::start_in(folder, "127.0.0.1:0", &[], &[], Stdio::inherit()).await
     }
 
     /// Starts a new platform with further flags and environment variables.
@@ -43,6 +50,19 @@ impl Platform {
 
     async fn start_at(listen: &str, flags: &[String], environment: &[(&str, &str)], stderr: Stdio) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        if !flags.iter().any(|flag| flag == "--postgres-url") {
+            template::with_postgres(&folder.path().join("data")).await;
+        }
+        Self::start_in(folder, listen, flags, environment, stderr).await
+    }
+
+    async fn start_in(
+        folder: TempDir,
+        listen: &str,
+        flags: &[String],
+        environment: &[(&str, &str)],
+        stderr: Stdio,
+    ) -> Self {
         let setup = folder.path().join("setup.toml");
         fs::write(&setup, instance::setup()).expect("the folder can be written");
         let data = folder.path().join("data").display().to_string();

@@ -11,7 +11,7 @@ use tests::{
 
 #[tokio::test]
 async fn a_later_start_leaves_the_bootstrap_as_it_is() {
-    let mut platform = Platform::start().await;
+    let mut platform = Platform::start_from_nothing().await;
     let path = platform.data().join("bootstrap.json");
     assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
     let before = fs::read(&path).expect("it can be read");
