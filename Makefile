@@ -51,7 +51,7 @@ bless: tools ## accept the generated files
 	@trap 'rm -f deploy/schema.sql.new' EXIT; \
 	cargo run -q -p platform --features fault -- schema > deploy/schema.sql.new; \
 	mv deploy/schema.sql.new deploy/schema.sql
-	BLESS=1 cargo nextest run $(EVERYTHING) --no-tests=pass -E 'package(tests) & test(/^(permission|table)/)'
+	BLESS=1 cargo nextest run $(EVERYTHING) --no-tests=pass -E 'package(tests) & test(/^table::surface::/)'
 	@git --no-pager diff --stat -- deploy tests
 
 fmt: ## format the code

@@ -1,5 +1,7 @@
 //! A standalone platform: what it leaves, how it ends, how it comes back.
 
+mod refused;
+
 use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
 use rustix::process::Signal;

@@ -15,7 +15,7 @@ use tests::{
 };
 
 /// The schema of OpenAPI 3.1 documents, as published by the OpenAPI Initiative under Apache-2.0.
-const OPENAPI: &str = include_str!("../openapi-3.1.json");
+const OPENAPI: &str = include_str!("../../openapi-3.1.json");
 
 fn method(verb: &str) -> Method {
     verb.to_uppercase().parse().expect("it is a method")

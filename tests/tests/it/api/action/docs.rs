@@ -13,7 +13,7 @@ use tests::{
     tenant::Tenant,
 };
 
-const ACTIONS: &str = include_str!("../../../docs/actions.md");
+const ACTIONS: &str = include_str!("../../../../../docs/actions.md");
 const KEY: &str = "Ncb5tR8wYd0KsUqJ2fHvXz7LmGa4PoEi1TkB";
 const BODY: &str = "{\"a\": 1}";
 

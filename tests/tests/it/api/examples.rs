@@ -11,11 +11,11 @@ use std::{
 use serde_json::Value;
 use tests::{dns::Dns, platform::Platform, process::binary};
 
-const README: &str = include_str!("../../../README.md");
-const API: &str = include_str!("../../../docs/api.md");
-const CLIENTS: &str = include_str!("../../../docs/clients.md");
+const README: &str = include_str!("../../../../README.md");
+const API: &str = include_str!("../../../../docs/api.md");
+const CLIENTS: &str = include_str!("../../../../docs/clients.md");
 
-const TENANCY: &str = include_str!("../../../docs/tenancy.md");
+const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
 
 /// Where the documents have the platform.
 const DOCUMENTED: &str = "http://127.0.0.1:8080";

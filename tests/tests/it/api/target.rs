@@ -1,5 +1,9 @@
 //! Targets over HTTP: what is created is read, in every variant.
 
+mod address;
+mod consistency;
+mod patch;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{

@@ -6,7 +6,7 @@ use transport::error::Reason;
 
 #[test]
 fn every_reason_is_explained() {
-    let document = include_str!("../../../docs/errors.md");
+    let document = include_str!("../../../../docs/errors.md");
     let headings: BTreeSet<&str> = document.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     let reasons: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
     assert_eq!(headings, reasons);

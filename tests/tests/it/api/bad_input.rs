@@ -1,5 +1,7 @@
 //! Bodies that are refused: malformed, of another shape, with fields that break their rules.
 
+mod http;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
