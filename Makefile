@@ -42,7 +42,7 @@ down: ## stop the platform that `make up` started
 	$(find_data_dir); exec $(PLATFORM) stop --data-dir "$$data_dir"
 
 test: tools formatted lint doc deny both ## everything that CI checks, with all tests
-	cargo nextest run $(NEXTEST) $(EVERYTHING)
+	tests/with-platform cargo nextest run $(NEXTEST) $(EVERYTHING)
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
@@ -51,7 +51,7 @@ bless: tools ## accept the generated files
 	@trap 'rm -f deploy/schema.sql.new' EXIT; \
 	cargo run -q -p platform --features fault -- schema > deploy/schema.sql.new; \
 	mv deploy/schema.sql.new deploy/schema.sql
-	BLESS=1 cargo nextest run $(EVERYTHING) --no-tests=pass -E 'package(tests) & test(/^(permission|table)/)'
+	BLESS=1 cargo nextest run $(EVERYTHING) --no-tests=pass -E 'package(tests) & test(/^table::surface::/)'
 	@git --no-pager diff --stat -- deploy tests
 
 fmt: ## format the code

@@ -1,8 +1,8 @@
 //! A client that speaks HTTP and JSON, with the token of a service user.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
-use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,14 +44,25 @@ pub struct Answer {
 impl Client {
     /// Gets a token and makes a client that sends it.
     pub async fn log_in(base: &str, user: &ServiceUser) -> Self {
-        // A connection that the server is about to close for idleness is not used again.
-        let builder = reqwest::Client::builder().no_proxy().pool_idle_timeout(Duration::from_secs(5));
-        let http = builder.timeout(Duration::from_mins(1)).build().expect("a client");
+        Self::try_log_in(base, user).await.unwrap_or_else(|answer| panic!("no token: {answer:?}"))
+    }
+
+    /// The same, or the answer of who does not give a token.
+    pub async fn try_log_in(base: &str, user: &ServiceUser) -> Result<Self, Answer> {
+        let client = Self::with_token(base, String::new());
         let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
-        let request =
-            http.post(format!("{base}/oauth/v2/token")).basic_auth(&user.client_id, Some(&user.client_secret));
+        let request = client.anonymous(Method::POST, "/oauth/v2/token");
+        let request = request.basic_auth(&user.client_id, Some(&user.client_secret));
         let answer = Answer::of(request.form(&form).send().await.expect("the token endpoint answers")).await;
-        let token = answer.body["access_token"].as_str().unwrap_or_else(|| panic!("no token: {answer:?}")).to_owned();
+        let token = answer.body["access_token"].as_str().map(str::to_owned);
+        token.map(|token| client.with(token)).ok_or(answer)
+    }
+
+    /// A client that sends this token.
+    pub fn with_token(base: &str, token: String) -> Self {
+        // A connection that the server is about to close for idleness is not used again.
+        let builder = http(base).pool_idle_timeout(Duration::from_secs(5));
+        let http = builder.timeout(Duration::from_mins(1)).build().expect("a client");
         Self { http, base: base.to_owned(), token }
     }
 
@@ -92,6 +103,27 @@ impl Client {
         .await
     }
 }
+
+/// A client for requests to this base. Hosts of tests are names of this machine, which not every resolver knows.
+pub fn http(base: &str) -> reqwest::ClientBuilder {
+    let url: Url = base.parse().expect("a base is a URL");
+    let builder = reqwest::Client::builder().no_proxy();
+    match url.host_str() {
+        Some(host) if host.ends_with(LOCAL) => builder.resolve(host, SocketAddr::from(([127, 0, 0, 1], 0))),
+        _ => builder,
+    }
+}
+
+/// Where somebody listens who is reached at this base.
+pub fn address(base: &str) -> String {
+    let url: Url = base.parse().expect("a base is a URL");
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
+    let host = if host.ends_with(LOCAL) { "127.0.0.1" } else { host };
+    format!("{host}:{port}")
+}
+
+/// The end of names of this machine.
+const LOCAL: &str = ".localhost";
 
 /// Where targets are.
 pub const TARGETS: &str = "/resources/v3alpha/targets";

@@ -19,10 +19,12 @@ use crate::{
     brokers::Brokers,
     client::{Answer, Client, TARGETS},
     eventually,
+    instance::Bootstrap,
     management::Management,
-    platform::{Bootstrap, Platform},
+    platform::Platform,
     process::{Process, binary},
     servers::Servers,
+    template::{self, SetUp},
 };
 
 /// Servers with a log that was set up, without any node.
@@ -52,14 +54,15 @@ pub struct Node {
 }
 
 impl Cluster {
-    /// Starts the servers and lets a standalone platform set the log up.
+    /// Starts servers with a log that a standalone platform has set up.
     pub async fn start() -> Self {
-        let servers = Servers::start().await;
-        let flags = servers.flags();
-        Self::set_up(servers, flags).await
+        let SetUp { servers, bootstrap, token } = template::set_up().await;
+        let servers = Servers::start_on(servers).await;
+        let (flags, client) = (servers.flags(), Client::with_token(&bootstrap.issuer, token));
+        Self { servers, flags, bootstrap, client, logs: tempfile::tempdir().expect("a temporary folder can be made") }
     }
 
-    /// The same on three brokers.
+    /// Starts three brokers and lets a standalone platform set their log up.
     pub async fn start_on_three() -> (Self, Brokers) {
         let servers = Servers::start().await;
         let brokers = Brokers::start(&servers).await;

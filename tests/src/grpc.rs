@@ -11,6 +11,8 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
+use crate::client::address;
+
 /// A connection, with the token of a service user.
 #[derive(Debug, Clone)]
 pub struct Grpc {
@@ -22,7 +24,8 @@ pub struct Grpc {
 impl Grpc {
     /// Connects to a platform.
     pub async fn connect(base: &str, token: Option<&str>) -> Self {
-        let endpoint = Channel::from_shared(base.to_owned()).expect("the issuer is a URL");
+        let endpoint = Channel::from_shared(format!("http://{}", address(base))).expect("it is a URL");
+        let endpoint = endpoint.origin(base.parse().expect("the issuer is a URL"));
         let channel = endpoint.connect().await.expect("the platform takes connections");
         Self { channel, token: token.map(str::to_owned) }
     }

@@ -9,6 +9,7 @@ pub mod dns;
 pub mod endpoint;
 pub mod forge;
 pub mod grpc;
+pub mod instance;
 pub mod load;
 pub mod management;
 pub mod parts;
@@ -17,6 +18,8 @@ pub mod process;
 pub mod proxy;
 pub mod secrets;
 pub mod servers;
+mod template;
+pub mod tenant;
 
 use std::{future::Future, time::Duration};
 

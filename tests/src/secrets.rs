@@ -10,7 +10,7 @@ use view::{
     keyring::{Keyring, Purpose, SYSTEM},
 };
 
-use crate::platform::Platform;
+use crate::instance::Instance;
 
 /// The length of the end of a consistency token that proves that the platform made it.
 const MAC: usize = 16;
@@ -25,17 +25,18 @@ pub struct Secrets {
 
 impl Secrets {
     /// Reads them from the data folder and the database of a running platform.
-    pub async fn of(platform: &Platform) -> Self {
-        let key = std::fs::read_to_string(platform.data().join("master.key")).expect("the folder has the key");
+    pub async fn of(instance: &Instance) -> Self {
+        let key = std::fs::read_to_string(instance.data().join("master.key")).expect("the folder has the key");
         let master = key.parse().expect("it is a master key");
-        let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
+        let database = Database::new(&instance.postgres_url(), 1).expect("the address is right");
         let connection = database.connection().await.expect("Postgres is there");
-        let row = connection.query_one("select state ->> 'sealed' from access_3.signing_keys", &[]).await;
+        let (id, text) = (&instance.bootstrap.instance_id, "where instance_id = $1");
+        let text = format!("select state ->> 'sealed' from access_3.signing_keys {text}");
+        let row = connection.query_one(&text, &[id]).await;
         let sealed: String = row.expect("there is one signing key").get(0);
         drop(connection);
         let keyring = Keyring::new(master, database);
-        let instance = &platform.bootstrap.instance_id;
-        let wrapping = keyring.key(instance, Purpose::SigningKey).await.expect("the master key is right");
+        let wrapping = keyring.key(id, Purpose::SigningKey).await.expect("the master key is right");
         let private = wrapping.open(signing::SEALED, &sealed).expect("the data key is right");
         Self { signing: EncodingKey::from_ec_der(&private), keyring }
     }

@@ -8,13 +8,16 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::process::{Process, server};
+use crate::{
+    process::{Process, server},
+    template,
+};
 
 /// Running servers, stopped when dropped.
 #[derive(Debug)]
 pub struct Servers {
     process: Process,
-    folder: TempDir,
+    folder: Option<TempDir>,
     /// Where they are.
     pub places: Places,
 }
@@ -37,12 +40,18 @@ impl Servers {
     /// Starts both on a new folder.
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        template::with_postgres(folder.path()).await;
+        Self::start_on(folder).await
+    }
+
+    /// Starts both on a folder.
+    pub(crate) async fn start_on(folder: TempDir) -> Self {
         let arguments = ["servers", "--data-dir", &folder.path().display().to_string()].map(str::to_owned);
         let mut process = Process::spawn(&arguments, &[], Stdio::piped());
         let stdout = process.stdout().expect("standard output is piped");
         let line = BufReader::new(stdout).lines().next_line().await.expect("the servers start");
         let places = serde_json::from_str(&line.expect("the servers say where they are")).expect("they say it in JSON");
-        Self { process, folder, places }
+        Self { process, folder: Some(folder), places }
     }
 
     /// A NATS client.
@@ -70,7 +79,7 @@ impl Servers {
     /// The flags that let a role use the servers, with the master key of the folder.
     pub fn flags(&self) -> Vec<String> {
         let Places { nats_url, nats_token, nats_monitor_url, postgres_url } = &self.places;
-        let key = self.folder.path().join("master.key").display().to_string();
+        let key = self.folder().join("master.key").display().to_string();
         let flags = [
             ("--nats-url", nats_url),
             ("--nats-token", nats_token),
@@ -89,12 +98,13 @@ impl Servers {
 
     /// The folder of both servers.
     pub fn folder(&self) -> PathBuf {
-        self.folder.path().to_owned()
+        self.folder.as_ref().expect("it is there until they have stopped").path().to_owned()
     }
 
-    /// Stops both in order.
-    pub async fn stop(mut self) {
+    /// Stops both in order, and leaves their folder.
+    pub async fn stop(mut self) -> TempDir {
         self.process.end().await;
+        self.folder.take().expect("it is there until they have stopped")
     }
 }
 

@@ -139,7 +139,7 @@ fn build(folder: &Folder, runner: &mut TestRunner, (changes_each, ids): (u64, u6
 fn is_match(target: &Target, filters: &[Filter], id: u64) -> bool {
     filters.iter().all(|filter| match filter {
         Filter::Ids(ids) => ids.contains(&id.to_string()),
-        // Targets have no column that can be asked so; tests/tests/it/tenancy.rs asks organizations.
+        // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
         Filter::Is { .. } => unreachable!("it is not generated"),
         Filter::In(owners) => owners.contains(&Owner::instance(INSTANCE)),
         Filter::NotIn(owners) => !owners.contains(&Owner::instance(INSTANCE)),

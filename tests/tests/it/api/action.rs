@@ -1,0 +1,9 @@
+//! Actions: targets that are called on requests, on events and in functions.
+
+mod address;
+mod call;
+mod docs;
+mod event;
+mod function;
+mod lockout;
+mod nodes;

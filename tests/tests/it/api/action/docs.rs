@@ -1,0 +1,107 @@
+//! docs/actions.md: the signature checks run as they stand, where their language is on this machine, and the payloads are
+//! of the form that targets see.
+
+use std::{fs, path::Path, process::Command};
+
+use action::signature::signature;
+use proto::operation::GET_TARGET;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{TARGETS, send},
+    endpoint::{Endpoint, execute},
+    tenant::Tenant,
+};
+
+const ACTIONS: &str = include_str!("../../../../../docs/actions.md");
+const KEY: &str = "Ncb5tR8wYd0KsUqJ2fHvXz7LmGa4PoEi1TkB";
+const BODY: &str = "{\"a\": 1}";
+
+/// The block of a language that holds a text.
+fn block<'a>(language: &str, with: &str) -> &'a str {
+    let opening = format!("\n```{language}\n");
+    let blocks = ACTIONS.split(&opening).skip(1);
+    let mut blocks = blocks.filter_map(|rest| rest.split_once("\n```")).map(|(block, _)| block);
+    blocks.find(|block| block.contains(with)).unwrap_or_else(|| panic!("no {language} with {with}"))
+}
+
+/// Runs a program on headers, and compares what it finds good with what is.
+fn check(program: &str, file: &Path, text: &str) {
+    let now = base::clock::now().as_second();
+    let signed = |at: i64| signature(KEY.as_bytes(), at, BODY.as_bytes());
+    fs::write(file, text).expect("the folder can be written");
+    let body = file.with_extension("body");
+    fs::write(&body, BODY).expect("the folder can be written");
+    for (header, is_good) in [
+        (format!("t={now},v1={}", signed(now)), true),
+        (format!("t={now},v1={},v1={}", "0".repeat(64), signed(now)), true),
+        (format!("t={now},v1={}", "0".repeat(64)), false),
+        (format!("t={now},v0={}", signed(now)), false),
+        (format!("t={},v1={}", now - 10, signed(now)), false),
+        (format!("t={},v1={}", now - 400, signed(now - 400)), false),
+    ] {
+        let ran = Command::new(program).arg(file).args([KEY, &header]).arg(&body).output().expect("it runs");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.is_empty(), "{program}: {said}");
+        assert_eq!(ran.status.success(), is_good, "{program}: {header}");
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|it| it.status.success())
+}
+
+/// What a value is made of, whatever is in it.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),
+        Value::Array(items) => items.iter().map(shape).collect(),
+        Value::String(_) => json!("text"),
+        Value::Number(_) => json!(0),
+        Value::Bool(_) => json!(true),
+        Value::Null => Value::Null,
+    }
+}
+
+#[tokio::test]
+async fn the_payloads_of_the_document_are_those_of_a_run() {
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    let get = json!({ "request": { "method": GET_TARGET.facts.grpc } });
+    for condition in [get, json!({ "event": { "event": "target.added" } }), json!({ "function": "preaccesstoken" })] {
+        execute(&client, condition, &[&id]).await;
+    }
+    let told = async |with: &str| {
+        let call = endpoint.called(1).await.remove(0).json();
+        endpoint.take();
+        let example: Value = serde_json::from_str(block("json", with)).expect("it is JSON");
+        assert_eq!(shape(&call), shape(&example), "{call:#}");
+    };
+    let read = client.request(Method::GET, &format!("{TARGETS}/{id}"));
+    assert_eq!(send(read).await.status, 200);
+    told("fullMethod").await;
+    client.create_target("told").await.expect("it is created");
+    told("event_payload").await;
+    tenant.client().await;
+    told("user_metadata").await;
+}
+
+#[test]
+fn the_signature_checks_of_the_document_are_right() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = |name: &str| folder.path().join(name);
+    let shell = format!("{}\nis_signed \"$1\" \"$2\" \"$3\"\n", block("sh", "is_signed"));
+    check("sh", &file("check.sh"), &shell);
+    if is_there("node") {
+        let script = "\nconst [, , key, header, body] = process.argv;\n\
+            process.exit(isSigned(key, header, require(\"node:fs\").readFileSync(body)) ? 0 : 1);\n";
+        check("node", &file("check.js"), &(block("javascript", "isSigned").to_owned() + script));
+    }
+    if is_there("python3") {
+        let (functions, _) = block("python", "is_signed").split_once("\nclass ").expect("the class comes behind");
+        let script = "\nKEY = sys.argv[1].encode()\n\
+            sys.exit(0 if is_signed(sys.argv[2], open(sys.argv[3], \"rb\").read(), time.time()) else 1)\n";
+        check("python3", &file("check.py"), &(functions.to_owned() + script));
+    }
+}

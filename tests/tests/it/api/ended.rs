@@ -1,0 +1,157 @@
+//! What is switched off or removed stops at once, on every node, whether Postgres is there or not.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tests::{
+    client::{Answer, Client, ServiceUser, TARGETS, send},
+    cluster::{Cluster, Node},
+    eventually,
+    proxy::Proxy,
+};
+use tokio::time::Instant;
+
+/// How soon what has ended is known everywhere.
+const KNOWN: Duration = Duration::from_secs(1);
+const SLACK: u32 = 5;
+const USERS: &str = "/resources/v3alpha/users";
+const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+
+async fn post(client: &Client, path: &str, body: serde_json::Value) -> Answer {
+    let answer = send(client.request(Method::POST, path).json(&body).header("prefer", "wait=10")).await;
+    assert!(answer.status.is_success(), "{path}: {}", answer.body);
+    answer
+}
+
+/// A service user who may read what the instance has, and its token.
+async fn reader(admin: &Client, issuing: &str, organization: &str, username: &str) -> (String, Client) {
+    let user = json!({ "username": username, "service": {} });
+    let id = post(admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();
+    post(admin, MEMBERSHIPS, json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] })).await;
+    let secret = post(admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let user = ServiceUser { user_id: id.clone(), client_id: username.to_owned(), client_secret };
+    (id, Client::log_in(issuing, &user).await)
+}
+
+/// A search, which needs no Postgres.
+async fn searches(client: &Client) -> StatusCode {
+    send(client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await.status
+}
+
+/// A proxy before the server of a URL, and the URL through it.
+async fn proxied(url: &str) -> (Proxy, String) {
+    let address = url.split("://").nth(1).and_then(|rest| rest.rsplit('@').next()).expect("it is a URL");
+    let address = address.split('/').next().expect("it has an address");
+    let proxy = Proxy::start(address).await;
+    let through = url.replace(address, &proxy.address);
+    (proxy, through)
+}
+
+async fn issues(admin: &Client, oidc: &Node) {
+    eventually("tokens are issued", async || {
+        let discovery = admin.at(&oidc.url).anonymous(Method::GET, "/.well-known/openid-configuration");
+        send(discovery).await.status.is_success().then_some(())
+    })
+    .await;
+}
+
+/// Fails unless the token is dead within the time that it may take.
+async fn dies(what: &str, client: &Client) {
+    let begun = Instant::now();
+    eventually(what, async || (searches(client).await == StatusCode::UNAUTHORIZED).then_some(())).await;
+    let took = begun.elapsed();
+    println!("{what}: known after {took:.0?} (to be: {KNOWN:?})");
+    assert!(took < KNOWN * SLACK, "{what}: {took:?}");
+}
+
+#[tokio::test]
+async fn tokens_die_with_their_user_and_organization_on_a_node_without_postgres() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let oidc = cluster.node("oidc", "oidc", &[], &[]);
+    let (proxy, through) = proxied(&cluster.servers.places.postgres_url).await;
+    let query = cluster.node("query", "query", &[("--postgres-url", &through)], &[]);
+    cluster.writes(&command).await;
+    let (admin, asking) = (cluster.client(&command), cluster.client(&query));
+    cluster.searches(&asking).await;
+    issues(&admin, &oidc).await;
+
+    let organization = post(&admin, ORGANIZATIONS, json!({ "name": "Ending" })).await.id();
+    let mut readers = vec![];
+    for (number, place) in
+        [&cluster.bootstrap.organization_id, &cluster.bootstrap.organization_id, &organization].into_iter().enumerate()
+    {
+        let (id, client) = reader(&admin, &oidc.url, place, &format!("reader-{number}")).await;
+        let client = client.at(&query.url);
+        eventually("the node knows the reader", async || searches(&client).await.is_success().then_some(())).await;
+        readers.push((id, client));
+    }
+    proxy.cut();
+    for (_, client) in &readers {
+        assert_eq!(searches(client).await, StatusCode::OK, "what was known goes on");
+    }
+    let (first, second) = (&readers[0], &readers[1]);
+    post(&admin, &format!("{USERS}/{}/_deactivate", first.0), json!({})).await;
+    dies("a deactivated user, without Postgres", &first.1).await;
+    let removed = send(admin.request(Method::DELETE, &format!("{USERS}/{}", second.0))).await;
+    assert_eq!(removed.status, StatusCode::OK, "{}", removed.body);
+    dies("a removed user, without Postgres", &second.1).await;
+    proxy.open();
+    post(&admin, &format!("{ORGANIZATIONS}/{organization}/_deactivate"), json!({})).await;
+    dies("the user of a deactivated organization", &readers[2].1).await;
+
+    // What was switched on again is not what it was: old tokens stay dead.
+    post(&admin, &format!("{USERS}/{}/_reactivate", first.0), json!({})).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(searches(&first.1).await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_hear_what_has_ended_accepts_no_token() {
+    let cluster = Cluster::start().await;
+    let command = cluster.node("command", "command", &[], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let oidc = cluster.node("oidc", "oidc", &[], &[]);
+    let (postgres, postgres_url) = proxied(&cluster.servers.places.postgres_url).await;
+    let (nats, nats_url) = proxied(&cluster.servers.places.nats_url).await;
+    let flags = [("--postgres-url", postgres_url.as_str()), ("--nats-url", &nats_url), ("--silence-limit", "3")];
+    let query = cluster.node("query", "query", &flags, &[]);
+    cluster.writes(&command).await;
+    let admin = cluster.client(&command);
+    cluster.searches(&cluster.client(&query)).await;
+    issues(&admin, &oidc).await;
+    let (id, client) = reader(&admin, &oidc.url, &cluster.bootstrap.organization_id, "reader").await;
+    let client = client.at(&query.url);
+    eventually("the node knows the reader", async || searches(&client).await.is_success().then_some(())).await;
+
+    // Without the log it is read what has ended, so that what was on again before anybody looked is noticed too.
+    nats.cut();
+    for change in ["_deactivate", "_reactivate"] {
+        post(&admin, &format!("{USERS}/{id}/{change}"), json!({})).await;
+    }
+    dies("a token from before, without the log", &client).await;
+    let asking = cluster.client(&query);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(searches(&asking).await, StatusCode::OK, "one of both is enough");
+
+    postgres.cut();
+    assert_eq!(searches(&asking).await, StatusCode::OK, "what was heard a moment ago goes on");
+    let begun = Instant::now();
+    let refused = eventually("no token is accepted", async || {
+        let answer = send(asking.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await;
+        (answer.status == StatusCode::SERVICE_UNAVAILABLE).then_some(answer)
+    })
+    .await;
+    println!("no token is accepted after {:.1?} (to be: 3 s)", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(3) * SLACK);
+    assert!(refused.body["message"].as_str().is_some_and(|text| text.contains("has not heard")), "{}", refused.body);
+    assert!(refused.headers.contains_key("retry-after"));
+    nats.open();
+    postgres.open();
+    eventually("it accepts tokens again", async || searches(&asking).await.is_success().then_some(())).await;
+    assert_eq!(searches(&client).await, StatusCode::UNAUTHORIZED, "what is dead stays dead");
+}

@@ -1,0 +1,67 @@
+//! A right that was revoked at some place in the log is refused for every command behind it.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tests::{
+    client::{Answer, Client, ServiceUser, TARGETS, send, target},
+    eventually,
+    tenant::Tenant,
+};
+
+const ROUNDS: usize = 5;
+const WRITERS: usize = 8;
+
+async fn post(client: &Client, path: &str, body: serde_json::Value) -> Answer {
+    let request = client.request(Method::POST, &format!("/resources/v3alpha/{path}")).json(&body);
+    let answer = send(request.header("prefer", "wait=10")).await;
+    assert!(answer.status.is_success(), "{path}: {}", answer.body);
+    answer
+}
+
+fn sequence(answer: &Answer) -> u64 {
+    let sequence = answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
+    sequence.unwrap_or_else(|| panic!("no sequence: {answer:?}"))
+}
+
+/// Creates targets one after another until that is refused, and tells the sequence of the last.
+async fn write(client: Client) -> u64 {
+    let mut last = 0;
+    loop {
+        let answer = send(client.request(Method::POST, TARGETS).json(&target("racing"))).await;
+        match answer.status {
+            StatusCode::CREATED => last = sequence(&answer),
+            StatusCode::FORBIDDEN => return last,
+            _ => panic!("{answer:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_written_behind_the_end_of_a_right() {
+    let tenant = Tenant::start().await;
+    tenant.ready().await;
+    let admin = tenant.client().await;
+    let id = post(&admin, "users", json!({ "username": "racer", "service": {} })).await.id();
+    let secret = post(&admin, &format!("users/{id}/_generate_secret"), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let user = ServiceUser { user_id: id.clone(), client_id: "racer".to_owned(), client_secret };
+    let racer = Client::log_in(&tenant.bootstrap.issuer, &user).await;
+    for round in 0..ROUNDS {
+        let membership = post(&admin, "memberships", json!({ "userId": id, "roles": ["IAM_OWNER"] })).await.id();
+        eventually("the right is known", async || racer.create_target("first").await).await;
+        let writers: Vec<_> = (0..WRITERS).map(|_| tokio::spawn(write(racer.clone()))).collect();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let path = format!("/resources/v3alpha/memberships/{membership}");
+        let revoked = send(admin.request(Method::DELETE, &path)).await;
+        let revoked = sequence(&revoked);
+        let mut written = 0;
+        for writer in writers {
+            let last = writer.await.expect("it does not panic");
+            assert!(last < revoked, "round {round}: written at {last}, behind the end of the right at {revoked}");
+            written += usize::from(last > 0);
+        }
+        assert!(written > 0, "round {round}: somebody wrote before");
+    }
+}

@@ -1,0 +1,16 @@
+//! What breaks: nodes, servers, networks and the log, and what stays true meanwhile.
+
+mod broker;
+mod chaos;
+mod commit;
+mod fencing;
+mod follow;
+mod history;
+mod index;
+mod lease;
+mod log;
+mod model;
+mod projector;
+mod replay;
+mod settle;
+mod tail;

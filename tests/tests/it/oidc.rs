@@ -1,0 +1,4 @@
+//! OpenID Connect: tokens and who may have them.
+
+mod access;
+mod token;

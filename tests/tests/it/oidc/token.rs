@@ -1,0 +1,163 @@
+//! The token endpoint, discovery and keys.
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, SCOPE, send},
+    tenant::Tenant,
+};
+
+const TOKEN: &str = "/oauth/v2/token";
+
+/// The claims and header of a token, unverified.
+fn parts(token: &str) -> [Value; 2] {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    let mut parts = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).expect("tokens are base64url"));
+    [0, 1].map(|_| serde_json::from_slice(&parts.next().expect("a token has three parts")).expect("it is JSON"))
+}
+
+fn ask(client: &Client) -> RequestBuilder {
+    client.anonymous(Method::POST, TOKEN)
+}
+
+fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
+    assert_eq!((answer.status.as_u16(), answer.body["error"].as_str()), (status, Some(error)), "{case}: {answer:?}");
+    assert!(answer.body["error_description"].is_string(), "{case}");
+    assert_eq!(answer.headers["cache-control"], "no-store", "{case}");
+    assert!(answer.headers.contains_key("x-request-id"), "{case}");
+}
+
+#[tokio::test]
+async fn discovery_lists_what_works_and_nothing_else() {
+    let tenant = Tenant::start().await;
+    let (client, issuer) = (tenant.client().await, &tenant.bootstrap.issuer);
+    let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
+    assert_eq!(discovery.headers["content-type"], "application/json");
+    let document = json!({
+        "issuer": issuer,
+        "token_endpoint": format!("{issuer}{TOKEN}"),
+        "jwks_uri": format!("{issuer}/oauth/v2/keys"),
+        "scopes_supported": ["openid"],
+        "grant_types_supported": ["client_credentials"],
+        "subject_types_supported": ["public"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+    });
+    assert_eq!(discovery.body, document);
+    assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);
+    assert_error("the token endpoint", &send(ask(&client).form(&[("a", "b")])).await, 400, "invalid_request");
+    for path in
+        ["/oauth/v2/authorize", "/oauth/v2/introspect", "/oidc/v1/userinfo", "/oauth/v2/revoke", "/oidc/v1/end_session"]
+    {
+        let answer = send(client.anonymous(Method::POST, path).form(&[("a", "b")])).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["error"]), (501, &json!("server_error")), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_user_gets_a_token_that_the_keys_verify() {
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let bootstrap = &tenant.bootstrap;
+    let keys = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
+    let all = keys.body["keys"].as_array().unwrap();
+    for key in all {
+        let members: Vec<_> = key.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["alg", "crv", "kid", "kty", "use", "x", "y"], "nothing private is published");
+    }
+    let key = &all[0];
+    assert_eq!((key["alg"].as_str(), key["use"].as_str()), (Some("ES256"), Some("sig")));
+
+    let user = &bootstrap.service_user;
+    let form = |how: &[(&str, &str)]| {
+        let mut form = vec![("grant_type", "client_credentials"), ("scope", SCOPE)];
+        form.extend_from_slice(how);
+        form.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
+    };
+    let basic = send(ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(&form(&[]))).await;
+    let post = form(&[("client_id", &user.client_id), ("client_secret", &user.client_secret)]);
+    let post = send(ask(&client).form(&post)).await;
+    let mut seen = vec![];
+    for answer in [basic, post] {
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        assert_eq!(
+            (&answer.headers["cache-control"], &answer.headers["pragma"]),
+            (&"no-store".parse().unwrap(), &"no-cache".parse().unwrap())
+        );
+        assert_eq!(answer.body["token_type"], "Bearer");
+        assert_eq!(answer.body["expires_in"], 43_200);
+        assert_eq!(answer.body["scope"], SCOPE);
+        let token = answer.body["access_token"].as_str().unwrap();
+        let [header, claims] = parts(token);
+        assert_eq!(header, json!({ "typ": "at+jwt", "alg": "ES256", "kid": key["kid"] }));
+        assert_eq!((&claims["iss"], &claims["sub"]), (&json!(bootstrap.issuer), &json!(user.user_id)));
+        assert_eq!((&claims["aud"], &claims["client_id"]), (&json!([bootstrap.project_id]), &json!(user.client_id)));
+        assert!(!seen.contains(&claims["jti"]), "every token has an id of its own");
+        seen.push(claims["jti"].clone());
+        assert_eq!(claims["scope"], SCOPE);
+        assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 43_200);
+        let decoding = jsonwebtoken::DecodingKey::from_jwk(&serde_json::from_value(key.clone()).unwrap()).unwrap();
+        let mut validation = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::ES256);
+        validation.set_audience(&[&bootstrap.project_id]);
+        jsonwebtoken::decode::<Value>(token, &decoding, &validation).expect("the published key verifies it");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let user = &tenant.bootstrap.service_user;
+    let with = |form: &[(&str, &str)]| ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(form);
+    let credentials = ("grant_type", "client_credentials");
+    let scope = ("scope", SCOPE);
+    for (case, request, status, error) in [
+        ("no grant type", with(&[scope]), 400, "invalid_request"),
+        ("an empty grant type", with(&[("grant_type", ""), scope]), 400, "invalid_request"),
+        ("an unknown grant type", with(&[("grant_type", "magic"), scope]), 400, "unsupported_grant_type"),
+        ("a password", with(&[("grant_type", "password"), scope]), 400, "unsupported_grant_type"),
+        ("a parameter twice", with(&[credentials, scope, scope]), 400, "invalid_request"),
+        ("no scope", with(&[credentials]), 400, "invalid_scope"),
+        ("a scope that is none", with(&[credentials, ("scope", "a\u{e9}")]), 400, "invalid_scope"),
+        ("two ways at once", with(&[credentials, scope, ("client_secret", "x")]), 400, "invalid_request"),
+        ("another client", with(&[credentials, scope, ("client_id", "x")]), 400, "invalid_request"),
+        ("JSON", ask(&client).json(&json!({ "grant_type": "client_credentials" })), 400, "invalid_request"),
+        ("nobody", ask(&client).form(&[credentials, scope]), 401, "invalid_client"),
+        ("a bearer", ask(&client).bearer_auth("x").form(&[credentials, scope]), 401, "invalid_client"),
+        (
+            "no base64",
+            ask(&client).header("authorization", "Basic !").form(&[credentials, scope]),
+            401,
+            "invalid_client",
+        ),
+        (
+            "no colon",
+            ask(&client).header("authorization", "Basic YQ==").form(&[credentials, scope]),
+            401,
+            "invalid_client",
+        ),
+        ("two headers", with(&[credentials, scope]).bearer_auth("x"), 400, "invalid_request"),
+        ("no secret", ask(&client).form(&[credentials, scope, ("client_id", &user.client_id)]), 401, "invalid_client"),
+        ("an empty secret", ask(&client).basic_auth(&user.client_id, Some("")).form(&[credentials, scope]), 401, {
+            "invalid_client"
+        }),
+        ("a control character", with(&[credentials, ("scope", "openid\u{0}")]), 400, "invalid_scope"),
+        ("a grant type that is nearly one", with(&[("grant_type", "Client_Credentials"), scope]), 400, {
+            "unsupported_grant_type"
+        }),
+        ("a coded form", with(&[credentials, scope]).header("content-encoding", "gzip"), 400, "invalid_request"),
+        ("nothing", ask(&client).header("content-type", "application/x-www-form-urlencoded"), 400, "invalid_request"),
+    ] {
+        assert_error(case, &send(request).await, status, error);
+    }
+    let form = [credentials, scope];
+    let wrong = send(ask(&client).basic_auth(&user.client_id, Some("wrong")).form(&form)).await;
+    let unknown = send(ask(&client).basic_auth("unknown", Some("wrong")).form(&form)).await;
+    assert_error("a wrong secret", &wrong, 401, "invalid_client");
+    assert_eq!((unknown.status, &unknown.body), (wrong.status, &wrong.body), "an unknown client is not told apart");
+    assert!(wrong.headers["www-authenticate"].to_str().unwrap().starts_with("Basic"));
+    let get = send(client.anonymous(Method::GET, TOKEN)).await;
+    assert_eq!((get.status, &get.headers["allow"]), (StatusCode::METHOD_NOT_ALLOWED, &"POST".parse().unwrap()));
+    let query = format!("{TOKEN}?client_id={}&client_secret={}", user.client_id, user.client_secret);
+    let query = send(client.anonymous(Method::POST, &query).form(&form)).await;
+    assert_error("a secret in the address", &query, 401, "invalid_client");
+}

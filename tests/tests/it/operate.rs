@@ -1,0 +1,14 @@
+//! What operators do: start, look, repair, and run several nodes and versions.
+
+mod doctor;
+mod durability;
+mod log_tool;
+mod logs;
+mod master_key;
+mod nats_permissions;
+mod observability;
+mod observed;
+mod setup;
+mod standalone;
+mod traces;
+mod versions;

@@ -1,0 +1,159 @@
+//! A log and a database are prepared once, and nodes in processes of their own take it from there.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use reqwest::Method;
+use serde_json::json;
+use tests::{
+    client::{Answer, Client, TARGETS, send, target},
+    cluster::free_address,
+    eventually,
+    instance::Bootstrap,
+    process::{Process, binary},
+    servers::Servers,
+};
+
+const ISSUER: &str = "http://localhost:8443";
+
+fn run(arguments: &[String], environment: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(binary()).args(arguments).envs(environment.iter().copied());
+    let Output { status, stderr, .. } = command.output().expect("it runs");
+    (status.success(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+/// The flags of the servers, without a master key.
+fn flags(servers: &Servers) -> Vec<String> {
+    let mut flags = servers.flags();
+    let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
+    flags.drain(key..key + 2);
+    flags
+}
+
+fn set_up(servers: &Servers, folder: &Path, more: &[&str]) -> (bool, String) {
+    let own = ["setup", "--external-url", ISSUER, "--data-dir", &folder.display().to_string()].map(str::to_owned);
+    run(&[&own[..], &flags(servers), &more.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()].concat(), &[])
+}
+
+#[tokio::test]
+async fn nodes_run_on_what_was_set_up_once() {
+    let servers = Servers::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("platform");
+    let (success, told) = set_up(&servers, &place, &[]);
+    assert!(success, "{told}");
+    let read = || fs::read(place.join("bootstrap.json")).expect("it tells who may log in");
+    let bootstrap: Bootstrap = serde_json::from_slice(&read()).expect("it is JSON");
+    assert_eq!(bootstrap.issuer, ISSUER);
+    assert!(told.contains("master.key") && told.contains("bootstrap.json"), "{told}");
+
+    let before = read();
+    let (success, told) = set_up(&servers, &place, &[]);
+    assert!(success && told.contains("nothing was changed"), "{told}");
+    let (success, told) = set_up(&servers, &folder.path().join("other"), &[]);
+    assert!(success && told.contains("nothing was changed"), "{told}");
+    assert_eq!(read(), before);
+    assert!(!folder.path().join("other/bootstrap.json").exists());
+
+    // One file for all roles.
+    let config = folder.path().join("platform.toml");
+    let places = &servers.places;
+    let text = format!(
+        "nats-url = {:?}\nnats-token = {:?}\nnats-monitor-url = {:?}\npostgres-url = {:?}\nexternal-url = {ISSUER:?}\n\
+         master-key-file = {:?}\nindex-grace = 60\n",
+        places.nats_url,
+        places.nats_token,
+        places.nats_monitor_url,
+        places.postgres_url,
+        place.join("master.key").display().to_string()
+    );
+    fs::write(&config, text).expect("the folder can be written");
+    let nodes = ["command", "projector", "query", "oidc"].map(|role| {
+        let listen = free_address();
+        let mut arguments = vec![role.to_owned(), "--config".into(), config.display().to_string()];
+        if role != "projector" {
+            arguments.extend(["--listen".to_owned(), listen.clone()]);
+        }
+        let url = format!("http://{}", listen.replace("127.0.0.1", "localhost"));
+        (Process::spawn(&arguments, &[], std::process::Stdio::null()), url)
+    });
+    let [command, _, query, oidc] = nodes.each_ref().map(|(_, url)| url.as_str());
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    eventually("tokens", || async {
+        let discovery = http.get(format!("{oidc}/.well-known/openid-configuration"));
+        discovery.send().await.ok().filter(|answer| answer.status() == 200)
+    })
+    .await;
+    let client = Client::log_in(oidc, &bootstrap.service_user).await;
+    let created = eventually("a write", || async {
+        let request = client.at(command).request(Method::POST, TARGETS).json(&target("one"));
+        let answer = Answer::of(request.send().await.ok()?).await;
+        (answer.status == 201).then_some(answer)
+    });
+    let created = created.await;
+    let path = format!("{TARGETS}/{}", created.id());
+    let request = client.at(query).request(Method::GET, &path).header("consistency-wait", "10s");
+    let found = send(request.header("consistency-token", created.consistency())).await;
+    assert_eq!(found.body["target"]["target"]["name"], json!("one"), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_setup_that_cannot_be_says_why() {
+    let servers = Servers::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| folder.path().join(name);
+    let told = |(success, told): (bool, String), words: &[&str]| {
+        assert!(!success, "{told}");
+        assert!(words.iter().all(|word| told.contains(word)), "{words:?}: {told}");
+    };
+    told(run(&["setup".to_owned()], &[]), &["--postgres-url", "--external-url"]);
+    told(set_up(&servers, &place("a"), &["--external-url", "ftp://x"]), &["external-url"]);
+    let users = folder.path().join("users.toml");
+    fs::write(&users, "[[service_user]]\nname = \"a\"\nroles = [\"KING\"]").expect("a file");
+    told(set_up(&servers, &place("b"), &["--setup", &users.display().to_string()]), &["KING", "users.toml"]);
+
+    // A node that runs before there is anything keeps the log for itself.
+    let mut early = servers.flags();
+    early.splice(0..0, ["command", "--node-name", "early", "--listen", "127.0.0.1:0"].map(str::to_owned));
+    let early = Process::spawn(&early, &[], std::process::Stdio::null());
+    let leases = async_nats::jetstream::new(servers.nats().await);
+    eventually("it has the lease", || async {
+        leases.get_key_value("LEASES").await.ok()?.entry("writer.0").await.ok()?
+    })
+    .await;
+    told(set_up(&servers, &place("c"), &[]), &["early", "stop it"]);
+    drop(early);
+}
+
+#[tokio::test]
+async fn a_wrong_configuration_file_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("platform.toml");
+    let name = file.display().to_string();
+    let with = |text: &str, environment: &[(&str, &str)]| {
+        fs::write(&file, text).expect("a file");
+        run(&["query", "--config", &name].map(str::to_owned), environment)
+    };
+    for (text, word) in [
+        ("listen = ", "TOML"),
+        ("lisen = \"127.0.0.1:0\"", "there is no setting lisen"),
+        ("listen = [1]", "listen must be a string or a number"),
+        ("node-number = 5000\npostgres-url = \"x\"", "5000"),
+        ("nats-token = \"a\"\nnats-credentials = \"b\"\npostgres-url = \"x\"", "cannot be used with"),
+    ] {
+        let (success, told) = with(text, &[]);
+        assert!(!success && told.contains(word) && told.contains("platform.toml"), "{text}: {told}");
+    }
+    let (success, told) = run(&["query", "--config", "/nowhere/x.toml"].map(str::to_owned), &[]);
+    assert!(!success && told.contains("/nowhere/x.toml"), "{told}");
+    // What is in the environment wins over the file.
+    let (success, told) = with(
+        "nats-url = \"nats://file.invalid:1\"\npostgres-url = \"postgres://u@127.0.0.1:1/x\"\nlisten = \"127.0.0.1:0\"\nmaster-key-file = \"/nowhere/key\"",
+        &[("PLATFORM_MASTER_KEY_FILE", "/elsewhere/key")],
+    );
+    assert!(!success && told.contains("/elsewhere/key"), "{told}");
+}

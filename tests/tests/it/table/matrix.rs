@@ -1,0 +1,308 @@
+//! Every operation, for every kind of caller, over HTTP with JSON and over gRPC: who gets in and who does not.
+//!
+//! What gets in is refused for what it asks, which is nothing, or of an object that is not there: nothing is changed.
+
+use std::collections::BTreeMap;
+
+use domain::permission::{IAM_OWNER, IAM_OWNER_VIEWER, ORG_OWNER, Role};
+use prost::Message;
+use proto::{
+    action::GetTargetRequest,
+    domain::DomainValidationType,
+    operation::{Body, Facts, OPERATIONS, Verb},
+};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, SCOPE, ServiceUser, TARGETS, send},
+    eventually,
+    instance::Instance,
+    tenant::{Tenant, new_host},
+};
+
+/// It needs more than an id.
+const VALIDATE: &str = "Validate";
+
+/// A kind of caller.
+struct Caller {
+    case: &'static str,
+    client: Client,
+    /// The host that is asked, where it is not the platform's own.
+    host: Option<String>,
+    expects: Expects,
+}
+
+/// How a caller fares.
+#[derive(Clone, Copy)]
+enum Expects {
+    /// This HTTP status and gRPC code, whatever is asked.
+    Refusal(u16, u16),
+    /// To get in where a role gives the permission, or where none is needed.
+    Role(&'static Role),
+    /// To get in where no permission is needed.
+    NoRole,
+    /// To get in.
+    Entry,
+}
+
+const DENIED: (u16, u16) = (403, 7);
+
+impl Expects {
+    fn of(self, facts: &Facts) -> Option<(u16, u16)> {
+        match (self, facts.permission) {
+            (Self::Refusal(status, code), _) => Some((status, code)),
+            (Self::Entry, _) | (_, None) => None,
+            (Self::NoRole, Some(_)) => Some(DENIED),
+            (Self::Role(role), Some(permission)) => (!role.permissions.contains(&permission)).then_some(DENIED),
+        }
+    }
+}
+
+/// A request that asks for nothing, or for nothing of an object, over HTTP.
+fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
+    let method = facts.verb.method().parse().expect("it is a method");
+    let request = asking(caller, method, &facts.path.replace("{id}", id));
+    match facts.body {
+        Body::None => request,
+        Body::Field { repeated: true, .. } => request.json(&json!([])),
+        Body::Whole if facts.method == VALIDATE => {
+            request.json(&json!({ "validationType": "DOMAIN_VALIDATION_TYPE_DNS" }))
+        }
+        Body::Field { .. } | Body::Whole => request.json(&json!({})),
+    }
+}
+
+/// The same over gRPC-web: an empty message, or one that has an id only.
+fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
+    let request = asking(caller, Method::POST, facts.grpc);
+    let mut message = GetTargetRequest { id: id.to_owned() }.encode_to_vec();
+    if !id.is_empty() {
+        // The second field of a patch is what is patched, a message.
+        message.extend(match (facts.method, facts.verb) {
+            (VALIDATE, _) => &[2 << 3, DomainValidationType::Dns as u8][..],
+            (_, Verb::Patch) => &[2 << 3 | 2, 0],
+            _ => &[],
+        });
+    }
+    let length = u32::try_from(message.len()).expect("ids are short").to_be_bytes();
+    request.header("content-type", "application/grpc-web+proto").body([&[0], &length[..], &message].concat())
+}
+
+fn asking(caller: &Caller, method: Method, path: &str) -> RequestBuilder {
+    let request = match caller.client.token.as_str() {
+        "" => caller.client.anonymous(method, path),
+        _ => caller.client.request(method, path),
+    };
+    caller.host.iter().fold(request, |request, host| request.header("host", host))
+}
+
+/// The gRPC code of an answer; 0 where it is in the trailers, behind a message.
+fn code(answer: &Answer) -> u16 {
+    let code = answer.headers.get("grpc-status").and_then(|code| code.to_str().ok());
+    code.and_then(|code| code.parse().ok()).unwrap_or_default()
+}
+
+async fn check(caller: &Caller, facts: &Facts) {
+    let what = format!("{}, {}", facts.method, caller.case);
+    let (http, grpc) = (send(over_http(caller, facts, "1")).await, send(over_grpc(caller, facts, "")).await);
+    match caller.expects.of(facts) {
+        Some((status, wanted)) => {
+            assert_eq!(http.status.as_u16(), status, "{what}: {}", http.body);
+            assert_eq!(code(&grpc), wanted, "{what}, over gRPC: {:?}", grpc.headers);
+        }
+        None => {
+            let status = http.status.as_u16();
+            assert!(![401, 403, 429].contains(&status) && status < 500, "{what}: {}", http.body);
+            assert!(![7, 8, 13, 14, 16].contains(&code(&grpc)), "{what}, over gRPC: {:?}", grpc.headers);
+        }
+    }
+}
+
+async fn post(client: &Client, path: &str, body: Value) -> Answer {
+    post_at(None, client, path, body).await
+}
+
+async fn post_at(host: Option<&str>, client: &Client, path: &str, body: Value) -> Answer {
+    let request = client.request(Method::POST, &format!("/resources/v3alpha/{path}")).json(&body);
+    let request = host.iter().fold(request, |request, host| request.header("host", *host));
+    let answer = send(request.header("prefer", "wait=10")).await;
+    assert!(answer.status.is_success(), "{path}: {}", answer.body);
+    answer
+}
+
+/// A user of an organization with these roles there, and its token.
+async fn user(instance: &Instance, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> (String, Client) {
+    let id =
+        post(admin, &format!("users?ctx.orgId={organization}"), json!({ "username": name, "service": {} })).await.id();
+    if !roles.is_empty() {
+        post(admin, &format!("memberships?ctx.orgId={organization}"), json!({ "userId": id, "roles": roles })).await;
+    }
+    let secret = post(admin, &format!("users/{id}/_generate_secret"), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let user = ServiceUser { user_id: id.clone(), client_id: name.to_owned(), client_secret };
+    (id, Client::log_in(&instance.bootstrap.issuer, &user).await)
+}
+
+/// Another instance, and its first user.
+struct Another {
+    id: String,
+    host: String,
+    owner: Client,
+}
+
+async fn another(operator: &Client) -> Another {
+    let host = new_host();
+    let made = post(operator, "instances", json!({ "name": "Other", "domain": host })).await;
+    let text = |name: &str| made.body["serviceUser"][name].as_str().expect("it is shown").to_owned();
+    let token = eventually("it gives tokens", async || {
+        let request = operator.anonymous(Method::POST, "/oauth/v2/token").header("host", &host);
+        let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
+        let answer = send(request.basic_auth(text("clientId"), Some(text("clientSecret"))).form(&form)).await;
+        answer.body["access_token"].as_str().map(str::to_owned)
+    })
+    .await;
+    Another { id: made.id(), host, owner: operator.with(token) }
+}
+
+/// All kinds of callers.
+async fn callers(instance: &Instance) -> Vec<Caller> {
+    let (admin, operator) = (instance.client().await, instance.operator().await);
+    let other = post(&admin, "organizations", json!({ "name": "Other" })).await.id();
+    let ending = post(&admin, "organizations", json!({ "name": "Ending" })).await.id();
+    let (_, owner) = user(instance, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
+    let (ended, ended_user) = user(instance, &admin, &other, "ended", &["ORG_OWNER"]).await;
+    let (_, homeless) = user(instance, &admin, &ending, "homeless", &["ORG_OWNER"]).await;
+    let Another { id, host, owner: foreign } = another(&operator).await;
+    post(&admin, &format!("users/{ended}/_deactivate"), json!({})).await;
+    post(&admin, &format!("organizations/{ending}/_deactivate"), json!({})).await;
+    post(&operator, &format!("instances/{id}/_limit"), json!({ "block": true })).await;
+    let unknown = Expects::Refusal(401, 16);
+    let caller = |case, client: &Client, expects| Caller { case, client: client.clone(), host: None, expects };
+    let blocked = Caller { host: Some(host), ..caller("of a blocked instance", &foreign, Expects::Refusal(429, 8)) };
+    let callers = vec![
+        caller("no token", &admin.with(String::new()), unknown),
+        caller("garbage", &admin.with("garbage".to_owned()), unknown),
+        caller("of another instance", &foreign, unknown),
+        caller("of another organization", &owner, Expects::Role(&ORG_OWNER)),
+        caller("no role", &instance.client_named("nobody").await, Expects::NoRole),
+        caller("read-only", &instance.client_named("viewer").await, Expects::Role(&IAM_OWNER_VIEWER)),
+        caller("all rights", &operator, Expects::Entry),
+        caller("ended", &ended_user, unknown),
+        caller("of an ended organization", &homeless, unknown),
+        blocked,
+    ];
+    for caller in callers.iter().filter(|caller| matches!(caller.expects, Expects::Refusal(..))) {
+        eventually(caller.case, async || {
+            let search = asking(caller, Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
+            matches!(send(search).await.status.as_u16(), 401 | 429).then_some(())
+        })
+        .await;
+    }
+    callers
+}
+
+#[tokio::test]
+async fn every_operation_lets_in_whom_it_shall() {
+    let tenant = Tenant::start().await;
+    tenant.ready().await;
+    let (admin, callers) = (tenant.client().await, callers(&tenant).await);
+    let mut checked = 0;
+    for facts in OPERATIONS {
+        let built = caller_of(&admin);
+        if send(over_http(&built, facts, "1")).await.status == 501 {
+            continue;
+        }
+        for caller in &callers {
+            check(caller, facts).await;
+            checked += 1;
+        }
+    }
+    println!("{checked} kinds of callers of operations, on two transports");
+    assert!(checked > 400, "{checked}");
+}
+
+fn caller_of(client: &Client) -> Caller {
+    Caller { case: "who asks", client: client.clone(), host: None, expects: Expects::Entry }
+}
+
+/// One object of each kind, by the part of a path that names the kind.
+type Objects = BTreeMap<&'static str, String>;
+
+/// Objects of an organization.
+async fn of_organization(host: Option<&str>, client: &Client, organization: &str) -> Objects {
+    let make = async |kind: &str, body: Value| {
+        post_at(host, client, &format!("{kind}?ctx.orgId={organization}"), body).await.id()
+    };
+    let user = make("users", json!({ "username": "theirs", "service": {} })).await;
+    let membership = make("memberships", json!({ "userId": user, "roles": ["ORG_OWNER"] })).await;
+    let domain = make("domains", json!({ "domain": "theirs.example" })).await;
+    Objects::from([
+        ("organizations", organization.to_owned()),
+        ("users", user),
+        ("memberships", membership),
+        ("domains", domain),
+    ])
+}
+
+/// What their owner reads of objects.
+async fn read(host: Option<&str>, owner: &Client, objects: &Objects) -> Vec<Value> {
+    let mut read = vec![];
+    // An execution has no read of its own.
+    for (kind, id) in objects.iter().filter(|(kind, _)| **kind != "executions") {
+        let request = owner.request(Method::GET, &format!("/resources/v3alpha/{kind}/{id}"));
+        let answer = send(host.iter().fold(request, |request, host| request.header("host", *host))).await;
+        assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
+        read.push(answer.body);
+    }
+    read
+}
+
+/// Whatever is asked of what is another's, it is not there. Gives how many operations were asked for.
+async fn are_not_there(caller: &Caller, objects: &Objects) -> usize {
+    let mut asked = 0;
+    for facts in OPERATIONS.iter().filter(|facts| facts.path.contains("{id}")) {
+        let Some(id) = facts.path.split('/').nth(3).and_then(|kind| objects.get(kind)) else { continue };
+        let what = format!("{}, {}", facts.method, caller.case);
+        let (http, grpc) = (send(over_http(caller, facts, id)).await, send(over_grpc(caller, facts, id)).await);
+        let (status, wanted) = caller.expects.of(facts).unwrap_or((404, 5));
+        assert_eq!(http.status.as_u16(), status, "{what}: {}", http.body);
+        assert_eq!(code(&grpc), wanted, "{what}, over gRPC: {:?}", grpc.headers);
+        asked += 1;
+    }
+    asked
+}
+
+#[tokio::test]
+async fn whatever_is_asked_of_what_is_of_others_it_is_not_there() {
+    let tenant = Tenant::start().await;
+    let (admin, operator) = (tenant.client().await, tenant.operator().await);
+    let (one, other) = (
+        post(&admin, "organizations", json!({ "name": "One" })).await.id(),
+        post(&admin, "organizations", json!({ "name": "Other" })).await.id(),
+    );
+    let (_, owner) = user(&tenant, &admin, &one, "owner-of-one", &["ORG_OWNER"]).await;
+    let Another { id, host, owner: foreign } = another(&operator).await;
+    let there = Some(host.as_str());
+    let organization = post_at(there, &foreign, "organizations", json!({ "name": "One" })).await.id();
+
+    let of_other = of_organization(None, &admin, &other).await;
+    let mut of_foreign = of_organization(there, &foreign, &organization).await;
+    let target = json!({ "name": "theirs", "restWebhook": { "url": "https://example.com/hook" } });
+    let target = post_at(there, &foreign, "targets", target).await.id();
+    let execution = json!({ "condition": { "function": "preaccesstoken" }, "targets": [target] });
+    let execution = post_at(there, &foreign, "executions", execution).await.id();
+    of_foreign.extend([("targets", target), ("executions", execution)]);
+
+    let before = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);
+    let caller =
+        |case, client: &Client, role| Caller { case, client: client.clone(), host: None, expects: Expects::Role(role) };
+    let of_one = caller("who owns another organization", &owner, &ORG_OWNER);
+    let of_instance = caller("who owns another instance", &admin, &IAM_OWNER);
+    let mut asked = are_not_there(&of_one, &of_other).await + are_not_there(&of_one, &of_foreign).await;
+    asked += are_not_there(&of_instance, &of_foreign).await;
+    asked += are_not_there(&of_instance, &Objects::from([("instances", id)])).await;
+    println!("{asked} operations on what is of others, on two transports");
+    assert!(asked > 60, "{asked}");
+    let after = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);
+    assert_eq!(before, after, "nothing was changed");
+}
