@@ -7,26 +7,12 @@ pub mod option;
 mod shape;
 mod validation;
 
-use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
+use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, io, path::PathBuf};
 
 use prost_reflect::{DescriptorPool, prost_types::FileDescriptorProto};
 
-const FILES: [&str; 14] = [
-    "platform/action.proto",
-    "platform/bus.proto",
-    "platform/domain.proto",
-    "platform/event.proto",
-    "platform/idp.proto",
-    "platform/instance.proto",
-    "platform/language_settings.proto",
-    "platform/log.proto",
-    "platform/membership.proto",
-    "platform/object.proto",
-    "platform/organization.proto",
-    "platform/settings_object.proto",
-    "platform/system.proto",
-    "platform/user.proto",
-];
+/// Where the proto files are.
+const FOLDER: &str = "platform";
 
 /// Handwritten, because their JSON form is not that of a message.
 const WELL_KNOWN: [(&str, &str); 2] = [
@@ -41,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
 
     let mut compiler = protox::Compiler::new(["."])?;
-    compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
+    compiler.include_imports(true).include_source_info(true).open_files(files()?)?;
     // Only the encoded form still has the options.
     let descriptors = compiler.encode_file_descriptor_set();
     let pool = DescriptorPool::decode(descriptors.as_slice())?;
@@ -55,7 +41,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("descriptors.bin"), &descriptors)?;
     fs::write(out.join("operations.rs"), spelled(&operation::generate(&pool)?))?;
     fs::write(out.join("packages.rs"), spelled(&tree(&packages)))?;
+    fs::write(out.join("names.rs"), names(packages.keys())?)?;
     Ok(())
+}
+
+/// Every proto file, in a fixed order.
+fn files() -> Result<Vec<PathBuf>, io::Error> {
+    let found = fs::read_dir(FOLDER)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = found.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
+    files.sort();
+    Ok(files)
+}
+
+/// A short name for each package: that of the resource, with what tells settings from resources behind it.
+fn names<'a>(packages: impl Iterator<Item = &'a String>) -> Result<String, String> {
+    let mut code = String::new();
+    for package in packages {
+        let name = match package.split('.').collect::<Vec<_>>()[..] {
+            ["platform", "settings", noun, _] => format!("{noun}_settings"),
+            ["platform", "resources", noun, _] | ["platform", noun, _] => noun.to_owned(),
+            _ => return Err(format!("the package {package} is named as no package of the platform is")),
+        };
+        let path = package.replace('.', "::");
+        let _ = writeln!(code, "pub use generated::{path} as {name};");
+    }
+    Ok(code)
 }
 
 /// The message types, by package.

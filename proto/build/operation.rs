@@ -54,7 +54,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
         "Facts {{ grpc: \"/{service}/{method}\", service: {service:?}, method: {method:?}, verb: Verb::{verb}, \
          path: {path:?}, body: {body}, parameters: &[{parameters}], success: {success}, \
          also: {also}, permission: {permission}, feature: {feature}, \
-         of_organization: {of_organization}, request: {request:?}, response: {response:?} }}",
+         of_organization: {of_organization}, is_built: {is_built}, request: {request:?}, response: {response:?} }}",
         service = service.full_name(),
         method = method.name(),
         verb = heck::AsUpperCamelCase(verb),
@@ -65,6 +65,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
         permission = optional(&operation.permission),
         feature = optional(&option::feature(method)),
         of_organization = operation.of_organization,
+        is_built = !operation.not_built,
         request = method.input().full_name(),
         response = method.output().full_name(),
     ))

@@ -16,18 +16,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/packages.rs"));
 }
 
-pub use generated::platform::{
-    bus::v1 as bus,
-    log::v1 as log,
-    object::v3alpha as object,
-    resources::{
-        action::v3alpha as action, domain::v3alpha as domain, event::v3alpha as event, idp::v3alpha as idp,
-        instance::v3alpha as instance, membership::v3alpha as membership, organization::v3alpha as organization,
-        user::v3alpha as user,
-    },
-    settings::{language::v3alpha as language_settings, object::v3alpha as settings_object},
-    system::v1 as system,
-};
+include!(concat!(env!("OUT_DIR"), "/names.rs"));
 
 /// The encoded descriptors of all proto files, their imports, options and comments included.
 pub static DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -29,6 +29,8 @@ pub struct Facts {
     pub feature: Option<&'static str>,
     /// Whether it is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
+    /// Whether nodes answer it; all others say that it is not built yet.
+    pub is_built: bool,
     /// The full name of the request message.
     pub request: &'static str,
     /// The full name of the response message.

@@ -60,6 +60,8 @@ pub struct Operation {
     pub also: u32,
     /// It is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
+    /// No node answers it yet.
+    pub not_built: bool,
 }
 
 /// The names of the fields without presence that JSON has at their default too.
@@ -120,6 +122,7 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
         success: number(&operation, "success"),
         also: number(&operation, "also"),
         of_organization: flag(&operation, "of_organization"),
+        not_built: flag(&operation, "not_built"),
     })
 }
 

@@ -25,23 +25,6 @@ use crate::{Failure, cli};
 /// Below this many bytes an answer is sent as it is.
 const SMALLEST_COMPRESSED: u16 = 1024;
 
-/// The operations that no node answers yet. This list only shrinks.
-pub(crate) const NOT_BUILT: &[&str] = &[
-    "CreateCodeHostBIDP",
-    "PatchCodeHostBIDP",
-    "GetCodeHostBIDP",
-    "DeleteIDP",
-    "SearchIDPs",
-    "SetLanguages",
-    "ResolveLanguages",
-    "SearchFailedEvents",
-    "SearchViews",
-    "DiscardFailedEvent",
-    "RetryFailedEvents",
-    "RetryFailedEvent",
-    "GetFailedEvent",
-];
-
 /// Refuses addresses of servers that are none, before anything is made. They are not quoted: they may hold a password.
 pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Result<(), Failure> {
     if nats.is_some_and(|url| !is_nats(url)) {
@@ -95,14 +78,14 @@ pub(crate) fn limits(rates: &cli::Rates) -> connections::Limits {
 
 /// The operations that nodes answer.
 pub(crate) fn built() -> Vec<&'static Facts> {
-    OPERATIONS.iter().copied().filter(|facts| !NOT_BUILT.contains(&facts.method)).collect()
+    OPERATIONS.iter().copied().filter(|facts| facts.is_built).collect()
 }
 
 /// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's
 /// description, answers to unknown paths, and what concerns all answers.
 pub(crate) async fn finished(router: Router, rates: &cli::Rates, stopping: &CancellationToken) -> Router {
     let built = built();
-    let not_built = OPERATIONS.iter().copied().filter(|facts| !built.contains(facts));
+    let not_built = OPERATIONS.iter().copied().filter(|facts| !facts.is_built);
     let router = not_built.fold(router, mount::mount_unbuilt);
     let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
     let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION));

@@ -3,7 +3,7 @@ use crate::{
     action::{self, CreateTargetRequest, PatchTargetRequest, SearchTargetsRequest, Target, target::TargetType},
     language_settings::{SetLanguageSettings, SetLanguages, SetLanguagesRequest},
     object::{RequestContext, request_context::ResourceOwner},
-    settings_object::Language,
+    object_settings::Language,
 };
 
 fn violations(message: &impl Validate) -> Vec<(String, String)> {
