@@ -1,12 +1,13 @@
 # The only entry point for commands. `make` lists them.
 #
-#   ARGS      arguments of `platform standalone`, for example ARGS="--listen 127.0.0.1:9000", or of the benchmark
+#   ARGS      arguments of `platform standalone`, for example ARGS="--listen 127.0.0.1:9000", of the benchmark, or of
+#             cargo-mutants
 #   DATA_DIR  the data folder of `up` and `down`; --data-dir in ARGS comes first
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up down test check bless fmt lint doc bench fuzz both tools formatted deny
+.PHONY: help up down test check bless fmt lint doc bench fuzz mutants both tools formatted deny
 
 DATA_DIR ?= .data
 PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
@@ -71,6 +72,11 @@ bench: ## measure; prints tables; ARGS="search 1000000", ARGS=commands, replay, 
 fuzz: ## feed it what nobody would send, a minute each kind; ARGS=body takes one kind, FUZZ_SECONDS another time
 	cargo build --workspace --features platform/fault --bin fuzz
 	$(DEBUG)/fuzz $(ARGS)
+
+# What is mutated, and how, stands in .cargo/mutants.toml. One at a time: a mutant that takes long must not slow another.
+mutants: ## break the pure code, line by line, and name what no test notices; ARGS="-p domain" takes one crate
+	@PLATFORM_SETUP_TOOLS=mutants deploy/setup
+	cargo mutants --jobs 1 $(ARGS)
 
 # The tests run nodes of this version beside one of the next, which is built first because both have one name.
 both:

@@ -216,4 +216,50 @@ mod tests {
             assert!(RESERVED.contains(&name.as_str()), "{name}");
         }
     }
+
+    fn answer(value: Value) -> Map<String, Value> {
+        let Value::Object(members) = value else { panic!("{value} is no object") };
+        members
+    }
+
+    fn using() -> Using {
+        Using { about: json!({ "function": "function/preuserinfo" }), answer: Map::new() }
+    }
+
+    #[test]
+    fn each_answer_replaces_the_members_that_it_names_and_the_next_target_sees_it() {
+        let mut using = using();
+        let told = |using: &Using| serde_json::from_slice::<Value>(&using.payload()).unwrap();
+        assert_eq!(told(&using), json!({ "function": "function/preuserinfo" }), "nobody has answered yet");
+        let claim = |value: u8| json!([{ "key": "tier", "value": value }]);
+        using.merge(answer(json!({ "append_claims": claim(1), "append_log_claims": ["a"] }))).unwrap();
+        using.merge(answer(json!({ "append_claims": claim(2) }))).unwrap();
+        let both = json!({ "append_claims": claim(2), "append_log_claims": ["a"] });
+        assert_eq!(told(&using), json!({ "function": "function/preuserinfo", "response": both }));
+        let said = using.said().unwrap();
+        assert_eq!((said.append_claims[0].key.as_str(), &said.append_claims[0].value), ("tier", &json!(2)));
+        assert_eq!(said.append_log_claims, ["a"]);
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_changes_nothing() {
+        let mut using = using();
+        let malformed = using.merge(answer(json!({ "append_claims": "tier" })));
+        assert!(matches!(malformed, Err(Failure::Malformed(_))));
+        // 4 KiB in all, of which the member takes some.
+        let line = |length: usize| json!({ "append_log_claims": ["x".repeat(length)] });
+        let room = 4096 - line(0).to_string().len();
+        assert!(matches!(using.merge(answer(line(room + 1))), Err(Failure::TooLarge)));
+        assert_eq!(using.answer, Map::new());
+        using.merge(answer(line(room))).unwrap();
+        assert_eq!(using.answer, answer(line(room)));
+    }
+
+    #[test]
+    fn a_client_is_told_what_the_target_chose_to_say_in_characters_that_an_error_may_have() {
+        let said = |failure| denied(Interrupted { failure });
+        let refused = Failure::Refused { status: Some(403), message: "a \"b\" \\c~\n\u{e9}".to_owned() };
+        assert_eq!(said(refused), Error::AccessDenied("a 'b' /c~??".to_owned()));
+        assert_eq!(said(Failure::Timeout), Error::AccessDenied("execution failed".to_owned()));
+    }
 }

@@ -23,7 +23,7 @@ fn fold_char(char: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::fold;
+    use super::{fold, version};
 
     #[test]
     fn folds_without_context_and_one_to_one() {
@@ -40,5 +40,14 @@ mod tests {
         ] {
             assert_eq!(fold(text), folded, "{text}");
         }
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_tables() {
+        let version = version();
+        let numbers =
+            version.chunks(8).map(|bytes| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)));
+        let (major, minor, patch) = unicode_case_mapping::UNICODE_VERSION;
+        assert_eq!(numbers.collect::<Vec<_>>(), [major, minor, patch]);
     }
 }

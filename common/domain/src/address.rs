@@ -78,7 +78,7 @@ impl Allowed {
     pub fn has_name(&self, name: &str) -> bool {
         let name = plain(name);
         let is_local = name == "localhost" || name.ends_with(".localhost");
-        !is_local || self.hosts.iter().any(|host| *host == name || (host == "localhost" && is_local))
+        !is_local || self.hosts.iter().any(|host| *host == name || host == "localhost")
     }
 
     /// Whether the operator named this host, so that its addresses do not matter.
@@ -277,5 +277,25 @@ mod tests {
         assert!(loopback.has_address(Ipv4Addr::new(127, 0, 0, 9).into()));
         assert!(loopback.has_address(Ipv6Addr::LOCALHOST.into()));
         assert!(!loopback.has_address(Ipv4Addr::new(10, 0, 0, 1).into()));
+    }
+
+    #[test]
+    fn a_local_name_may_be_called_where_it_or_this_machine_is_allowed() {
+        let allowed: Allowed = "a.localhost,hooks.internal".parse().unwrap();
+        for (name, may) in [("a.localhost", true), ("b.localhost", false), ("localhost", false), ("x.example", true)] {
+            assert_eq!(allowed.has_name(name), may, "{name}");
+        }
+        assert!(allowed.names("hooks.internal") && !allowed.names("x.example"));
+    }
+
+    #[test]
+    fn networks_are_networks_and_addresses_and_no_names() {
+        let networks: Networks = "10.0.0.0/8, ,::1,".parse().unwrap();
+        for (address, has) in [("10.1.1.1", true), ("::ffff:10.1.1.1", true), ("::1", true), ("11.0.0.1", false)] {
+            assert_eq!(networks.has(address.parse().unwrap()), has, "{address}");
+        }
+        for wrong in ["hooks.internal", "10.0.0.0/33"] {
+            assert!(wrong.parse::<Networks>().is_err(), "{wrong}");
+        }
     }
 }

@@ -31,9 +31,7 @@ pub trait Aggregate: 'static {
     fn evolve(state: Self::State, event: &Self::Event) -> Self::State;
 
     /// Whether the event alone gives the state after it, so that neither loader nor projection needs an earlier one.
-    fn restores(_event: &Self::Event) -> bool {
-        false
-    }
+    fn restores(event: &Self::Event) -> bool;
 
     /// Whether there is something in this state; an aggregate that begins to exist again is created anew.
     fn exists(_state: &Self::State) -> bool {

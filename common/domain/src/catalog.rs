@@ -79,4 +79,13 @@ mod tests {
         assert!(is_event_type("target.added") && !is_event_type("target.exploded") && !is_event_type("target"));
         assert!(is_group("feature_settings") && !is_group("target.added") && !is_group("tar"));
     }
+
+    #[test]
+    fn secrets_are_taken_out_however_deep_they_are() {
+        let mut payload = serde_json::json!({
+            "name": "a", "secret": "b", "keys": [{ "sealed": "c", "until": 1 }], "of": { "wrapped": "d", "is": true },
+        });
+        without_secrets(&mut payload);
+        assert_eq!(payload, serde_json::json!({ "name": "a", "keys": [{ "until": 1 }], "of": { "is": true } }));
+    }
 }

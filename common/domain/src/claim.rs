@@ -38,3 +38,20 @@ impl Claim {
         Self { scope: Scope::System, ..Self::instance(kind, value) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_says_where_it_is_unique_and_whether_case_counts() {
+        let found = [Claim::instance("a", "X"), Claim::folded("b", "Y"), Claim::system("c", "Z")];
+        let claim = |kind, scope, value: &str, folds| Claim { kind, scope, value: value.to_owned(), folds };
+        let expected = [
+            claim("a", Scope::Instance, "X", false),
+            claim("b", Scope::Instance, "Y", true),
+            claim("c", Scope::System, "Z", false),
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -49,3 +49,16 @@ impl Owner {
         std::iter::once(self.clone()).chain(above).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_of_every_context_above_hold() {
+        let (organization, instance, system) = (Owner::organization("2"), Owner::instance("1"), Owner::system());
+        assert_eq!(system.chain("1"), vec![system.clone()]);
+        assert_eq!(instance.chain("1"), [instance.clone(), system.clone()]);
+        assert_eq!(organization.chain("1"), [organization.clone(), instance, system]);
+    }
+}

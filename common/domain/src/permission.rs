@@ -240,4 +240,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn to_read_is_said_of_what_a_permission_is_about() {
+        for (permission, reads) in [
+            ("org.write", "org.read"),
+            ("action.target.delete", "action.target.read"),
+            ("user.credential.write", "user.read"),
+            ("everything", "everything.read"),
+        ] {
+            assert_eq!(reading(permission), reads);
+        }
+    }
 }

@@ -36,3 +36,18 @@ impl Rejection {
 fn sentence(violations: &[Violation]) -> String {
     violations.iter().map(|violation| format!("{} {}", violation.field, violation.rule)).collect::<Vec<_>>().join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_every_field_that_breaks_its_rule() {
+        let violation = |field, rule| Violation { field, rule };
+        let both = vec![violation("target.name", "must not be empty"), violation("target.url", "must be a URL")];
+        let sentence = "target.name must not be empty; target.url must be a URL";
+        assert_eq!(Rejection::Invalid(both).to_string(), sentence);
+        let one = Rejection::Invalid(vec![violation("target.name", "must not be empty")]);
+        assert_eq!(Rejection::invalid("target.name", "must not be empty"), one);
+    }
+}

@@ -87,3 +87,38 @@ impl<P: Properties> Aggregate for Settings<P> {
 pub fn resolve<'a, P, T>(chain: &'a [P], property: fn(&'a P) -> Option<&'a T>) -> Option<(usize, &'a T)> {
     chain.iter().enumerate().find_map(|(depth, settings)| property(settings).map(|value| (depth, value)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::features::{Features, FeaturesChange};
+
+    #[test]
+    fn an_event_alone_gives_the_settings_and_they_always_exist() {
+        let to: Whole<Features> = Features { oidc_token_exchange: Some(true), ..Features::default() }.into();
+        let changed = Event::Changed { to: to.clone(), fields: vec!["oidc_token_exchange".to_owned()] };
+        assert!(Settings::<Features>::restores(&changed));
+        assert_eq!(Settings::<Features>::evolve(Whole::default(), &changed), to);
+        assert!(Settings::<Features>::exists(&Whole::default()));
+        assert_eq!(Settings::<Features>::claims(&to), []);
+    }
+
+    #[test]
+    fn a_write_keeps_what_this_build_does_not_know() {
+        let newer = serde_json::json!({ "oidc_token_exchange": true, "of_the_next_version": 1 });
+        let newer: Whole<Features> = serde_json::from_value(newer).unwrap();
+        let off = FeaturesChange { oidc_token_exchange: Some(Set::Reset), ..FeaturesChange::default() };
+        let events = Settings::<Features>::decide(&newer, off).unwrap();
+        let [Event::Changed { to, fields }] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((to.oidc_token_exchange, &to.unknown), (None, &newer.unknown));
+        assert_eq!(fields, &["oidc_token_exchange"]);
+    }
+
+    #[test]
+    fn the_nearest_context_that_sets_a_property_gives_it() {
+        let set = |oidc_token_exchange| Features { oidc_token_exchange, ..Features::default() };
+        let chain = [set(None), set(Some(false)), set(Some(true))];
+        assert_eq!(resolve(&chain, |settings| settings.oidc_token_exchange.as_ref()), Some((1, &false)));
+        assert_eq!(resolve(&chain, |settings| settings.multitenancy_settings.as_ref()), None);
+    }
+}

@@ -158,14 +158,94 @@ fn switch<R: Resource>(old: &Whole<R>, on: bool) -> Result<Vec<Event<R>>, Reject
     Ok(vec![Event::Changed { to, fields }])
 }
 
-#[cfg(not(feature = "next"))]
+/// The next version's resources have a member more, which nodes of this version shall not lose.
 fn as_created<R>(resource: R) -> Whole<R> {
-    resource.into()
+    let mut created = Whole::from(resource);
+    if cfg!(feature = "next") {
+        created.unknown.insert("of_the_next_version".to_owned(), serde_json::json!({ "kept": true }));
+    }
+    created
 }
 
-/// The next version's resources have a member more, which nodes of this version shall not lose.
-#[cfg(feature = "next")]
-fn as_created<R>(resource: R) -> Whole<R> {
-    let unknown = [("of_the_next_version".to_owned(), serde_json::json!({ "kept": true }))];
-    Whole { known: resource, unknown: unknown.into_iter().collect() }
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        resource::{organization::Organization, project::Project},
+        testing::given,
+    };
+
+    fn project(name: &str) -> Whole<Project> {
+        Project { name: name.to_owned() }.into()
+    }
+
+    #[test]
+    fn an_event_alone_gives_the_state() {
+        let changed = Event::Changed { to: project("b"), fields: vec!["name".to_owned()] };
+        for (event, state) in
+            [(Event::Added(project("a")), Some(project("a"))), (changed, Some(project("b"))), (Event::Removed, None)]
+        {
+            assert!(Standard::<Project>::restores(&event));
+            for before in [None, Some(project("z"))] {
+                assert_eq!(Standard::<Project>::evolve(before, &event), state);
+            }
+            assert_eq!(Standard::<Project>::exists(&state), state.is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_changed_or_removed_and_what_is_goes_once() {
+        let missing = Rejection::NotFound("project");
+        for command in [Command::Switch(true), Command::Delete] {
+            given::<Standard<Project>>([]).when(command).then_rejected(&missing);
+        }
+        given::<Standard<Project>>([Event::Added(project("a"))]).when(Command::Delete).then([Event::Removed]);
+        given::<Standard<Project>>([Event::Added(project("a")), Event::Removed])
+            .when(Command::Delete)
+            .then_rejected(&missing);
+    }
+
+    #[test]
+    fn what_was_removed_can_be_created_anew() {
+        given::<Standard<Project>>([Event::Added(project("a")), Event::Removed])
+            .when(Command::Create(project("b").known))
+            .then([Event::Added(project("b"))]);
+    }
+
+    #[test]
+    fn not_everything_can_be_switched_off() {
+        for on in [true, false] {
+            given::<Standard<Project>>([Event::Added(project("a"))])
+                .when(Command::Switch(on))
+                .then_rejected(&Rejection::Precondition("it cannot be switched off"));
+        }
+    }
+
+    #[test]
+    fn what_exists_holds_its_claims_and_what_does_not_holds_none() {
+        let acme = Organization::new("Acme");
+        let claims = acme.claims();
+        assert_eq!(Standard::<Organization>::claims(&Some(acme.into())), claims);
+        assert_eq!(Standard::<Organization>::claims(&None), []);
+        assert_eq!(Standard::<Project>::claims(&Some(project("a"))), []);
+    }
+
+    #[test]
+    fn a_resource_belongs_to_its_owner_unless_it_is_a_context_itself() {
+        let owner = Owner::instance("1");
+        assert_eq!(Standard::<Project>::context("2", &owner), owner);
+        assert_eq!(Standard::<Organization>::context("2", &owner), Owner::organization("2"));
+    }
+
+    #[test]
+    fn what_the_next_version_wrote_survives_a_change() {
+        let unknown = [("of_the_next_version".to_owned(), Value::from(1))].into_iter().collect();
+        let newer = Whole { known: Project { name: "a".to_owned() }, unknown };
+        let to = Whole { known: Project { name: "b".to_owned() }, ..newer.clone() };
+        given::<Standard<Project>>([Event::Added(newer)])
+            .when(Command::Put(to.known.clone()))
+            .then([Event::Changed { to, fields: vec!["name".to_owned()] }]);
+    }
 }

@@ -317,43 +317,4 @@ pub fn encode<A: Aggregate>(event: &A::Event) -> (String, Bytes) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(stream_sequence: u64, first_sequence: u64, events: usize, previous: &[u8]) -> Record {
-        let commit = CommitRecord {
-            log_id: vec![1; 16].into(),
-            record_id: vec![2; 16].into(),
-            epoch: 1,
-            first_sequence,
-            previous_digest: previous.to_vec().into(),
-            events: vec![Event::default(); events],
-            ..CommitRecord::default()
-        };
-        Record::decode(stream_sequence, &commit.encode_to_vec().into()).unwrap()
-    }
-
-    #[test]
-    fn a_reader_follows_only_an_unbroken_chain() {
-        let barrier = record(1, 1, 0, &[]);
-        let at_barrier = Position::default().advance(&barrier).unwrap();
-        assert_eq!((at_barrier.sequence, at_barrier.stream_sequence), (0, 1));
-        let next = record(2, 1, 3, &barrier.digest);
-        assert_eq!(at_barrier.advance(&next).unwrap().sequence, 3);
-        let skipped = at_barrier.advance(&record(3, 1, 1, &barrier.digest));
-        assert!(matches!(skipped, Err(Broken::MessageHole { last: 1, found: 3 })));
-        let hole = at_barrier.advance(&record(2, 2, 1, &barrier.digest));
-        assert!(matches!(hole, Err(Broken::EventHole { last: 0, found: 2, .. })));
-        let other = at_barrier.advance(&record(2, 1, 1, &[7; 32]));
-        assert!(matches!(other, Err(Broken::OtherHistory { .. })));
-    }
-
-    #[test]
-    fn a_foreign_message_is_no_record() {
-        assert!(Record::decode(1, &Bytes::from_static(b"hello")).is_err());
-        assert!(Record::decode(1, &Bytes::new()).is_err());
-        let unnumbered = CommitRecord { first_sequence: u64::MAX, ..record(1, 1, 1, &[]).commit };
-        let unnumbered = CommitRecord { events: vec![Event::default()], ..unnumbered };
-        assert!(Record::decode(1, &unnumbered.encode_to_vec().into()).is_err(), "there is no event of that number");
-    }
-}
+mod tests;

@@ -38,3 +38,17 @@ impl Resource for DataKey {
         Self { wrapped, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_columns, assert_patches};
+
+    #[test]
+    fn a_key_is_wrapped_anew_and_stays_what_it_is_for() {
+        let key = DataKey { purpose: "claim".into(), wrapped: "old".into() };
+        assert_columns(&key, &serde_json::json!({ "purpose": "claim" }));
+        let rewrapped = (Rewrapped { wrapped: "new".into() }, serde_json::json!({ "wrapped": "new" }));
+        assert_patches(&key, vec![rewrapped], &["purpose"]);
+    }
+}

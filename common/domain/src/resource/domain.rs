@@ -131,10 +131,12 @@ impl Resource for Domain {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{
         standard::{Command, Event, Standard},
-        testing::given,
+        testing::{assert_columns, assert_patches, given},
     };
 
     fn pending() -> Domain {
@@ -183,5 +185,51 @@ mod tests {
         given::<Standard<Domain>>([added(Domain { is_primary: true, ..verified })])
             .when(rename("other.example"))
             .then_rejected(&Rejection::Precondition("a primary domain must be verified"));
+    }
+
+    #[test]
+    fn each_member_has_its_column_and_its_patch() {
+        let domain = Domain { context: None, is_verified: true, ..pending() };
+        assert_columns(&domain, &json!({ "name": "acme.example", "is_primary": false, "is_verified": true }));
+        let patch = DomainPatch::default;
+        let context = Owner::organization("2");
+        assert_patches(
+            &domain,
+            vec![
+                (
+                    DomainPatch { name: Some("b.example".into()), ..patch() },
+                    json!({ "name": "b.example", "is_verified": false }),
+                ),
+                (DomainPatch { is_primary: Some(true), ..patch() }, json!({ "is_primary": true })),
+                (DomainPatch { is_verified: Some(false), ..patch() }, json!({ "is_verified": false })),
+                (DomainPatch { context: Some(context.clone()), ..patch() }, json!({ "context": context })),
+            ],
+            &["challenge"],
+        );
+    }
+
+    #[test]
+    fn a_domain_stays_in_its_context() {
+        let elsewhere = DomainPatch { context: Some(Owner::instance("2")), ..DomainPatch::default() };
+        given::<Standard<Domain>>([added(pending())]).when(Command::Patch(elsewhere)).then([]);
+    }
+
+    #[test]
+    fn a_domain_is_listed_in_its_context_and_found_where_it_is_the_first() {
+        let instance = Owner::instance("1");
+        let listed = Claim::instance("domain", "1/acme.example");
+        assert_eq!(pending().claims(), vec![listed.clone()]);
+        let (host, first) = (Claim::system("instance_domain", "acme.example"), Claim::instance("primary_domain", "1"));
+        assert_eq!(Domain::primary_claim(&instance), first);
+        assert_eq!(Domain::of_instance("1", "acme.example", true).claims(), [listed, host, first]);
+        let theirs = Domain::claim(Some(&Owner::organization("2")), "acme.example");
+        assert_eq!(theirs, Claim::instance("organization_domain", "acme.example"));
+    }
+
+    #[test]
+    fn the_challenge_is_found_under_the_name_of_the_domain() {
+        let domain = Domain { challenge: "abc".into(), ..pending() };
+        assert_eq!(domain.dns_record(), "_platform-challenge.acme.example");
+        assert_eq!(domain.http_url(), "https://acme.example/.well-known/platform-challenge/abc.txt");
     }
 }

@@ -160,10 +160,12 @@ impl Resource for Execution {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{
         standard::{Command, Event, Standard},
-        testing::given,
+        testing::{assert_columns, assert_patches, given},
     };
 
     fn execution(targets: &[&str]) -> Execution {
@@ -205,5 +207,49 @@ mod tests {
         ]
         .map(|condition| condition.to_string());
         assert_eq!(texts.iter().collect::<std::collections::HashSet<_>>().len(), texts.len(), "{texts:?}");
+    }
+
+    #[test]
+    fn columns_hold_whole_ids_with_spaces_around_them() {
+        let execution = Execution { includes: vec!["7".into()], ..execution(&["1", "23"]) };
+        let columns = json!({ "execution_type": "event", "targets": " 1 23 ", "includes": " 7 " });
+        assert_columns(&execution, &columns);
+    }
+
+    #[test]
+    fn what_is_gone_is_taken_out_of_its_own_list_alone() {
+        let ids = || vec!["1".to_owned(), "2".to_owned()];
+        let execution = Execution { targets: ids(), includes: ids(), ..execution(&[]) };
+        let left = vec![
+            (Without::Target("1".into()), json!({ "targets": ["2"] })),
+            (Without::Include("2".into()), json!({ "includes": ["1"] })),
+        ];
+        assert_patches(&execution, left.clone(), &["condition"]);
+        for (gone, _) in left {
+            assert!(execution.names(&gone) && !execution.clone().patched(gone.clone()).names(&gone), "{gone:?}");
+        }
+    }
+
+    #[test]
+    fn a_removed_execution_is_taken_out_of_the_includes_of_others() {
+        let taken_out = Execution::taken_out("1");
+        assert!(matches!(taken_out, Some(Without::Include(id)) if id == "1"));
+    }
+
+    #[test]
+    fn functions_have_the_names_by_which_conditions_know_them() {
+        assert_eq!(Function::ALL.map(Function::name), ["preaccesstoken", "preuserinfo"]);
+    }
+
+    #[test]
+    fn a_condition_has_a_kind() {
+        let kinds = [
+            Condition::Request(Calls::All),
+            Condition::Response(Calls::All),
+            Condition::Function("a".into()),
+            Condition::Event(Events::All),
+        ]
+        .map(|condition| condition.kind());
+        assert_eq!(kinds, ["request", "response", "function", "event"]);
     }
 }

@@ -102,3 +102,57 @@ impl Resource for Instance {
         Some(&mut self.is_active)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{assert_columns, assert_patches, assert_switches};
+
+    fn tenant() -> Instance {
+        Instance {
+            default_organization_id: Some("2".into()),
+            primary_domain: Some("a.example".into()),
+            limits: Limits { block: false, audit_log_retention_s: Some(60) },
+            ..Instance::new("tenant", "1")
+        }
+    }
+
+    #[test]
+    fn each_member_has_its_column_and_its_patch() {
+        assert_columns(&tenant(), &json!({ "name": "tenant", "is_active": true }));
+        let patch = InstancePatch::default;
+        let limits = |block, audit_log_retention_s| json!({ "limits": Limits { block, audit_log_retention_s } });
+        let patches = vec![
+            (InstancePatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
+            (
+                InstancePatch { default_organization_id: Some("3".into()), ..patch() },
+                json!({ "default_organization_id": "3" }),
+            ),
+            (
+                InstancePatch { primary_domain: Some("b.example".into()), ..patch() },
+                json!({ "primary_domain": "b.example" }),
+            ),
+            (InstancePatch { block: Some(true), ..patch() }, limits(true, Some(60))),
+            (InstancePatch { audit_log_retention_s: Some(Some(90)), ..patch() }, limits(false, Some(90))),
+            (InstancePatch { audit_log_retention_s: Some(None), ..patch() }, limits(false, None)),
+        ];
+        assert_patches(&tenant(), patches, &["is_active", "platform_project_id"]);
+        assert_switches(&tenant());
+    }
+
+    #[test]
+    fn an_instance_of_an_older_build_is_active_and_has_no_limits() {
+        let old: Instance = serde_json::from_str(r#"{ "name": "a", "platform_project_id": "1" }"#).unwrap();
+        assert_eq!(old, Instance::new("a", "1"));
+        let limits = Limits { block: false, audit_log_retention_s: None };
+        assert!(old.is_active && old.limits == limits);
+    }
+
+    #[test]
+    fn an_instance_is_a_context_itself() {
+        assert_eq!(Instance::context("1", &Owner::system()), Owner::instance("1"));
+        assert_eq!(tenant().claims(), []);
+    }
+}

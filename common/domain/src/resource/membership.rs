@@ -87,10 +87,53 @@ impl Resource for Membership {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::{assert_columns, assert_patches};
 
     #[test]
     fn contexts_of_the_same_id_do_not_clash() {
         assert_ne!(Membership::claim(&Owner::instance("1"), "2"), Membership::claim(&Owner::organization("1"), "2"));
+    }
+
+    fn membership(roles: &[&str]) -> Membership {
+        let roles = roles.iter().map(|&role| role.to_owned()).collect();
+        Membership { user_id: "2".into(), context: Owner::instance("1"), roles }
+    }
+
+    #[test]
+    fn its_roles_are_replaced_and_user_and_context_stay() {
+        let before = membership(&["IAM_OWNER", "IAM_ORG_MANAGER"]);
+        assert_columns(&before, &json!({ "user_id": "2", "roles": " IAM_OWNER IAM_ORG_MANAGER " }));
+        let roles = vec!["IAM_OWNER_VIEWER".to_owned()];
+        let changes = json!({ "roles": roles });
+        assert_patches(&before, vec![(MembershipPatch { roles }, changes)], &["context", "user_id"]);
+    }
+
+    #[test]
+    fn it_has_roles_of_its_context_each_once() {
+        let misfit = Rejection::invalid("membership.roles", "must be roles of the context, at least one of them");
+        let again = Rejection::invalid("membership.roles", "must not have a role twice");
+        for (roles, expected) in [
+            (&["IAM_OWNER"][..], Ok(())),
+            (&["IAM_OWNER", "IAM_OWNER_VIEWER"], Ok(())),
+            (&[], Err(misfit.clone())),
+            (&["IAM_EMPEROR"], Err(misfit.clone())),
+            (&["ORG_OWNER"], Err(misfit.clone())),
+            (&["SYSTEM_OWNER"], Err(misfit.clone())),
+            (&["IAM_OWNER", "ORG_OWNER"], Err(misfit)),
+            (&["IAM_OWNER", "IAM_OWNER_VIEWER", "IAM_OWNER"], Err(again)),
+        ] {
+            assert_eq!(membership(roles).validate(), expected, "{roles:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_has_one_membership_in_a_context() {
+        let claims = membership(&["IAM_OWNER"]).claims();
+        assert_eq!(claims, [Claim::instance("membership", "instance/1/2")]);
+        let of = |context: Owner| Membership::claim(&context, "2").value;
+        assert_eq!([of(Owner::system()), of(Owner::organization("3"))], ["system//2", "organization/3/2"]);
     }
 }

@@ -75,12 +75,10 @@ impl Resource for Organization {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::{
-        rejection::Rejection,
-        standard::{Command, Event, Standard},
-        testing::given,
-    };
+    use crate::testing::{assert_columns, assert_patches, assert_switches};
 
     fn acme(is_active: bool) -> Organization {
         Organization { is_active, ..Organization::new("Acme") }
@@ -93,13 +91,26 @@ mod tests {
     }
 
     #[test]
-    fn it_is_switched_off_once() {
-        let off = Event::Changed { to: acme(false).into(), fields: vec!["is_active".into()] };
-        given::<Standard<Organization>>([Event::Added(acme(true).into())])
-            .when(Command::Switch(false))
-            .then([off.clone()]);
-        given::<Standard<Organization>>([Event::Added(acme(true).into()), off])
-            .when(Command::Switch(false))
-            .then_rejected(&Rejection::Precondition("it is inactive already"));
+    fn each_member_has_its_column_and_its_patch() {
+        let acme = Organization { primary_domain: Some("acme.example".into()), ..acme(true) };
+        assert_columns(&acme, &json!({ "name": "Acme", "is_active": true }));
+        let patch = OrganizationPatch::default;
+        let domain = |name: &str| Some(Some(name.to_owned()));
+        let patches = vec![
+            (OrganizationPatch { name: Some("B".into()), ..patch() }, json!({ "name": "B" })),
+            (
+                OrganizationPatch { primary_domain: domain("b.example"), ..patch() },
+                json!({ "primary_domain": "b.example" }),
+            ),
+            (OrganizationPatch { primary_domain: Some(None), ..patch() }, json!({ "primary_domain": null })),
+        ];
+        assert_patches(&acme, patches, &["is_active"]);
+        assert_switches(&acme);
+    }
+
+    #[test]
+    fn its_name_is_unique_and_it_is_a_context_itself() {
+        assert_eq!(acme(true).claims(), [Claim::folded("organization_name", "Acme")]);
+        assert_eq!(Organization::context("2", &Owner::instance("1")), Owner::organization("2"));
     }
 }

@@ -32,3 +32,14 @@ impl Resource for Project {
         match patch {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::assert_columns;
+
+    #[test]
+    fn each_member_has_its_column() {
+        assert_columns(&Project { name: "a".into() }, &serde_json::json!({ "name": "a" }));
+    }
+}

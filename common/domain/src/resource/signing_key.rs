@@ -41,3 +41,19 @@ impl Resource for SigningKey {
         match patch {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::assert_columns;
+
+    #[test]
+    fn of_a_key_only_the_algorithm_is_a_column() {
+        let (algorithm, sealed) = ("ES256".to_owned(), "sealed".to_owned());
+        let public = json!({ "kty": "EC" });
+        let key = SigningKey { algorithm, public, sealed, signs_from: 1, signs_until: Some(2) };
+        assert_columns(&key, &json!({ "algorithm": "ES256" }));
+    }
+}

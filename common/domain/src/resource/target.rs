@@ -163,11 +163,13 @@ impl Rotation {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{
         rejection::Rejection,
         standard::{Command, Event, Standard},
-        testing::given,
+        testing::{assert_columns, assert_patches, given},
     };
 
     fn hook() -> Target {
@@ -226,5 +228,46 @@ mod tests {
         assert_eq!(left, ["second", "third"], "one old key beside the new one");
         let at_once = Rotation { sealed: "fourth".into(), now: 1020, previous_until: 1020 };
         assert_eq!(at_once.apply(keys).len(), 1);
+    }
+
+    #[test]
+    fn each_member_has_its_column_and_its_patch() {
+        let columns = |mode: Mode, is_async: bool, interrupt_on_error: bool| {
+            let columns = json!({
+                "name": "hook", "target_type": "rest_webhook", "url": "https://a.example", "timeout_ms": 10_000,
+                "is_async": is_async, "interrupt_on_error": interrupt_on_error,
+            });
+            assert_columns(&Target { mode, ..hook() }, &columns);
+        };
+        columns(Mode::Continue, false, false);
+        columns(Mode::Async, true, false);
+        columns(Mode::InterruptOnError, false, true);
+        let patch = TargetPatch::default;
+        let patches = vec![
+            (TargetPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
+            (
+                TargetPatch { kind: Some(TargetKind::RestRequestResponse), ..patch() },
+                json!({ "kind": "rest_request_response" }),
+            ),
+            (TargetPatch { url: Some("https://b.example".into()), ..patch() }, json!({ "url": "https://b.example" })),
+            (TargetPatch { timeout_ms: Some(1), ..patch() }, json!({ "timeout_ms": 1 })),
+            (TargetPatch { mode: Some(Mode::Async), ..patch() }, json!({ "mode": "async" })),
+        ];
+        assert_patches(&hook(), patches, &["signing_keys"]);
+    }
+
+    #[test]
+    fn a_new_key_changes_the_keys_alone() {
+        let rotation = Some(Rotation { sealed: "second".into(), now: 1000, previous_until: 1060 });
+        let key = |sealed: &str, valid_until| SignatureKey { sealed: sealed.into(), valid_until };
+        let to = Target { signing_keys: vec![key("first", Some(1060)), key("second", None)], ..hook() };
+        given::<Standard<Target>>([Event::Added(hook().into())])
+            .when(Command::Patch(TargetPatch { rotation, ..TargetPatch::default() }))
+            .then([Event::Changed { to: to.into(), fields: vec!["signing_keys".into()] }]);
+    }
+
+    #[test]
+    fn a_removed_target_is_taken_out_of_executions() {
+        assert!(matches!(Target::taken_out("1"), Some(Without::Target(id)) if id == "1"));
     }
 }

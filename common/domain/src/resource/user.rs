@@ -108,7 +108,10 @@ impl Renewal {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::{assert_columns, assert_patches, assert_switches};
 
     #[test]
     fn one_old_secret_is_valid_beside_the_new_one_if_at_all() {
@@ -122,5 +125,29 @@ mod tests {
         assert_eq!(user.previous, Some(Previous { secret: "first".into(), valid_until: 20 }));
         assert_eq!(user.secret.as_deref(), Some("second"));
         assert_eq!(renew(user, "third", None).previous, None);
+    }
+
+    #[test]
+    fn each_member_has_its_column_and_its_patch() {
+        let user = User {
+            username: "robot".into(),
+            name: "Robot".into(),
+            description: "builds".into(),
+            secret: Some("hash".into()),
+            previous: Some(Previous { secret: "older".into(), valid_until: 10 }),
+            is_active: true,
+        };
+        assert_columns(&user, &json!({ "username": "robot", "name": "Robot", "is_active": true }));
+        let patch = UserPatch::default;
+        let renewal = Some(Renewal { secret: "newer".into(), previous_until: None });
+        let patches = vec![
+            (UserPatch { username: Some("b".into()), ..patch() }, json!({ "username": "b" })),
+            (UserPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
+            (UserPatch { description: Some("b".into()), ..patch() }, json!({ "description": "b" })),
+            (UserPatch { renewal, ..patch() }, json!({ "secret": "newer", "previous": null })),
+        ];
+        assert_patches(&user, patches, &["is_active"]);
+        assert_switches(&user);
+        assert_eq!(user.claims(), [Claim::folded("username", "robot")]);
     }
 }

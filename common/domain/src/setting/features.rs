@@ -93,4 +93,20 @@ mod tests {
         let on = Features::default().changed(FeaturesChange::all_on());
         assert_eq!(on.changed(off).flag("multitenancy_settings"), None);
     }
+
+    #[test]
+    fn each_write_changes_its_own_flag() {
+        let (none, on) = (FeaturesChange::default, || Some(Set::To(true)));
+        let names = ["multitenancy_resources_api", "multitenancy_settings", "oidc_token_exchange"];
+        let changes = [
+            FeaturesChange { multitenancy_resources_api: on(), ..none() },
+            FeaturesChange { multitenancy_settings: on(), ..none() },
+            FeaturesChange { oidc_token_exchange: on(), ..none() },
+        ];
+        for (name, change) in names.into_iter().zip(changes) {
+            let features = Features::default().changed(change);
+            assert_eq!(names.map(|other| features.flag(other)), names.map(|other| (other == name).then_some(true)));
+            assert_eq!(features.flag("no_flag"), None);
+        }
+    }
 }

@@ -124,3 +124,51 @@ fn field(path: &[Segment]) -> String {
 fn within(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_item_becomes_an_object_then_a_text_and_then_its_array_goes() {
+        for (item, other) in [
+            (json!(5), Some(json!({}))),
+            (json!("x"), Some(json!({}))),
+            (json!({ "a": 1 }), Some(json!({}))),
+            (json!({}), Some(json!(""))),
+            (json!(""), None),
+        ] {
+            assert_eq!(replacement(&item), other, "{item}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_out_is_found_in_either_spelling_and_what_is_not_there_is_not_cut() {
+        let key = |key: &str| Segment::Map { key: key.to_owned() };
+        let at = |index: usize| Segment::Seq { index };
+        let cut = |path: &[Segment]| {
+            let mut request = Map::from_iter([
+                ("filters".to_owned(), json!([{ "inIds": { "ids": ["a", ""] } }, 5])),
+                ("sortingColumn".to_owned(), json!("x")),
+            ]);
+            remove(&mut request, path).then_some(Value::Object(request))
+        };
+        let left = |filters: Value| Some(json!({ "filters": filters, "sortingColumn": "x" }));
+        assert_eq!(cut(&[key("sorting_column")]).unwrap().as_object().map(Map::len), Some(1));
+        assert_eq!(cut(&[key("filters"), at(1)]), left(json!([{ "inIds": { "ids": ["a", ""] } }, {}])));
+        assert_eq!(cut(&[key("filters"), at(0), key("in_ids")]), left(json!([{}, 5])));
+        let ids = |index: usize| [key("filters"), at(0), key("inIds"), key("ids"), at(index)];
+        assert_eq!(cut(&ids(0)), left(json!([{ "inIds": { "ids": [{}, ""] } }, 5])));
+        assert_eq!(cut(&ids(1)), left(json!([{ "inIds": {} }, 5])));
+        assert_eq!(cut(&ids(2)), None);
+        for path in
+            [&[][..], &[key("query")], &[key("query"), key("limit")], &[key("filters"), at(7), key("a")], &[at(0)]]
+        {
+            assert_eq!(cut(path), None, "{path:?}");
+        }
+        // What is within a text is cut out with it.
+        assert_eq!(cut(&[key("sortingColumn"), key("a")]).unwrap().as_object().map(Map::len), Some(1));
+    }
+}

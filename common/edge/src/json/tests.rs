@@ -135,6 +135,7 @@ fn parameters_are_dotted_and_in_either_spelling() {
     let query = request.query.unwrap();
     assert_eq!((query.limit, query.asc), (10, true));
     assert_eq!(search("sorting_column=4", "").unwrap().sorting_column, 4);
+    assert_eq!(search("query.asc=false", "").unwrap().query.map(|query| query.asc), Some(false));
     for name in ["ctx.orgId", "ctx.org_id", "ctx.org%49d"] {
         let owner = set(&format!("{name}=a+b%2Bc"), "{}").unwrap().ctx.unwrap().resource_owner;
         assert_eq!(owner, Some(ResourceOwner::OrgId("a b+c".to_owned())), "{name}");

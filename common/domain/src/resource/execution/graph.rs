@@ -149,4 +149,14 @@ mod tests {
             assert!(check(&graph(&circle)).is_err());
         }
     }
+
+    #[test]
+    fn a_thousand_targets_are_allowed_and_no_more() {
+        for (own, is_allowed) in [(MOST_TARGETS - 1, true), (MOST_TARGETS, false)] {
+            let mut all = executions(&[("a", &["b"]), ("b", &[])]);
+            all[0].1.targets = vec!["t".to_owned(); own];
+            assert_eq!(check(&graph(&all)).is_ok(), is_allowed, "{own} and one included");
+            assert_eq!(targets(&graph(&all), &all[0].1).len(), MOST_TARGETS);
+        }
+    }
 }
