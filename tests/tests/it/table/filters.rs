@@ -46,7 +46,6 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         ("domains", "domain") => [named(&format!("{name}.example")), named(name)],
         (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
         (_, "isVerified" | "isPrimary") => [json!(false), json!(true)],
-        ("memberships", "userId") => [json!(other(0)), json!("1")],
         ("memberships", "role") => [json!("IAM_OWNER_VIEWER"), json!("IAM_OWNER")],
         ("executions", "inConditions") => {
             ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
@@ -57,7 +56,7 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         ("events", "type") => [json!("target.added"), json!("user.added")],
         ("events", "aggregateType") => [json!("target"), json!("user")],
         ("events", "aggregateId") => [json!(id), json!("1")],
-        ("events", "actorId") => [json!(other(0)), json!("1")],
+        ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
         ("events", "instanceId") => [json!(other(1)), json!("1")],
         ("events", "creationDate") => [at("GREATER"), at("LESS")],
         ("events", "afterSequence") => [json!((sequence - 1).to_string()), json!(sequence.to_string())],
