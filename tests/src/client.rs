@@ -153,6 +153,13 @@ pub async fn created(client: &Client, path: &str, body: Value) -> Answer {
     answer
 }
 
+/// Sends JSON that must succeed, and waits until the read models know of it.
+pub async fn done(client: &Client, path: &str, body: Value) -> Answer {
+    let answer = send(client.request(Method::POST, path).header("prefer", "wait=10").json(&body)).await;
+    assert!(answer.status.is_success(), "{path}: {}", answer.body);
+    answer
+}
+
 /// Sends what must be as fresh as an answer before it.
 pub async fn after(answer: &Answer, request: RequestBuilder) -> Answer {
     send(request.header("consistency-token", answer.consistency()).header("consistency-wait", "10s")).await

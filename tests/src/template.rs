@@ -83,8 +83,8 @@ impl Template {
         lock.lock().expect("files can be locked");
 
         let folder = all.join(format!("{name}-{:x}-{:x}", modified.as_nanos(), metadata.len()));
-        let made = folder.metadata().and_then(|made| made.modified());
-        if !made.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < AGE)) {
+        let since = folder.metadata().and_then(|metadata| metadata.modified());
+        if !since.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < AGE)) {
             for old in fs::read_dir(&all).expect("the folder can be read").flatten() {
                 if old.path().is_dir() && old.file_name().to_string_lossy().starts_with(name) {
                     fs::remove_dir_all(old.path()).expect("what is old can be removed");

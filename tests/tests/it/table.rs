@@ -1,7 +1,9 @@
 //! Tables of all operations, errors and files, held against what is there.
 
+mod columns;
 mod conformance;
 mod errors;
+mod filters;
 mod matrix;
 mod surface;
 mod tidy;

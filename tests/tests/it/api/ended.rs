@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{Answer, Client, ServiceUser, TARGETS, send},
+    client::{Client, ServiceUser, TARGETS, done, send},
     cluster::{Cluster, Node},
     eventually,
     proxy::Proxy,
@@ -19,18 +19,12 @@ const USERS: &str = "/resources/v3alpha/users";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 
-async fn post(client: &Client, path: &str, body: serde_json::Value) -> Answer {
-    let answer = send(client.request(Method::POST, path).json(&body).header("prefer", "wait=10")).await;
-    assert!(answer.status.is_success(), "{path}: {}", answer.body);
-    answer
-}
-
 /// A service user who may read what the instance has, and its token.
 async fn reader(admin: &Client, issuing: &str, organization: &str, username: &str) -> (String, Client) {
     let user = json!({ "username": username, "service": {} });
-    let id = post(admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();
-    post(admin, MEMBERSHIPS, json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] })).await;
-    let secret = post(admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
+    let id = done(admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();
+    done(admin, MEMBERSHIPS, json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] })).await;
+    let secret = done(admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
     let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
     let user = ServiceUser { user_id: id.clone(), client_id: username.to_owned(), client_secret };
     (id, Client::log_in(issuing, &user).await)
@@ -80,7 +74,7 @@ async fn tokens_die_with_their_user_and_organization_on_a_node_without_postgres(
     cluster.searches(&asking).await;
     issues(&admin, &oidc).await;
 
-    let organization = post(&admin, ORGANIZATIONS, json!({ "name": "Ending" })).await.id();
+    let organization = done(&admin, ORGANIZATIONS, json!({ "name": "Ending" })).await.id();
     let mut readers = vec![];
     for (number, place) in
         [&cluster.bootstrap.organization_id, &cluster.bootstrap.organization_id, &organization].into_iter().enumerate()
@@ -95,17 +89,17 @@ async fn tokens_die_with_their_user_and_organization_on_a_node_without_postgres(
         assert_eq!(searches(client).await, StatusCode::OK, "what was known goes on");
     }
     let (first, second) = (&readers[0], &readers[1]);
-    post(&admin, &format!("{USERS}/{}/_deactivate", first.0), json!({})).await;
+    done(&admin, &format!("{USERS}/{}/_deactivate", first.0), json!({})).await;
     dies("a deactivated user, without Postgres", &first.1).await;
     let removed = send(admin.request(Method::DELETE, &format!("{USERS}/{}", second.0))).await;
     assert_eq!(removed.status, StatusCode::OK, "{}", removed.body);
     dies("a removed user, without Postgres", &second.1).await;
     proxy.open();
-    post(&admin, &format!("{ORGANIZATIONS}/{organization}/_deactivate"), json!({})).await;
+    done(&admin, &format!("{ORGANIZATIONS}/{organization}/_deactivate"), json!({})).await;
     dies("the user of a deactivated organization", &readers[2].1).await;
 
     // What was switched on again is not what it was: old tokens stay dead.
-    post(&admin, &format!("{USERS}/{}/_reactivate", first.0), json!({})).await;
+    done(&admin, &format!("{USERS}/{}/_reactivate", first.0), json!({})).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(searches(&first.1).await, StatusCode::UNAUTHORIZED);
 }
@@ -131,7 +125,7 @@ async fn a_node_that_does_not_hear_what_has_ended_accepts_no_token() {
     // Without the log it is read what has ended, so that what was on again before anybody looked is noticed too.
     nats.cut();
     for change in ["_deactivate", "_reactivate"] {
-        post(&admin, &format!("{USERS}/{id}/{change}"), json!({})).await;
+        done(&admin, &format!("{USERS}/{id}/{change}"), json!({})).await;
     }
     dies("a token from before, without the log", &client).await;
     let asking = cluster.client(&query);

@@ -5,20 +5,13 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{Answer, Client, ServiceUser, TARGETS, send, target},
+    client::{Answer, Client, ServiceUser, TARGETS, done, send, target},
     eventually,
     tenant::Tenant,
 };
 
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
-
-async fn post(client: &Client, path: &str, body: serde_json::Value) -> Answer {
-    let request = client.request(Method::POST, &format!("/resources/v3alpha/{path}")).json(&body);
-    let answer = send(request.header("prefer", "wait=10")).await;
-    assert!(answer.status.is_success(), "{path}: {}", answer.body);
-    answer
-}
 
 fn sequence(answer: &Answer) -> u64 {
     let sequence = answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
@@ -43,13 +36,14 @@ async fn nothing_is_written_behind_the_end_of_a_right() {
     let tenant = Tenant::start().await;
     tenant.ready().await;
     let admin = tenant.client().await;
-    let id = post(&admin, "users", json!({ "username": "racer", "service": {} })).await.id();
-    let secret = post(&admin, &format!("users/{id}/_generate_secret"), json!({})).await;
+    let id = done(&admin, "/resources/v3alpha/users", json!({ "username": "racer", "service": {} })).await.id();
+    let secret = done(&admin, &format!("/resources/v3alpha/users/{id}/_generate_secret"), json!({})).await;
     let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
     let user = ServiceUser { user_id: id.clone(), client_id: "racer".to_owned(), client_secret };
     let racer = Client::log_in(&tenant.bootstrap.issuer, &user).await;
     for round in 0..ROUNDS {
-        let membership = post(&admin, "memberships", json!({ "userId": id, "roles": ["IAM_OWNER"] })).await.id();
+        let membership =
+            done(&admin, "/resources/v3alpha/memberships", json!({ "userId": id, "roles": ["IAM_OWNER"] })).await.id();
         eventually("the right is known", async || racer.create_target("first").await).await;
         let writers: Vec<_> = (0..WRITERS).map(|_| tokio::spawn(write(racer.clone()))).collect();
         tokio::time::sleep(Duration::from_millis(200)).await;

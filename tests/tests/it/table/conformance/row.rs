@@ -32,9 +32,12 @@ pub(super) struct Row<I: 'static, O: 'static> {
 }
 
 /// A row of whatever types.
-pub(super) trait Check {
+pub(in crate::table) trait Check {
     fn facts(&self) -> &'static Facts;
+    /// Sends everything over every transport.
     fn check<'a>(&'a self, world: &'a World) -> BoxFuture<'a, ()>;
+    /// Sends the first request that succeeds with the token of some caller over HTTP and gRPC, each about a new object.
+    fn lets_in<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()>;
 }
 
 /// Begins the row of an operation on objects that are made like this.
@@ -91,6 +94,18 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
                 if self.facts().path.ends_with("{id}") {
                     calls.if_match().await;
                 }
+            }
+        })
+    }
+
+    fn lets_in<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()> {
+        let calls = Calls { row: self, world, bearer: format!("Bearer {token}") };
+        Box::pin(async move {
+            for transport in [Transport::Http1, Transport::Grpc] {
+                let subject = calls.subject().await;
+                let fresh = [("consistency-token", subject.token.as_str()), ("consistency-wait", "10s")];
+                let outcome = calls.call(transport, &calls.plain()(&subject), &fresh).await;
+                assert!(outcome.result.is_ok(), "{}, {caller}, {transport:?}: {outcome:?}", self.facts().method);
             }
         })
     }

@@ -1,12 +1,14 @@
 //! One message, sent over each transport as its clients send it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
 use proto::operation::{Facts, Operation};
 use reqwest::{Client, Method, Response, Url};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use tests::{client, grpc::Grpc, parts::Parts, platform::Platform, secrets::Secrets};
+use tests::{client, grpc::Grpc, instance::Instance, parts::Parts, platform::Platform, secrets::Secrets};
 use tonic::Status;
 
 use super::outcome::{self, Outcome};
@@ -32,8 +34,8 @@ impl<T: Message + Serialize + DeserializeOwned + Default + 'static> Travels for 
 /// Headers, which are metadata too.
 pub(super) type Headers<'a> = &'a [(&'a str, &'a str)];
 
-/// A platform and a client of it for each transport.
-pub(super) struct World {
+/// An instance and a client of it for each transport.
+pub(in crate::table) struct World {
     pub(super) owner: client::Client,
     pub(super) operator: client::Client,
     pub(super) nobody: String,
@@ -42,29 +44,43 @@ pub(super) struct World {
     http1: Client,
     http2: Client,
     grpc: Grpc,
-    _platform: Platform,
+    sent: AtomicUsize,
+    _platform: Option<Platform>,
 }
 
 impl World {
+    /// A platform of its own: answers are compared that say how far its log is.
     pub(super) async fn start() -> Self {
         let platform = Platform::start().await;
         platform.ready().await;
-        let builder = || Client::builder().no_proxy().no_gzip();
+        let world = Self::of(&platform).await;
+        Self { _platform: Some(platform), ..world }
+    }
+
+    pub(in crate::table) async fn of(instance: &Instance) -> Self {
+        let issuer = &instance.bootstrap.issuer;
+        let builder = || client::http(issuer).no_gzip();
         Self {
-            owner: platform.client().await,
-            operator: platform.operator().await,
-            nobody: platform.client_named("nobody").await.token,
-            secrets: Secrets::of(&platform).await,
-            base: platform.bootstrap.issuer.parse().expect("the issuer is a URL"),
+            owner: instance.client().await,
+            operator: instance.operator().await,
+            nobody: instance.client_named("nobody").await.token,
+            secrets: Secrets::of(instance).await,
+            base: issuer.parse().expect("the issuer is a URL"),
             http1: builder().http1_only().build().expect("a client"),
             http2: builder().http2_prior_knowledge().build().expect("a client"),
-            grpc: Grpc::connect(&platform.bootstrap.issuer, None).await,
-            _platform: platform,
+            grpc: Grpc::connect(issuer, None).await,
+            sent: AtomicUsize::new(0),
+            _platform: None,
         }
     }
 
+    /// How many messages were sent.
+    pub(super) fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
+    }
+
     /// Whether anything else than 501 is answered.
-    pub(super) async fn is_built(&self, facts: &Facts) -> bool {
+    pub(in crate::table) async fn is_built(&self, facts: &Facts) -> bool {
         let url = url(&self.base, facts, &[("id".to_owned(), "1".to_owned())]);
         let response = self.http1.request(method(facts), url).send().await.expect("the platform answers");
         response.status().as_u16() != 501
@@ -78,6 +94,7 @@ impl World {
         message: &I,
         headers: Headers<'_>,
     ) -> Outcome {
+        self.sent.fetch_add(1, Ordering::Relaxed);
         let facts = &operation.facts;
         match transport {
             Transport::Http1 => json::<I, O>(&self.http1, &self.base, facts, message, headers).await,

@@ -1,0 +1,126 @@
+//! Every column by which a search can be sorted, in both directions, by what is found.
+
+use prost_reflect::{DescriptorPool, Kind};
+use proto::operation::Facts;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, created, done, send},
+    tenant::{Tenant, new_host, new_name},
+};
+
+use super::conformance::table;
+
+const ROOT: &str = "/resources/v3alpha";
+
+/// The columns of a search, as its request names them.
+fn columns(pool: &DescriptorPool, facts: &Facts) -> Vec<String> {
+    let service = pool.get_service_by_name(facts.service).expect("it is described");
+    let method = service.methods().find(|method| method.name() == facts.method).expect("it is described");
+    let Some(field) = method.input().get_field_by_name("sorting_column") else { return vec![] };
+    let Kind::Enum(names) = field.kind() else { panic!("{}: columns are named", facts.method) };
+    names.values().filter(|value| value.number() != 0).map(|value| value.name().to_owned()).collect()
+}
+
+/// What one finds in a result by a column, in a form whose order is that of its text.
+fn value(column: &str, found: &Value) -> String {
+    let (_, name) = column.split_once("_FIELD_NAME_").expect("columns are named alike");
+    let id = || format!("{:0>20}", found["details"]["id"].as_str().expect("it has an id"));
+    let text = |member: &str| member_of(found, member).unwrap_or_default();
+    match name {
+        // Ids are made in the order of time.
+        "ID" | "CREATION_DATE" => id(),
+        "CHANGE_DATE" => {
+            let at: jiff::Timestamp = text("changeDate").parse().expect("it is a time");
+            format!("{:0>30}", at.as_nanosecond())
+        }
+        "NAME" => text("name"),
+        "USERNAME" => text("username"),
+        "DOMAIN" => text("domain"),
+        "URL" => text("url"),
+        // Whether it is on: what is not comes first.
+        "STATE" => (text("state") == "EFFECTIVE_STATE_ACTIVE").to_string(),
+        "USER_ID" => format!("{:0>20}", text("userId")),
+        "TIMEOUT" => format!("{:0>20}", text("timeout")),
+        "ASYNC" => text("isAsync"),
+        "INTERRUPT_ON_ERROR" => text("interruptOnError"),
+        "TARGET_TYPE" => found["target"].get("restWebhook").is_some().to_string(),
+        _ => panic!("{column} is new: say here what it sorts by"),
+    }
+}
+
+/// A member that is a text or a flag, wherever it is.
+fn member_of(value: &Value, name: &str) -> Option<String> {
+    let members = value.as_object()?;
+    match members.get(name) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Bool(flag)) => Some(flag.to_string()),
+        _ => members.values().find_map(|inner| member_of(inner, name)),
+    }
+}
+
+/// Objects of a kind that differ in all columns, and who may search them.
+async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, &'a Client) {
+    let at = |kind: &str| format!("{ROOT}/{kind}");
+    let mut ids = vec![];
+    let who = if kind == "instances" { operator } else { owner };
+    let names = [format!("b{}", new_name()), format!("a{}", new_name()), format!("C{}", new_name())];
+    for (number, name) in names.iter().enumerate() {
+        let url = json!({ "url": format!("https://{name}.example/") });
+        let body = match kind {
+            "targets" if number == 0 => json!({ "name": name, "restWebhook": url, "isAsync": true, "timeout": "20s" }),
+            "targets" if number == 1 => json!({ "name": name, "restWebhook": url, "interruptOnError": true }),
+            "targets" => json!({ "name": name, "restRequestResponse": url, "timeout": "30s" }),
+            "users" => json!({ "username": name, "service": { "name": format!("{}{name}", 9 - number) } }),
+            "organizations" => json!({ "name": name }),
+            "domains" => json!({ "domain": format!("{}.example", name.to_lowercase()) }),
+            "instances" => json!({ "name": name, "domain": new_host() }),
+            "memberships" => {
+                let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
+                json!({ "userId": user, "roles": ["IAM_OWNER_VIEWER"] })
+            }
+            _ => panic!("{kind} are new: say here how they are made"),
+        };
+        ids.push(done(who, &at(kind), body).await.id());
+    }
+    if ["users", "organizations", "instances"].contains(&kind) {
+        done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;
+    }
+    (ids, who)
+}
+
+#[tokio::test]
+async fn every_column_sorts_in_both_directions() {
+    let tenant = Tenant::start().await;
+    let (owner, operator) = (tenant.client().await, tenant.operator().await);
+    let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
+    let mut cells = 0;
+    for row in table() {
+        let facts = row.facts();
+        let columns = columns(&pool, facts);
+        if columns.is_empty() {
+            continue;
+        }
+        let kind = facts.path.split('/').nth(3).expect("a path names a kind");
+        let (ids, who) = objects(kind, &owner, &operator).await;
+        for column in &columns {
+            for is_ascending in [true, false] {
+                let path = format!("{}?query.asc={is_ascending}&sortingColumn={column}", facts.path);
+                let filters = json!([{ "inIds": { "ids": ids } }]);
+                let found = send(who.request(Method::POST, &path).json(&filters)).await.body;
+                let found = found["result"].as_array().unwrap_or_else(|| panic!("{path}: {found}")).clone();
+                // The id breaks ties, ascending in either direction; as the column itself it follows the direction.
+                let mut expected = found.clone();
+                expected.sort_by_key(|found| value("_FIELD_NAME_ID", found));
+                expected.sort_by_key(|found| value(column, found));
+                if !is_ascending {
+                    expected.sort_by_key(|found| std::cmp::Reverse(value(column, found)));
+                }
+                assert_eq!((found.len(), &found), (ids.len(), &expected), "{path}");
+                assert_ne!(value(column, &found[0]), value(column, &found[2]), "{path}: the objects differ in it");
+                cells += 1;
+            }
+        }
+    }
+    println!("{cells} columns and directions");
+}

@@ -1,0 +1,132 @@
+//! Every filter of every search: what it is to find is found, and with another value it is not.
+
+use prost_reflect::{DescriptorPool, Kind};
+use proto::operation::Facts;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, created, done, send},
+    tenant::{Tenant, new_host, new_name},
+};
+
+use super::conformance::table;
+
+const ROOT: &str = "/resources/v3alpha";
+const EVENT: &str = "EXECUTION_TYPE_EVENT";
+const LONG_AGO: &str = "1970-01-01T00:00:00Z";
+
+/// What is searched for.
+struct Object {
+    id: String,
+    name: String,
+    /// Other objects that it names.
+    others: Vec<String>,
+    /// The last change of it.
+    sequence: u64,
+}
+
+/// The filters of a search, as its request names them.
+fn filters(pool: &DescriptorPool, facts: &Facts) -> Vec<String> {
+    let service = pool.get_service_by_name(facts.service).expect("it is described");
+    let method = service.methods().find(|method| method.name() == facts.method).expect("it is described");
+    let Some(field) = method.input().get_field_by_name("filters") else { return vec![] };
+    let Kind::Message(filter) = field.kind() else { panic!("{}: a filter is a message", facts.method) };
+    filter.fields().map(|field| field.json_name().to_owned()).collect()
+}
+
+/// A value of a filter that finds the object, and one that does not.
+fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
+    let Object { id, name, others, sequence } = object;
+    let named = |name: &str| json!({ "name": name, "method": "TEXT_FILTER_METHOD_EQUALS" });
+    let other = |at: usize| others.get(at).cloned().unwrap_or_default();
+    let at = |method: &str| json!({ "creationDate": LONG_AGO, "method": format!("TIMESTAMP_Filter_METHOD_{method}") });
+    match (kind, filter) {
+        (_, "inIds") => [json!({ "ids": ["1", id] }), json!({ "ids": ["1"] })],
+        (_, "name" | "username") => [named(name), named(&name[1..])],
+        ("domains", "domain") => [named(&format!("{name}.example")), named(name)],
+        (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
+        (_, "isVerified" | "isPrimary") => [json!(false), json!(true)],
+        ("memberships", "role") => [json!("IAM_OWNER_VIEWER"), json!("IAM_OWNER")],
+        ("executions", "inConditions") => {
+            ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
+        }
+        ("executions", "executionType") => [EVENT, "EXECUTION_TYPE_FUNCTION"].map(|of| json!({ "type": of })),
+        ("executions", "target") => [json!({ "id": other(0) }), json!({ "id": "1" })],
+        ("executions", "include") => [json!({ "include": other(1) }), json!({ "include": id })],
+        ("events", "type") => [json!("target.added"), json!("user.added")],
+        ("events", "aggregateType") => [json!("target"), json!("user")],
+        ("events", "aggregateId") => [json!(id), json!("1")],
+        ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
+        ("events", "instanceId") => [json!(other(1)), json!("1")],
+        ("events", "creationDate") => [at("GREATER"), at("LESS")],
+        ("events", "afterSequence") => [json!((sequence - 1).to_string()), json!(sequence.to_string())],
+        _ => panic!("the filter {filter} of {kind} is new: say here what it finds"),
+    }
+}
+
+/// Makes what is searched for.
+async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
+    let at = |kind: &str| format!("{ROOT}/{kind}");
+    let (name, url) = (new_name(), json!({ "url": "https://example.com/" }));
+    let target = json!({ "name": name, "restWebhook": url });
+    let mut others = vec![];
+    let (kind, body) = match kind {
+        "targets" => (kind, target),
+        "users" => (kind, json!({ "username": name, "service": { "name": name } })),
+        "organizations" => (kind, json!({ "name": name })),
+        "domains" => (kind, json!({ "domain": format!("{name}.example") })),
+        "instances" => (kind, json!({ "name": name, "domain": new_host() })),
+        "memberships" => {
+            others.push(created(who, &at("users"), json!({ "username": name, "service": {} })).await.id());
+            (kind, json!({ "userId": others[0], "roles": ["IAM_OWNER_VIEWER"] }))
+        }
+        "executions" => {
+            others.push(created(who, &at("targets"), target).await.id());
+            let included = json!({ "condition": { "event": { "all": true } }, "targets": [others[0]] });
+            others.push(created(who, &at("executions"), included).await.id());
+            let condition = json!({ "event": { "event": "target.added" } });
+            (kind, json!({ "condition": condition, "targets": [others[0]], "includes": [others[1]] }))
+        }
+        "events" => {
+            others.push(tenant.bootstrap.service_user.user_id.clone());
+            others.push(tenant.bootstrap.instance_id.clone());
+            ("targets", target)
+        }
+        _ => panic!("{kind} are new: say here how they are made"),
+    };
+    let made = done(who, &at(kind), body).await;
+    let sequence = made.body["details"]["sequence"].as_str().and_then(|text| text.parse().ok());
+    Object { id: made.id(), name, others, sequence: sequence.expect("it is a number") }
+}
+
+#[tokio::test]
+async fn every_filter_finds_what_it_shall_and_nothing_else() {
+    let tenant = Tenant::start().await;
+    let (owner, operator) = (tenant.client().await, tenant.operator().await);
+    let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
+    let mut cells = 0;
+    for row in table() {
+        let facts = row.facts();
+        let filters = filters(&pool, facts);
+        if filters.is_empty() {
+            continue;
+        }
+        let kind = facts.path.split('/').nth(3).expect("a path names a kind");
+        let is_of_system = facts.permission.is_some_and(|permission| permission.starts_with("system."));
+        let who = if is_of_system { &operator } else { &owner };
+        let object = object(kind, &tenant, if kind == "events" { &owner } else { who }).await;
+        for filter in filters {
+            for (value, is_hit) in values(kind, &filter, &object).into_iter().zip([true, false]) {
+                let one = json!([{ filter.as_str(): value }]);
+                // Those of the system are a member of the body, beside how much is asked for.
+                let body = if facts.path.starts_with(ROOT) { one } else { json!({ "filters": one }) };
+                let answer = send(who.request(Method::POST, facts.path).json(&body)).await.body;
+                let result = answer["result"].as_array().unwrap_or_else(|| panic!("{}, {body}: {answer}", facts.path));
+                let is_it = |found: &&Value| found["details"]["id"] == object.id || found["aggregateId"] == object.id;
+                assert_eq!(result.iter().any(|found| is_it(&found)), is_hit, "{}, {body}: {answer}", facts.path);
+                cells += 1;
+            }
+        }
+    }
+    println!("{cells} values of filters");
+}
