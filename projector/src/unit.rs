@@ -10,7 +10,7 @@ use eventlog::{
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Projection};
+use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Projection, read_model::ReadModel};
 
 use crate::{
     Projector, batch, project,
@@ -161,7 +161,7 @@ async fn try_follow(
         tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
         database.prepare().await?;
     }
-    let mut checkpoint = Checkpoint::take_over(&mut database.connection().await?, projection, *shard).await?;
+    let mut checkpoint = ReadModel::new(projection, *shard).take_over(&mut database.connection().await?).await?;
     recognise(log, checkpoint.position).await?;
     let announcer = Announcer::new(log.client(), projection, *shard);
     let mut records = log.follow(checkpoint.position).await?;
@@ -199,7 +199,7 @@ async fn confirm(
     if !database.is_complete(projection).await? {
         return Err(Stall::Incomplete);
     }
-    let found = Checkpoint::read(&database.connection().await?, projection, shard).await?;
+    let found = ReadModel::new(projection, shard).checkpoint(&database.connection().await?).await?;
     if found == Some(checkpoint) { Ok(()) } else { Err(project::Failure::Fenced.into()) }
 }
 

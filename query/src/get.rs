@@ -15,7 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use view::{
     database::Failure,
     projection::Projection,
-    rows::{self, Found, Fresh},
+    read_model::ReadModel,
+    rows::{Found, Fresh},
 };
 
 use crate::Queries;
@@ -59,7 +60,7 @@ impl Queries {
         id: &str,
     ) -> Result<Fresh<Option<Found<R>>>, Error> {
         let (shard, instance_id) = (call.tenant.shard, call.instance_of::<R>(id));
-        let read = || rows::get::<R>(&self.database, projection, shard, instance_id, id);
+        let read = || ReadModel::new(projection, shard).get::<R>(&self.database, instance_id, id);
         self.as_fresh(call, projection, read).await
     }
 

@@ -6,7 +6,7 @@ use base::explain::explain;
 use eventlog::{lease::KeptLease, log::Log, record::Position};
 use futures::StreamExt;
 use tokio::time::{sleep, timeout};
-use view::{checkpoint::Checkpoint, projection::HISTORY};
+use view::{projection::HISTORY, read_model::ReadModel};
 
 use super::{Failure, PAUSE, Writer};
 use crate::tail::Tail;
@@ -74,7 +74,7 @@ impl Writer {
         loop {
             let read = async {
                 let connection = self.database.connection().await?;
-                Checkpoint::read(&connection, &HISTORY, self.shard).await
+                ReadModel::new(&HISTORY, self.shard).checkpoint(&connection).await
             };
             match self.database.within(read).await {
                 Ok(Some(checkpoint)) => {

@@ -26,7 +26,7 @@ pub struct Fenced;
 impl Checkpoint {
     /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
     /// begins with empty tables, whatever was left in them.
-    pub async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
+    pub(crate) async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
         if let Err(error) = end_move(client, projection, shard).await {
             let error = explain(&error);
             tracing::warn!(
@@ -66,7 +66,7 @@ impl Checkpoint {
 
     /// Moves the checkpoint, if it still is the one that this worker left. In a transaction it comes before the rows: from
     /// then on whoever takes over knows whose transaction it is.
-    pub async fn advance(
+    pub(crate) async fn advance(
         self,
         client: &impl GenericClient,
         projection: &Projection,
@@ -98,7 +98,7 @@ impl Checkpoint {
     }
 
     /// The checkpoint as the snapshot of this client sees it; `None` before the projection first ran.
-    pub async fn read(
+    pub(crate) async fn read(
         client: &impl GenericClient,
         projection: &Projection,
         shard: u16,
@@ -133,11 +133,11 @@ async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Resul
 }
 
 /// A sequence as Postgres stores it.
-pub fn signed(sequence: u64) -> i64 {
+pub(crate) fn signed(sequence: u64) -> i64 {
     i64::try_from(sequence).expect("a log does not reach 2^63 events")
 }
 
 /// A sequence as Postgres stored it.
-pub fn unsigned(sequence: i64) -> u64 {
+pub(crate) fn unsigned(sequence: i64) -> u64 {
     u64::try_from(sequence).unwrap_or_default()
 }

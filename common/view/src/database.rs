@@ -176,6 +176,6 @@ mod tests {
     #[test]
     fn the_reviewed_schema_is_the_one_in_use() {
         let reviewed = include_str!("../../../deploy/schema.sql");
-        assert!(reviewed == super::schema(), "deploy/schema.sql is not what FIELDS say; `make bless` rewrites it");
+        assert!(reviewed == super::schema(), "deploy/schema.sql is not what COLUMNS say; `make bless` rewrites it");
     }
 }

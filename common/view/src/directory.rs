@@ -21,6 +21,7 @@ use domain::{
         instance::Instance, membership::Membership, organization::Organization, signing_key::SigningKey, user::User,
     },
     setting::features::Features,
+    standard::Resource,
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -34,11 +35,13 @@ use self::{
     },
 };
 use crate::{
-    checkpoint::{Checkpoint, unsigned},
+    checkpoint::unsigned,
     database::{Database, Failure},
     keyring::SYSTEM,
     progress::Progress,
     projection::{ACCESS, Sql},
+    read_model::ReadModel,
+    rows::Stored,
 };
 
 /// The longest user name or id, in bytes: 200 characters.
@@ -179,7 +182,8 @@ impl Directory {
         if let Ok(Ok(reached)) = timeout(wait, told).await {
             return Ok(reached);
         }
-        let look = async { Checkpoint::read(&self.database.connection().await?, &ACCESS, self.shard).await };
+        let access = ReadModel::new(&ACCESS, self.shard);
+        let look = async { access.checkpoint(&self.database.connection().await?).await };
         let found = self.database.within(look).await?.map_or(0, |checkpoint| checkpoint.position.sequence);
         self.looked.fetch_max(found, Relaxed);
         Ok(found)
@@ -237,7 +241,7 @@ impl Directory {
     async fn load_roles_outside(&self, instance_id: &str, id: &str) -> Result<(u64, Vec<Owner>), Failure> {
         let row = self.row(&ROLES_OUTSIDE, instance_id, id).await?;
         let contexts = serde_json::from_str(row.get("contexts")).map_err(|_| Failure::Inconsistent {
-            table: "membership",
+            table: Membership::NAME,
             instance_id: instance_id.to_owned(),
             id: id.to_owned(),
         })?;
@@ -255,18 +259,16 @@ impl Directory {
         let row = connection.query_one(&statement, &parameters).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
-        let (keys, features) = (connection.prepare_cached(&KEYS).await?, connection.prepare_cached(&FEATURES).await?);
         let contexts: &[&str] = &[&id, SYSTEM];
-        let (keys, features) =
-            (connection.query(&keys, &[&id]).await?, connection.query(&features, &[&contexts]).await?);
-        let read_keys = keys.iter().map(|row| Ok((row.get("id"), state("signing_key", &id, row)?)));
+        let signing_keys = KEYS.rows(&connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
+        let features = FEATURES.rows(&connection, &[&contexts]).await?.into_iter().map(|Stored { found, .. }| found);
         let found = Tenant {
             processed,
             shard: self.shard,
-            instance: state("instance", &id, &row)?,
+            instance: state(Instance::NAME, &id, &row)?,
             primary_domain: row.get("primary_domain"),
-            signing_keys: read_keys.collect::<Result<_, Failure>>()?,
-            features: features.iter().map(|row| state("feature_settings", &id, row)).collect::<Result<_, _>>()?,
+            signing_keys: signing_keys.map(|key| (key.id, key.state)).collect(),
+            features: features.map(|features| features.state).collect(),
             id,
         };
         Ok(Said { processed, found: Some(Arc::new(found)) })
@@ -289,7 +291,7 @@ impl Directory {
         let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
-        let found = Tenancy { organization: state("organization", instance_id, &row)?, id };
+        let found = Tenancy { organization: state(Organization::NAME, instance_id, &row)?, id };
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 
@@ -302,11 +304,11 @@ impl Directory {
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
         let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| Failure::Inconsistent {
-            table: "membership",
+            table: Membership::NAME,
             instance_id: instance_id.to_owned(),
             id: id.clone(),
         })?;
-        let user: User = state("user", instance_id, &row)?;
+        let user: User = state(User::NAME, instance_id, &row)?;
         let found = Standing {
             processed,
             is_live: user.is_active && row.get::<_, bool>("is_open"),

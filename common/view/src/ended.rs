@@ -29,10 +29,11 @@ use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::{
-    checkpoint::{Checkpoint, unsigned},
     database::{Database, Failure, snapshot},
     projection::{ENDED, Kind},
-    table::Effect,
+    read_model::{ReadModel, Select},
+    rows::Stored,
+    table::{Effect, HowEnded},
 };
 
 /// The longest that a token lives, and a little for clocks that differ: what ended before that has no tokens left.
@@ -240,6 +241,14 @@ impl Kept for Ended {
     }
 }
 
+/// What ended after a time, by kind.
+static ENDS: [(&str, Select<HowEnded>); 3] = [
+    (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
+    (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
+    (User::NAME, Select::new(&ENDED, User::NAME, SINCE)),
+];
+const SINCE: &str = "where changed_at > $1";
+
 async fn load(database: &Database, shard: u16) -> Result<(Ends, Position), Failure> {
     database.within(read(database, shard)).await
 }
@@ -247,19 +256,14 @@ async fn load(database: &Database, shard: u16) -> Result<(Ends, Position), Failu
 async fn read(database: &Database, shard: u16) -> Result<(Ends, Position), Failure> {
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
-    let checkpoint = Checkpoint::read(&transaction, &ENDED, shard).await?;
+    let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
     let mut ends = Ends::new();
-    for kind in [Instance::NAME, Organization::NAME, User::NAME] {
+    for (kind, select) in &ENDS {
         // What was removed is asked for as long as something of it is there.
-        let since = if kind == User::NAME { clock::now() - REMEMBERED } else { Timestamp::UNIX_EPOCH };
-        let text = ENDED.sql(&format!(
-            "select instance_id, id, sequence, changed_at, (state ->> 'is_removed')::boolean as is_removed \
-             from {{schema}}.ended_{kind}s where changed_at > $1"
-        ));
-        for row in transaction.query(&text, &[&since]).await? {
-            let (sequence, at) = (unsigned(row.get("sequence")), row.get("changed_at"));
-            let end = End { sequence, at, is_removed: row.get("is_removed") };
-            ends.entry(row.get("instance_id")).or_default().insert((kind, row.get("id")), end);
+        let since = if *kind == User::NAME { clock::now() - REMEMBERED } else { Timestamp::UNIX_EPOCH };
+        for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
+            let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
+            ends.entry(instance_id).or_default().insert((*kind, found.id), end);
         }
     }
     transaction.commit().await?;

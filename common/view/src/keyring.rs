@@ -7,15 +7,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub use self::master::{Malformed, MasterKeys};
 use base::{fold::fold, secret::Key};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::{claim::Claim, resource::data_key::DataKey};
+use domain::{claim::Claim, resource::data_key::DataKey, standard::Resource};
 use quick_cache::sync::Cache;
 use zeroize::Zeroizing;
 
 use crate::{
-    checkpoint::Checkpoint,
     database::{self, Database, snapshot},
     history::ClaimHash,
-    projection::{ACCESS, Sql},
+    projection::ACCESS,
+    read_model::{ReadModel, Select},
+    rows::{Found, Stored},
 };
 
 /// The instance id of what belongs to the system.
@@ -150,16 +151,11 @@ impl Keyring {
     }
 
     async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<String>, database::Failure> {
-        static SELECT: Sql = Sql::new(|| {
-            ACCESS.sql(
-                "select state ->> 'wrapped' from {schema}.data_keys where instance_id = $1 and purpose = $2 \
-                 order by id desc limit 1",
-            )
-        });
+        static SELECT: Select<DataKey> =
+            Select::new(&ACCESS, DataKey::NAME, "where instance_id = $1 and purpose = $2 order by id desc limit 1");
         let connection = self.database.connection().await?;
-        let statement = connection.prepare_cached(&SELECT).await?;
-        let row = connection.query_opt(&statement, &[&instance_id, &purpose.name()]).await?;
-        Ok(row.map(|row| row.get(0)))
+        let mut keys = SELECT.rows(&connection, &[&instance_id, &purpose.name()]).await?;
+        Ok(keys.pop().map(|key| key.found.state.wrapped))
     }
 
     /// The data keys of all instances that an older master key wraps, at most `limit` of them, and how many more there are.
@@ -168,25 +164,22 @@ impl Keyring {
     /// # Errors
     /// [`Failure::Behind`] where it has not.
     pub async fn outdated(&self, shard: u16, at_least: u64, limit: usize) -> Result<(Vec<Outdated>, usize), Failure> {
-        static SELECT: Sql = Sql::new(|| {
-            ACCESS.sql("select instance_id, id, purpose, state ->> 'wrapped' from {schema}.data_keys order by id")
-        });
+        static SELECT: Select<DataKey> = Select::new(&ACCESS, DataKey::NAME, "order by id");
         let read = async {
             let mut connection = self.database.connection().await?;
             let transaction = snapshot(&mut connection).await?;
-            let checkpoint = Checkpoint::read(&transaction, &ACCESS, shard).await?;
-            let rows = transaction.query(SELECT.as_str(), &[]).await?;
+            let checkpoint = ReadModel::new(&ACCESS, shard).checkpoint(&transaction).await?;
+            let keys = SELECT.rows(&transaction, &[]).await?;
             transaction.commit().await?;
-            Ok((checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence), rows))
+            Ok((checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence), keys))
         };
-        let (has, rows) = self.database.within(read).await.map_err(|error| Failure::Database(Arc::new(error)))?;
+        let (has, keys) = self.database.within(read).await.map_err(|error| Failure::Database(Arc::new(error)))?;
         if has < at_least {
             return Err(Failure::Behind);
         }
         let (master, mut outdated) = (self.master(), vec![]);
-        for row in rows {
-            let (instance_id, id, purpose): (String, String, String) = (row.get(0), row.get(1), row.get(2));
-            let (associated, wrapped): (_, String) = (associated(&instance_id, &purpose), row.get(3));
+        for Stored { instance_id, found: Found { id, state: DataKey { purpose, wrapped }, .. } } in keys {
+            let associated = associated(&instance_id, &purpose);
             let (opened, is_newest) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
             if !is_newest {
                 let anew = master.seal(&associated, &Zeroizing::new(opened));

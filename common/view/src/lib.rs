@@ -2,8 +2,8 @@
 //! deleted and built again.
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
-//! nodes. [`history`] is what the writer reads, [`rows`] what the API answers, [`directory`], [`ended`] and [`keyring`] what
-//! admits requests.
+//! nodes. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
+//! [`directory`], [`ended`] and [`keyring`] are what admits requests.
 
 pub mod checkpoint;
 pub mod database;
@@ -14,5 +14,6 @@ pub mod history;
 pub mod keyring;
 pub mod progress;
 pub mod projection;
+pub mod read_model;
 pub mod rows;
 pub mod table;

@@ -14,7 +14,7 @@ use domain::{
 
 use crate::{
     history::tables,
-    table::{Table, ended, settings, standard},
+    table::{Table, ended, layout, settings, standard},
 };
 
 /// The text of a statement, made when it is first needed; see [`Projection::sql`].
@@ -129,19 +129,25 @@ impl Projection {
         format!("projection.{}", self.name)
     }
 
-    /// A statement on the tables of this version, which its text names as in `{schema}.events`.
+    /// A statement on the tables of this version. Its text names the table of a resource by that, as in `{user}`, and any
+    /// other as in `{schema}.events`.
     pub fn sql(&self, text: &str) -> String {
-        text.replace("{schema}", &self.schema_name())
+        let schema = self.schema_name();
+        let text = text.replace("{schema}", &schema);
+        let Kind::Rows(tables) = self.kind else { return text };
+        tables.iter().fold(text, |text, table| {
+            text.replace(&format!("{{{}}}", table.aggregate_type), &layout::qualified(&schema, table))
+        })
     }
 
     /// The tables of this version.
     pub fn tables(&self) -> Vec<String> {
-        let names = match &self.kind {
-            Kind::History => tables::NAMES.map(str::to_owned).to_vec(),
-            Kind::Rows(rows) => rows.iter().map(|table| (table.name)()).collect(),
+        let schema = self.schema_name();
+        match self.kind {
+            Kind::History => tables::NAMES.map(|name| format!("{schema}.{name}")).to_vec(),
+            Kind::Rows(rows) => rows.iter().map(|table| layout::qualified(&schema, table)).collect(),
             Kind::Index(_) => vec![],
-        };
-        names.iter().map(|name| format!("{}.{name}", self.schema_name())).collect()
+        }
     }
 
     /// The indexes of its tables.
@@ -157,7 +163,9 @@ impl Projection {
         let schema = self.schema_name();
         let tables = match &self.kind {
             Kind::History => tables::create(&schema),
-            Kind::Rows(tables) => tables.iter().map(|table| table.create(&schema)).collect::<Vec<_>>().join("\n"),
+            Kind::Rows(tables) => {
+                tables.iter().map(|table| layout::create(&schema, table)).collect::<Vec<_>>().join("\n")
+            }
             Kind::Index(_) => return None,
         };
         Some(format!("create schema if not exists {schema};\n\n{tables}"))

@@ -2,11 +2,13 @@
 //!
 //! A row is written by one aggregate's events only. What joins aggregates is joined when reading.
 
+pub(crate) mod layout;
+
 use std::{collections::HashMap, sync::Arc};
 
 use domain::{
     aggregate::Aggregate,
-    column::{Column, Definition, Kind, Lookup, Value},
+    column::{Column, Definition, Value},
     context::Owner,
     settings::{self, Properties, Settings},
     standard::{self, Resource, Standard},
@@ -14,8 +16,7 @@ use domain::{
 };
 use eventlog::record::{Key, Recorded, Undecodable, decode};
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 /// The field that says whether a resource is switched on, where it can be switched off.
 const ACTIVITY: &str = "is_active";
@@ -82,6 +83,13 @@ pub struct Content {
     values: Vec<Value>,
 }
 
+/// What a row of [`ended`] says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HowEnded {
+    /// Whether it will never be again.
+    pub(crate) is_removed: bool,
+}
+
 /// The table of a standard resource.
 pub const fn standard<R: Resource>() -> Table {
     Table {
@@ -137,7 +145,8 @@ pub const fn ended<R: Resource>() -> Table {
                 }
                 standard::Event::Added(_) => return Ok(Effect::Keep),
             };
-            Ok(Effect::Set(Content { state: json!({ "is_removed": is_removed }).to_string(), values: vec![] }))
+            let state = serde_json::to_string(&HowEnded { is_removed }).expect("it is plain data");
+            Ok(Effect::Set(Content { state, values: vec![] }))
         },
     }
 }
@@ -165,39 +174,6 @@ impl Table {
         }
         Ok(changes)
     }
-
-    /// Prints the table; `deploy/schema.sql` is the reviewed output.
-    pub fn create(&self, schema: &str) -> String {
-        let (name, columns) = ((self.name)(), (self.columns)());
-        let lines: String =
-            columns.iter().map(|column| format!("  {} {} not null,\n", column.name, sql_type(column.kind))).collect();
-        let indexes: String = columns.iter().filter_map(|column| index(schema, &name, column)).collect();
-        format!(
-            "create table if not exists {schema}.{name} (\n  instance_id text collate \"C\" not null,\n  \
-             id text collate \"C\" not null,\n  owner_type smallint not null,\n  owner_id text collate \"C\" not null,\n  \
-             sequence bigint not null,\n  created_at timestamptz not null,\n  changed_at timestamptz not null,\n  \
-             state json not null,\n{lines}  primary key (instance_id, id)\n);\n{indexes}"
-        )
-    }
-}
-
-/// The SQL type of a column.
-pub const fn sql_type(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Text => "text collate \"C\"",
-        Kind::Integer => "bigint",
-        Kind::Bool => "boolean",
-    }
-}
-
-fn index(schema: &str, table: &str, column: &Definition) -> Option<String> {
-    let name = column.name;
-    let columns = match column.lookup {
-        Lookup::None => return None,
-        Lookup::Instance => format!("instance_id, {name}"),
-        Lookup::System => name.to_owned(),
-    };
-    Some(format!("create index if not exists {table}_by_{name} on {schema}.{table} ({columns});\n"))
 }
 
 impl Change {

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use view::{
     directory::{Named, Tenant},
     projection::ACCESS,
-    rows,
+    read_model::ReadModel,
 };
 
 use super::{Form, Tokens};
@@ -68,7 +68,8 @@ async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String
     if id == "platform" || id == tenant.instance.platform_project_id {
         return Ok(Some(tenant.instance.platform_project_id.clone()));
     }
-    let found = rows::get::<Project>(&oidc.database, &ACCESS, tenant.shard, &tenant.id, id).await.map_err(|error| {
+    let access = ReadModel::new(&ACCESS, tenant.shard);
+    let found = access.get::<Project>(&oidc.database, &tenant.id, id).await.map_err(|error| {
         tracing::warn!(error = %explain(&error), "the read model cannot be read");
         Error::Unavailable
     })?;

@@ -16,13 +16,13 @@ use eventlog::{
     record::{Key, Position, Recorded, decode},
 };
 use futures::StreamExt;
-use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use view::{
-    checkpoint::Checkpoint,
     database::{Database, Failure, snapshot},
     history,
-    projection::{EXECUTIONS, HISTORY, Projection, TARGETS},
+    projection::{EXECUTIONS, HISTORY, TARGETS},
+    read_model::ReadModel,
+    rows::Stored,
 };
 
 use super::{Called, Chain, SEATS, Share, matcher::Matcher};
@@ -59,17 +59,17 @@ impl Shelf {
         let mut shelf = Self::default();
         let mut begin: Option<Position> = None;
         for (index, projection) in [&TARGETS, &EXECUTIONS].into_iter().enumerate() {
-            let checkpoint = Checkpoint::read(&transaction, projection, shard).await?;
+            let checkpoint = ReadModel::new(projection, shard).checkpoint(&transaction).await?;
             let position = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
             shelf.loaded[index] = position.sequence;
             let is_earlier = begin.is_none_or(|begin| position.stream_sequence < begin.stream_sequence);
             begin = if is_earlier { Some(position) } else { begin };
         }
-        for (instance_id, id, target) in rows::<Target>(&transaction, &TARGETS).await? {
-            shelf.put_target(instance_id, id, target);
+        for Stored { instance_id, found } in ReadModel::new(&TARGETS, shard).all::<Target>(&transaction).await? {
+            shelf.put_target(instance_id, found.id, found.state);
         }
-        for (instance_id, id, execution) in rows::<Execution>(&transaction, &EXECUTIONS).await? {
-            shelf.executions.entry(instance_id).or_default().insert(id, execution);
+        for Stored { instance_id, found } in ReadModel::new(&EXECUTIONS, shard).all::<Execution>(&transaction).await? {
+            shelf.executions.entry(instance_id).or_default().insert(found.id, found.state);
         }
         transaction.commit().await?;
         Ok((shelf, begin.unwrap_or_default()))
@@ -117,7 +117,7 @@ impl Shelf {
             return Ok(true);
         }
         let connection = database.connection().await.map_err(Unloaded::from)?;
-        let checkpoint = Checkpoint::read(&connection, &HISTORY, shard).await?;
+        let checkpoint = ReadModel::new(&HISTORY, shard).checkpoint(&connection).await?;
         if checkpoint.is_none_or(|checkpoint| checkpoint.position.sequence < position.sequence) {
             return Ok(false);
         }
@@ -209,20 +209,4 @@ fn read<R: Resource>(recorded: &Recorded) -> Option<Option<R>> {
             None
         }
     }
-}
-
-async fn rows<R: Resource + DeserializeOwned>(
-    client: &impl deadpool_postgres::GenericClient,
-    projection: &Projection,
-) -> Result<Vec<(String, String, R)>, Failure> {
-    let text = projection.sql(&format!("select instance_id, id, state::text from {{schema}}.{}s", R::NAME));
-    let rows = client.query(&text, &[]).await?;
-    let read = rows.iter().map(|row| {
-        let (instance_id, id): (String, String) = (row.get(0), row.get(1));
-        match serde_json::from_str(row.get(2)) {
-            Ok(state) => Ok((instance_id, id, state)),
-            Err(_) => Err(Failure::Inconsistent { table: R::NAME, instance_id, id }),
-        }
-    });
-    read.collect()
 }

@@ -1,41 +1,44 @@
 //! The statements of the directory. Each says in one row what it finds and how far the read model was.
 
-use crate::projection::{ACCESS, Sql};
+use domain::{
+    resource::signing_key::SigningKey, setting::features::Features, settings::Properties, standard::Resource,
+};
+
+use crate::{
+    projection::{ACCESS, Sql},
+    read_model::Select,
+};
 
 pub(super) static TENANT_BY_ID: Sql = Sql::new(|| with_processed(&format!("{TENANT} where i.id = $4")));
 
 pub(super) static TENANT_BY_DOMAIN: Sql = Sql::new(|| {
     with_processed(&format!(
-        "{TENANT} join {{schema}}.domains d on d.instance_id = i.instance_id and d.owner_id = i.id \
+        "{TENANT} join {{domain}} d on d.instance_id = i.instance_id and d.owner_id = i.id \
          where d.name = $4 and d.is_verified"
     ))
 });
 
 /// An instance with its issuer's host.
-const TENANT: &str = "select i.id, i.state::text, p.name as primary_domain from {schema}.instances i \
-                      join {schema}.domains p on p.instance_id = i.instance_id and p.owner_id = i.id and p.is_primary";
+const TENANT: &str = "select i.id, i.state::text, p.name as primary_domain from {instance} i \
+                      join {domain} p on p.instance_id = i.instance_id and p.owner_id = i.id and p.is_primary";
 
 pub(super) static ORGANIZATION_BY_ID: Sql =
     Sql::new(|| with_processed(&format!("{ORGANIZATION} where o.instance_id = $4 and o.id = $5")));
 
 pub(super) static ORGANIZATION_BY_DOMAIN: Sql = Sql::new(|| {
     with_processed(&format!(
-        "{ORGANIZATION} join {{schema}}.domains d on d.instance_id = o.instance_id and d.owner_id = o.id \
+        "{ORGANIZATION} join {{domain}} d on d.instance_id = o.instance_id and d.owner_id = o.id \
          where d.instance_id = $4 and d.name = $5 and d.is_verified"
     ))
 });
 
-const ORGANIZATION: &str = "select o.id, o.state::text from {schema}.organizations o";
+const ORGANIZATION: &str = "select o.id, o.state::text from {organization} o";
 
-pub(super) static KEYS: Sql =
-    Sql::new(|| ACCESS.sql("select id, state::text from {schema}.signing_keys where instance_id = $1 order by id"));
+pub(super) static KEYS: Select<SigningKey> =
+    Select::new(&ACCESS, SigningKey::NAME, "where instance_id = $1 order by id");
 
-pub(super) static FEATURES: Sql = Sql::new(|| {
-    ACCESS.sql(
-        "select id, state::text from {schema}.feature_settings where instance_id = any($1) and id = any($1) \
-         order by instance_id desc",
-    )
-});
+pub(super) static FEATURES: Select<Features> =
+    Select::new(&ACCESS, Features::NAME, "where instance_id = any($1) and id = any($1) order by instance_id desc");
 
 pub(super) static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
 
@@ -43,14 +46,14 @@ pub(super) static USER_BY_NAME: Sql = Sql::new(|| with_processed(&format!("{USER
 
 /// A user with its roles. In one statement, so that a name that exists takes no longer than one that does not.
 const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_open, (select \
-                    coalesce(json_agg(m.state), '[]')::text from {schema}.memberships m where \
-                    m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {schema}.users u join \
-                    {schema}.organizations o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
+                    coalesce(json_agg(m.state), '[]')::text from {membership} m where \
+                    m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {user} u join \
+                    {organization} o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
 
 pub(super) static ROLES_OUTSIDE: Sql = Sql::new(|| {
     with_processed(
-        "select coalesce(json_agg(distinct (m.state -> 'context')::jsonb), '[]')::text as contexts from {schema}.memberships m join \
-         {schema}.users u on u.instance_id = m.instance_id and u.id = m.user_id where m.instance_id = $4 and \
+        "select coalesce(json_agg(distinct (m.state -> 'context')::jsonb), '[]')::text as contexts from {membership} m join \
+         {user} u on u.instance_id = m.instance_id and u.id = m.user_id where m.instance_id = $4 and \
          u.owner_id = $5 and m.owner_id <> $5",
     )
 });

@@ -11,9 +11,10 @@ use tokio_postgres::types::ToSql;
 
 use super::recorded;
 use crate::{
-    checkpoint::{Checkpoint, unsigned},
+    checkpoint::unsigned,
     database::{Database, Failure, snapshot},
     projection::HISTORY,
+    read_model::ReadModel,
     rows::Fresh,
 };
 
@@ -130,7 +131,7 @@ async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(V
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
-    let checkpoint = Checkpoint::read(&transaction, &HISTORY, shard).await?;
+    let checkpoint = ReadModel::new(&HISTORY, shard).checkpoint(&transaction).await?;
     let rows = transaction.query(&page, &borrowed).await?;
     let is_last = rows.len() < audit.limit as usize && (audit.offset == 0 || !rows.is_empty());
     let total = if is_last {

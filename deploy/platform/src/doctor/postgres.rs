@@ -7,9 +7,9 @@ use eventlog::log::Log;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls};
 use view::{
-    checkpoint::Checkpoint,
     database::Database,
     projection::{PROJECTIONS, Projection},
+    read_model::ReadModel,
 };
 
 use super::{Ahead, report::Report};
@@ -130,7 +130,7 @@ async fn check_projection(
         return Ok(());
     }
     let Some(log) = log else { return Ok(()) };
-    let read = async { Checkpoint::read(&database.connection().await?, projection, SHARD).await };
+    let read = async { ReadModel::new(projection, SHARD).checkpoint(&database.connection().await?).await };
     let Some(checkpoint) = database.within(read).await.map_err(|error| explain(&error))? else {
         report.warn(CHECK, format!("{name} has not begun to follow the log"), "start a projector");
         return Ok(());

@@ -1,0 +1,244 @@
+//! The rows of a projection in Postgres: written in batches, and read one by one, all, or under a condition.
+//!
+//! Together with [`crate::table`] it is the one place that knows how a row is stored. Statements that join tables are not
+//! here: they name their tables by [`Projection::sql`].
+
+use std::{
+    marker::PhantomData,
+    sync::{LazyLock, OnceLock},
+};
+
+use deadpool_postgres::{Client, GenericClient, Transaction};
+use domain::{
+    column::{Kind as ColumnKind, Value},
+    standard::Resource,
+};
+use eventlog::record::{Position, owner_of, owner_type};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use tokio_postgres::types::ToSql;
+
+use crate::{
+    checkpoint::{Checkpoint, Fenced, signed, unsigned},
+    database::{Database, Failure},
+    projection::{Kind, PROJECTIONS, Projection},
+    rows::{Found, Fresh, Stored},
+    table::{
+        Change, Row, Table,
+        layout::{self, Layout},
+    },
+};
+
+/// What a projection keeps in Postgres, as one shard writes and reads it.
+#[derive(Clone, Copy)]
+pub struct ReadModel<'a> {
+    projection: &'a Projection,
+    shard: u16,
+}
+
+impl<'a> ReadModel<'a> {
+    /// The read model of a projection for a shard.
+    pub const fn new(projection: &'a Projection, shard: u16) -> Self {
+        Self { projection, shard }
+    }
+
+    /// Takes the checkpoint over; see [`Checkpoint::take_over`].
+    pub async fn take_over(self, client: &mut Client) -> Result<Checkpoint, Failure> {
+        Checkpoint::take_over(client, self.projection, self.shard).await
+    }
+
+    /// The checkpoint as the snapshot of this client sees it; `None` before the projection first ran.
+    pub async fn checkpoint(self, client: &impl GenericClient) -> Result<Option<Checkpoint>, Failure> {
+        Checkpoint::read(client, self.projection, self.shard).await
+    }
+
+    /// Moves the checkpoint, if it still is `from`; see [`Checkpoint::advance`].
+    pub async fn advance(
+        self,
+        client: &impl GenericClient,
+        from: Checkpoint,
+        position: Position,
+        committed_at: Timestamp,
+    ) -> Result<Result<Checkpoint, Fenced>, Failure> {
+        from.advance(client, self.projection, self.shard, position, committed_at).await
+    }
+
+    /// Writes what has changed in one of the tables.
+    pub async fn apply(self, transaction: &Transaction<'_>, table: &Table, changes: &[Change]) -> Result<(), Failure> {
+        let layout = layout(self.projection, table.aggregate_type);
+        let gone: Vec<&Change> = changes.iter().filter(|change| change.row.is_none()).collect();
+        if !gone.is_empty() {
+            let instances: Vec<&str> = gone.iter().map(|change| change.instance_id.as_str()).collect();
+            let ids: Vec<&str> = gone.iter().map(|change| change.id.as_str()).collect();
+            let statement = transaction.prepare_cached(&layout.delete).await?;
+            transaction.execute(&statement, &[&instances, &ids]).await?;
+        }
+        let rows: Vec<(&Change, &Row)> =
+            changes.iter().filter_map(|change| change.row.as_ref().map(|row| (change, row))).collect();
+        if !rows.is_empty() {
+            let parameters = parameters(layout, &rows);
+            let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
+            let statement = transaction.prepare_cached(&layout.upsert).await?;
+            transaction.execute(&statement, &borrowed).await?;
+        }
+        Ok(())
+    }
+
+    /// The resource with this id of an instance, and how fresh that is.
+    pub async fn get<R: Resource>(
+        self,
+        database: &Database,
+        instance_id: &str,
+        id: &str,
+    ) -> Result<Fresh<Option<Found<R>>>, Failure> {
+        // Postgres has no U+0000, so no id has one; an empty id is nobody's.
+        let id = if id.contains('\0') { "" } else { id };
+        database.within(self.read(database, instance_id, id)).await
+    }
+
+    async fn read<R: Resource>(
+        self,
+        database: &Database,
+        instance_id: &str,
+        id: &str,
+    ) -> Result<Fresh<Option<Found<R>>>, Failure> {
+        let connection = database.connection().await?;
+        let statement = connection.prepare_cached(&layout(self.projection, R::NAME).get).await?;
+        let Projection { name, version, .. } = self.projection;
+        let row = connection.query_opt(&statement, &[&instance_id, &id, name, version, &i32::from(self.shard)]).await?;
+        let Some(row) = row else {
+            return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, answer: None });
+        };
+        let id: Option<String> = row.get("id");
+        let answer = id.map(|id| found(R::NAME, instance_id, id, &row)).transpose()?;
+        Ok(Fresh { processed: unsigned(row.get("processed")), timestamp: row.get("committed_at"), answer })
+    }
+
+    /// Every resource of a kind, of all instances.
+    pub async fn all<R: Resource>(self, client: &impl GenericClient) -> Result<Vec<Stored<R>>, Failure> {
+        stored(client, R::NAME, &layout(self.projection, R::NAME).all, &[]).await
+    }
+}
+
+/// A statement that finds rows of one table; its text is made when it is first needed.
+pub struct Select<R> {
+    projection: &'static Projection,
+    aggregate_type: &'static str,
+    condition: &'static str,
+    text: OnceLock<String>,
+    resource: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Select<R> {
+    /// Rows of an aggregate's table under a condition, which is all that follows the table in the statement.
+    pub const fn new(projection: &'static Projection, aggregate_type: &'static str, condition: &'static str) -> Self {
+        Self { projection, aggregate_type, condition, text: OnceLock::new(), resource: PhantomData }
+    }
+
+    /// The rows that there are.
+    pub async fn rows(
+        &self,
+        client: &impl GenericClient,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Stored<R>>, Failure> {
+        let name = format!("{{{}}}", self.aggregate_type);
+        let text = self.text.get_or_init(|| self.projection.sql(&layout::select(&name, self.condition)));
+        stored(client, self.aggregate_type, text, parameters).await
+    }
+}
+
+/// The layout of an aggregate's table in a projection.
+fn layout(projection: &Projection, aggregate_type: &str) -> &'static Layout {
+    static LAYOUTS: LazyLock<Vec<(&'static Projection, Layout)>> = LazyLock::new(|| {
+        let tables = PROJECTIONS.iter().filter_map(|projection| match projection.kind {
+            Kind::Rows(tables) => Some((projection, tables)),
+            Kind::History | Kind::Index(_) => None,
+        });
+        let laid_out = |(projection, tables): (&'static Projection, &'static [Table])| {
+            tables.iter().map(move |table| (projection, Layout::new(&projection.schema_name(), table)))
+        };
+        tables.flat_map(laid_out).collect()
+    });
+    let is_wanted = |(of, layout): &&(&Projection, Layout)| {
+        layout.aggregate_type == aggregate_type && of.name == projection.name && of.version == projection.version
+    };
+    let (_, layout) = LAYOUTS.iter().find(is_wanted).expect("a projection is asked for rows of its own tables");
+    layout
+}
+
+async fn stored<R: DeserializeOwned>(
+    client: &impl GenericClient,
+    aggregate_type: &'static str,
+    text: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Stored<R>>, Failure> {
+    let statement = client.prepare_cached(text).await?;
+    let rows = client.query(&statement, parameters).await?;
+    let stored = rows.iter().map(|row| {
+        let instance_id: String = row.get("instance_id");
+        let found = found(aggregate_type, &instance_id, row.get("id"), row)?;
+        Ok(Stored { instance_id, found })
+    });
+    stored.collect()
+}
+
+fn found<R: DeserializeOwned>(
+    aggregate_type: &'static str,
+    instance_id: &str,
+    id: String,
+    row: &tokio_postgres::Row,
+) -> Result<Found<R>, Failure> {
+    let owner = owner_of(i32::from(row.get::<_, i16>("owner_type")), row.get("owner_id"));
+    let Ok(state) = serde_json::from_str(row.get("state")) else {
+        return Err(Failure::Inconsistent { table: aggregate_type, instance_id: instance_id.to_owned(), id });
+    };
+    Ok(Found { id, owner, sequence: unsigned(row.get("sequence")), changed_at: row.get("changed_at"), state })
+}
+
+type Parameter = Box<dyn ToSql + Sync + Send>;
+
+/// The rows as an array for each column of the layout.
+fn parameters(layout: &Layout, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
+    let mut parameters: Vec<Parameter> = vec![
+        column(rows, |change, _| change.instance_id.clone()),
+        column(rows, |change, _| change.id.clone()),
+        column(rows, |_, row| i16::try_from(owner_type(row.owner.kind)).unwrap_or_default()),
+        column(rows, |_, row| row.owner.id.clone()),
+        column(rows, |_, row| signed(row.sequence)),
+        column::<Timestamp>(rows, |_, row| row.created_at),
+        column::<Timestamp>(rows, |_, row| row.changed_at),
+        column(rows, |_, row| row.state.clone()),
+    ];
+    for (index, wanted) in layout.columns.iter().enumerate() {
+        let of = |row: &Row| row.values.get(index).cloned();
+        parameters.push(match wanted.kind {
+            ColumnKind::Text => {
+                column(rows, |_, row| if let Some(Value::Text(text)) = of(row) { Some(text) } else { None })
+            }
+            ColumnKind::Integer => {
+                column(rows, |_, row| if let Some(Value::Integer(number)) = of(row) { Some(number) } else { None })
+            }
+            ColumnKind::Bool => {
+                column(rows, |_, row| if let Some(Value::Bool(bool)) = of(row) { Some(bool) } else { None })
+            }
+        });
+    }
+    parameters
+}
+
+fn column<T: ToSql + Sync + Send + 'static>(rows: &[(&Change, &Row)], value: impl Fn(&Change, &Row) -> T) -> Parameter {
+    Box::new(rows.iter().map(|(change, row)| value(change, row)).collect::<Vec<T>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::projection::ACCESS;
+
+    #[test]
+    fn a_table_is_found_by_its_aggregate_and_named_in_its_statements() {
+        let text = &layout(&ACCESS, "membership").all;
+        assert!(text.ends_with(&ACCESS.sql(" from {membership} ")), "{text}");
+        assert_eq!(ACCESS.sql("{membership}"), format!("{}.memberships", ACCESS.schema_name()));
+    }
+}
