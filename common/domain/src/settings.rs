@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     rejection::Rejection,
-    whole::Whole,
+    with_unknown::WithUnknown,
 };
 
 /// A write to one property.
@@ -53,7 +53,7 @@ pub enum Event<P> {
     /// Properties were set or reset.
     Changed {
         /// The settings after the change.
-        to: Whole<P>,
+        to: WithUnknown<P>,
         /// The names of the properties that differ.
         fields: Vec<String>,
     },
@@ -62,18 +62,18 @@ pub enum Event<P> {
 impl<P: Properties> Aggregate for Settings<P> {
     const NAME: &'static str = P::NAME;
     const EVENTS: &'static [&'static str] = &["changed"];
-    type State = Whole<P>;
+    type State = WithUnknown<P>;
     type Command = P::Change;
     type Event = Event<P>;
 
-    fn decide(state: &Whole<P>, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
+    fn decide(state: &WithUnknown<P>, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
         let to = state.clone().map(|properties| properties.changed(change));
         to.validate()?;
         let fields = changed_fields(&state.known, &to.known);
         Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
     }
 
-    fn evolve(_: Whole<P>, event: &Event<P>) -> Whole<P> {
+    fn evolve(_: WithUnknown<P>, event: &Event<P>) -> WithUnknown<P> {
         let Event::Changed { to, .. } = event;
         to.clone()
     }

@@ -83,7 +83,7 @@ impl Ended {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::Failure> {
+    pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::LogFailure> {
         let (ends, at) = match load(database, shard).await {
             Ok((ends, at)) if log.has(at).await? => (ends, at),
             Ok(_) => (Ends::new(), Position::default()),

@@ -185,7 +185,7 @@ impl DataDir {
     }
 
     /// Leaves the address of the management port where the tools of this machine find it.
-    pub(crate) fn tell_management(&self, address: SocketAddr) -> Result<(), DataDirError> {
+    pub(crate) fn write_management_address(&self, address: SocketAddr) -> Result<(), DataDirError> {
         write_atomically(&self.management(), format!("{address}\n").as_bytes())
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use action::book::Called;
+use action::executions::Called;
 use domain::catalog::without_secrets;
 use eventlog::record::Recorded;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use base::explain::explain;
 use futures::StreamExt;
 use tokio::time::sleep;
 
-use super::{Failure, Log};
+use super::{Log, LogFailure};
 use crate::record::{Position, Record};
 
 /// How long it waits before it asks a log again that did not answer.
@@ -25,7 +25,7 @@ pub trait Kept: Send + 'static {
 ///
 /// # Errors
 /// When the log cannot be read.
-pub async fn keep<K: Kept>(log: Log, kept: K, at: Position) -> Result<impl Future<Output = ()> + Send, Failure> {
+pub async fn keep<K: Kept>(log: Log, kept: K, at: Position) -> Result<impl Future<Output = ()> + Send, LogFailure> {
     let mut keeping = Keeping { log, kept, at };
     let end = keeping.log.end().await?;
     if keeping.at.stream_sequence < end {
@@ -52,7 +52,7 @@ impl<K: Kept> Keeping<K> {
     }
 
     /// Follows the log, up to a record if one is given.
-    async fn follow(&mut self, end: Option<u64>) -> Result<(), Failure> {
+    async fn follow(&mut self, end: Option<u64>) -> Result<(), LogFailure> {
         let mut records = self.log.follow(self.at).await?;
         while let Some(record) = records.next().await {
             let record = record?;
