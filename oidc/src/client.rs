@@ -14,7 +14,7 @@ use view::{
 
 use crate::{Oidc, error::Error, token::Form};
 
-/// What a client says to prove who it is.
+/// The credentials of a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Credentials {
     client_id: String,

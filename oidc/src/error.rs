@@ -14,7 +14,7 @@ use serde::Serialize;
 pub(crate) enum Error {
     /// The request lacks, repeats or mangles a parameter.
     InvalidRequest(&'static str),
-    /// Client authentication failed; it never says why.
+    /// Client authentication failed; the answer never says why.
     InvalidClient,
     /// The grant type is not one of this server.
     UnsupportedGrantType,

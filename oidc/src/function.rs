@@ -1,4 +1,4 @@
-//! Function executions: targets that are called before claims are told, and may add some.
+//! Function executions: targets that are called before claims are issued, and may add some.
 
 use action::{
     chain::{Cause, Content, Interrupted},
@@ -77,7 +77,7 @@ struct Using {
 /// The claims that the targets of a function add.
 ///
 /// # Errors
-/// When a target says no and may.
+/// The error where a target refuses and may.
 pub(crate) async fn claims(
     oidc: &Oidc,
     function: Function,
@@ -94,7 +94,7 @@ pub(crate) async fn claims(
     Ok(added(function, &using.parsed()?))
 }
 
-/// What the client is told: only what the target chose to say.
+/// The error for the client: only what the target chose to say.
 fn denied(interrupted: Interrupted) -> Error {
     Error::AccessDenied(match interrupted.failure {
         CallFailure::Refused { message, .. } => message.chars().map(describing).collect(),

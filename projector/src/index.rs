@@ -42,7 +42,7 @@ const CATCH_UP_EVERY: Duration = Duration::from_secs(2);
 const MOST_INCOMPLETE: u32 = 10;
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often it says how far it is.
+/// How often the progress is announced.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often it compares what is stored with what is named, at most.
 const TIDY_EVERY: Duration = Duration::from_mins(1);

@@ -17,14 +17,14 @@ use crate::{
     reporter::{Cause, Reporter},
 };
 
-/// How often an idle unit says how far it is.
+/// How often an idle unit announces its position.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long a unit that is outdated is left to others.
 pub(crate) const WAY: Duration = Duration::from_secs(30);
 
-/// Whoever stands where the log has nothing, or something else, follows another log.
+/// A checkpoint where the log has nothing, or something else, belongs to another log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OtherLog {
     #[error("it stands at message {0} of the log, which is not the record that it applied: this is another log")]
@@ -208,7 +208,7 @@ async fn confirm(
     if found == Some(checkpoint) { Ok(()) } else { Err(project::BatchFailure::Fenced.into()) }
 }
 
-/// Whoever stands at a record that the log does not have, or has differently, follows another log and stops.
+/// A checkpoint at a record that the log does not have, or has differently, belongs to another log: the unit stops.
 pub(crate) async fn recognise(log: &log::Log, position: Position) -> Result<(), OtherLog> {
     if log.has(position).await? { Ok(()) } else { Err(OtherLog::Differs(position.stream_sequence)) }
 }

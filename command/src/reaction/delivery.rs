@@ -31,7 +31,7 @@ pub struct Deliveries {
     pub actions: Actions,
     /// The log.
     pub log: Log,
-    /// Who delivers.
+    /// The leases; whoever holds that of the deliveries makes them.
     pub leases: Leases,
     /// Where history is.
     pub database: Database,

@@ -18,7 +18,7 @@ pub trait Content: Send {
     /// The payload as it is now.
     fn payload(&self) -> Bytes;
 
-    /// Takes up the answer of a target. What does not fit changes nothing.
+    /// Applies the answer of a target. What does not fit changes nothing.
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure>;
 }
 
@@ -39,7 +39,7 @@ pub struct Interrupted {
 }
 
 impl Actions {
-    /// Calls all targets in order. An error stops the chain where its target says so, and is told otherwise.
+    /// Calls all targets in order. An error stops the chain where its target says so, and is logged otherwise.
     pub async fn run(&self, chain: &Chain, cause: &Cause, content: &mut impl Content) -> Result<(), Interrupted> {
         for called in chain.iter() {
             let call = Call {

@@ -1,7 +1,7 @@
 //! Calls one target: only where it may be called, within bounds of time, size and number, and signed.
 //!
 //! An address is checked when a name is resolved and is the one that is connected to, so that a name which changes its
-//! address in between (DNS rebinding) wait_for nothing. Redirects are not followed. A call holds no thread while it waits.
+//! address in between (DNS rebinding) achieves nothing. Redirects are not followed. A call holds no thread while it waits.
 
 mod resolve;
 
@@ -92,12 +92,12 @@ pub enum CallFailure {
     /// The answer is no JSON, or not of the message.
     #[error("the answer of the target does not fit the message: {0}")]
     Malformed(String),
-    /// The target says that it failed, and how.
+    /// The target answered that it failed, and how.
     #[error("{message}")]
     Refused {
         /// The HTTP status that the caller shall get.
         status: Option<u16>,
-        /// What the caller shall be told.
+        /// The message for the caller.
         message: String,
     },
     /// The call cannot be signed.
@@ -160,7 +160,7 @@ impl Client {
         self.in_time(called, call, called.target.kind == TargetKind::RestRequestResponse).await
     }
 
-    /// Tells a target of an event, when there is a place. What it answers beside the status does not matter.
+    /// Delivers an event to a target, as soon as fewer than the most are under way. Only the status of the answer matters.
     pub async fn notify(&self, called: &Called, call: &Call) -> Result<(), CallFailure> {
         let _place = called.share.notifications.acquire().await.map_err(|_| CallFailure::Busy)?;
         self.in_time(called, call, false).await.map(drop)
@@ -225,7 +225,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Whether a URL may be called, as far as it tells. Where its name leads is looked at when it is called.
+/// Whether a URL may be called, as far as the URL alone shows. Where its name leads is looked at when it is called.
 pub fn may_call(allowed: &Allowed, url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => allowed.has_name(name),

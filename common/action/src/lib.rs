@@ -1,7 +1,7 @@
 //! Actions: which targets an execution calls, and the calls.
 //!
-//! [`executions`] keeps all executions in memory, brought up to date by the log, and answers which one fires. [`client`] calls
-//! one target, [`chain`] the targets of an execution one after another. Who is called with what is decided by those that
+//! [`executions`] is the index of all executions in memory, updated from the log; it answers which one fires. [`client`]
+//! calls one target, [`chain`] the targets of an execution one after another. Who is called with what is decided by those that
 //! stand on this: the edge for requests and responses, the token endpoint for functions, the delivery of the command node
 //! for events.
 
@@ -18,7 +18,7 @@ use executions::ExecutionIndex;
 /// How deep calls of targets may be nested that call the platform again.
 pub const MOST_DEPTH: u32 = 3;
 
-/// The header that tells how deep they are. A target that calls the platform hands it on.
+/// The header with their depth. A target that calls the platform hands it on.
 pub const DEPTH: &str = "platform-execution-depth";
 
 /// What a node needs to run executions.

@@ -39,9 +39,9 @@ use crate::{
 
 /// What a node needs to admit requests.
 pub struct Edge {
-    /// Who is who.
+    /// Instances, organizations and users.
     pub directory: Directory,
-    /// Who is no more.
+    /// What was deactivated or removed.
     pub ended: Ended,
     /// Consistency tokens.
     pub tokens: Tokens,
@@ -170,7 +170,7 @@ impl Edge {
         Ok((tenant, caller))
     }
 
-    /// Who holds a token, as of a sequence or later.
+    /// The user that a token belongs to, as of a sequence or later.
     pub(crate) async fn caller(
         &self,
         tenant: &Tenant,

@@ -25,7 +25,7 @@ pub struct Call {
     pub context: Owner,
     /// The instance of the host, which is the caller's.
     pub home: Arc<Tenant>,
-    /// Who asks.
+    /// The user that sent the request.
     pub caller: Arc<Principal>,
     /// What it showed.
     pub(crate) token: Arc<Verified>,

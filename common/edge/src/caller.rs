@@ -79,7 +79,7 @@ impl External {
 pub struct Verified {
     pub(crate) user_id: String,
     pub(crate) sequence: u64,
-    /// Who it is, where it is a system user.
+    /// The user, where it is a system user.
     pub(crate) system: Option<Arc<Principal>>,
     /// The instance's key that signed it; none where a system user did.
     key_id: Option<String>,

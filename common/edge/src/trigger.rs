@@ -26,7 +26,7 @@ use crate::{
     header::{one, trace_context},
 };
 
-/// The headers of a request that targets are told.
+/// The headers of a request that targets get.
 const TOLD: [header::HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::HOST,
@@ -41,7 +41,7 @@ pub struct Triggered {
     operation: &'static Facts,
     matched: Matched,
     cause: Cause,
-    /// What targets are told beside the messages.
+    /// What targets get beside the messages.
     about: Map<String, Value>,
     /// The request as it came, encoded, where targets have changed it.
     asked: OnceLock<Vec<u8>>,
@@ -133,7 +133,7 @@ impl Triggered {
     }
 }
 
-/// What the caller is told of a target that stopped its request: only what the target chose to say.
+/// The error for a caller whose request a target stopped: only what the target chose to say.
 fn interrupted(interrupted: Interrupted) -> Error {
     let CallFailure::Refused { status, message } = interrupted.failure else {
         return Error::new(Reason::ExecutionFailed, "execution failed");
@@ -165,7 +165,7 @@ pub fn trace_of(headers: &HeaderMap) -> String {
     base::trace::context(trace_context(headers))
 }
 
-/// The headers that targets are told, each with its values.
+/// The headers that targets get, each with its values.
 fn told(parts: &Parts) -> Map<String, Value> {
     let mut told = Map::new();
     for name in TOLD {

@@ -2,8 +2,8 @@
 
 mod feed;
 mod follow;
+mod follower;
 mod inspect;
-mod keep;
 mod window;
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
-pub use self::keep::{Kept, keep};
+pub use self::follower::{Follower, keep_updated};
 use crate::record::{Broken, Position, Record};
 
 /// How many records are on their way to a feed at most. A record has half a megabyte at most, a connection has few feeds, and
@@ -62,7 +62,7 @@ pub enum LogFailure {
         /// What is lost with it.
         loses: &'static str,
     },
-    /// There is no log, told by those who must not make one.
+    /// There is no log, and this process must not create one.
     #[error(
         "there is no stream {stream} on this NATS server, or none that this user may see: no platform was set up there; \
          check --nats-url, and the user or account"

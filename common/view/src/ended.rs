@@ -22,7 +22,7 @@ use domain::{
     standard::Resource,
 };
 use eventlog::{
-    log::{self, Kept, Log},
+    log::{self, Follower, Log},
     record::{Position, Record},
 };
 use jiff::Timestamp;
@@ -96,7 +96,7 @@ impl Ended {
             }
         };
         let ended = Self::new(ends, at, silence);
-        tokio::spawn(log::keep(log.clone(), ended.clone(), at).await?);
+        tokio::spawn(log::keep_updated(log.clone(), ended.clone(), at).await?);
         tokio::spawn(ended.clone().watch(log, database.clone(), shard));
         Ok(ended)
     }
@@ -215,7 +215,7 @@ impl Ended {
     }
 }
 
-impl Kept for Ended {
+impl Follower for Ended {
     const WHAT: &'static str = "what has ended";
 
     fn apply(&mut self, record: &Record) {

@@ -80,7 +80,7 @@ pub(crate) struct ServingOptions {
     pub(crate) dns_server: Option<SocketAddr>,
     /// How failed deliveries of events are met.
     pub(crate) patience: Patience,
-    /// Who signs tokens itself.
+    /// The users that sign their own tokens.
     pub(crate) system_users: SystemUsers,
     /// How long tokens are accepted when nothing is heard of what has ended.
     pub(crate) silence: Duration,
@@ -105,7 +105,7 @@ pub(crate) struct Node {
     pub(crate) keyring: Keyring,
     pub(crate) ids: Arc<Ids>,
     pub(crate) directory: Directory,
-    /// Who is no more.
+    /// What was deactivated or removed.
     pub(crate) ended: Ended,
     pub(crate) progress: Progress,
     external: External,

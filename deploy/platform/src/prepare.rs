@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Prepared {
     /// An earlier start has set it up.
     Before,
-    /// The plan is carried out and still to be told.
+    /// The plan is carried out, and is still to be written down for the user.
     Now(Box<Plan>),
 }
 

@@ -166,7 +166,7 @@ async fn serve(
     ended.and(answered)
 }
 
-/// Who signs tokens itself: the user of the data directory, and those of the file.
+/// The users that sign their own tokens: the user of the data directory, and those of the file.
 fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<SystemUsers, Failure> {
     let mut users = system_user::own(data.path())?;
     if let Some(file) = &serving.system_users {

@@ -1,4 +1,4 @@
-//! What a target is told of an event.
+//! The body that a target gets for an event.
 
 use std::{collections::HashMap, sync::Arc};
 

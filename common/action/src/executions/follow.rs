@@ -6,7 +6,7 @@ use std::{collections::HashSet, future::Future};
 use base::explain::explain;
 use domain::{resource::target::Target, standard::Resource};
 use eventlog::{
-    log::{self, Kept, Log, LogFailure},
+    log::{self, Follower, Log, LogFailure},
     record::{Position, Record},
 };
 use view::database::Database;
@@ -31,7 +31,7 @@ pub(super) async fn begin(
     let updater = IndexUpdater { index: index.clone(), definitions };
     updater.definitions.targets().for_each(|called| updater.index.put_target(called));
     updater.arrange(updater.definitions.instances(), at.sequence);
-    log::keep(log, updater, at).await
+    log::keep_updated(log, updater, at).await
 }
 
 /// Updates an index and the definitions that it is made of.
@@ -40,7 +40,7 @@ struct IndexUpdater {
     definitions: Definitions,
 }
 
-impl Kept for IndexUpdater {
+impl Follower for IndexUpdater {
     const WHAT: &'static str = "what executions call";
 
     fn apply(&mut self, record: &Record) {

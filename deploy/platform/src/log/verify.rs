@@ -1,4 +1,4 @@
-//! `platform log verify`: reads the log from one end to the other and says whether it is whole.
+//! `platform log verify`: reads the log from one end to the other and reports whether it is intact.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::chain::{Chain, Violation};
 use crate::{Failure, cli, output};
 
-/// How often it says how far it is.
+/// How often the progress is printed.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long it hears nothing before it looks whether there is a next message.
 const IDLE: Duration = Duration::from_secs(5);
