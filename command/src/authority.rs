@@ -23,7 +23,7 @@ use edge::{
 use eventlog::record::Key;
 use proto::operation::Facts;
 use view::{
-    directory::Standing,
+    directory::Principal,
     keyring::{SYSTEM, claim_hash},
 };
 
@@ -43,7 +43,7 @@ pub(crate) struct Authority {
     /// The flags of the caller's instance, the nearest context first.
     features: [Key; 2],
     /// A system user, whose rights are not in the log; `None` for all others.
-    system: Option<Arc<Standing>>,
+    system: Option<Arc<Principal>>,
     /// Whether targets of the instance may have said what is asked: then rights above the instance do not count.
     is_bounded: bool,
     /// What hashes the memberships of the caller.

@@ -63,9 +63,9 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Where a challenge is looked for.
+/// How the challenge of a domain is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ChallengeMethod {
     /// At a URL of the domain.
     Http,
     /// In a TXT record of the domain.
@@ -74,7 +74,7 @@ pub(crate) enum Place {
 
 /// A challenge that was not found.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum ChallengeFailure {
     #[error("too many domains are being validated at the moment")]
     Busy,
     #[error("it took too long to look for the challenge")]
@@ -103,15 +103,15 @@ impl Challenges {
     ///
     /// # Errors
     /// Where it is not found, and why.
-    pub(crate) async fn find(&self, instance_id: &str, domain: &Domain, place: Place) -> Result<(), Error> {
-        let _seat = self.seat(instance_id).ok_or(Failure::Busy)?;
+    pub(crate) async fn find(&self, instance_id: &str, domain: &Domain, method: ChallengeMethod) -> Result<(), Error> {
+        let _seat = self.seat(instance_id).ok_or(ChallengeFailure::Busy)?;
         let looking = async {
-            match place {
-                Place::Dns => self.by_dns(domain).await,
-                Place::Http => self.by_http(domain).await,
+            match method {
+                ChallengeMethod::Dns => self.by_dns(domain).await,
+                ChallengeMethod::Http => self.by_http(domain).await,
             }
         };
-        Ok(timeout(LIMIT, looking).await.unwrap_or(Err(Failure::Timeout))?)
+        Ok(timeout(LIMIT, looking).await.unwrap_or(Err(ChallengeFailure::Timeout))?)
     }
 
     fn seat<'a>(&'a self, instance_id: &'a str) -> Option<Seat<'a>> {
@@ -122,10 +122,10 @@ impl Challenges {
         Some(Seat { _of_node: of_node, taken: &self.taken, instance_id })
     }
 
-    async fn by_dns(&self, domain: &Domain) -> Result<(), Failure> {
+    async fn by_dns(&self, domain: &Domain) -> Result<(), ChallengeFailure> {
         let name = domain.dns_record();
         let found = match self.resolver()?.txt_lookup(format!("{name}.")).await {
-            Err(error) if error.is_no_records_found() => return Err(Failure::NoRecord(name)),
+            Err(error) if error.is_no_records_found() => return Err(ChallengeFailure::NoRecord(name)),
             found => found?,
         };
         let texts = found.answers().iter().filter_map(|record| match &record.data {
@@ -133,19 +133,19 @@ impl Challenges {
             _ => None,
         });
         let is_there = texts.into_iter().any(|text| text.trim_ascii() == domain.challenge.as_bytes());
-        if is_there { Ok(()) } else { Err(Failure::NoRecord(name)) }
+        if is_there { Ok(()) } else { Err(ChallengeFailure::NoRecord(name)) }
     }
 
-    async fn by_http(&self, domain: &Domain) -> Result<(), Failure> {
+    async fn by_http(&self, domain: &Domain) -> Result<(), ChallengeFailure> {
         let url = domain.http_url();
         // What is a number in disguise would be called without being looked up.
         let host = Url::parse(&url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
         if host != Some(Host::Domain(domain.name.clone())) {
-            return Err(Failure::Forbidden);
+            return Err(ChallengeFailure::Forbidden);
         }
         let found = match self.resolver()?.lookup_ip(format!("{}.", domain.name)).await {
             // Whether a name of a private network exists is not told.
-            Err(error) if error.is_no_records_found() => return Err(Failure::Forbidden),
+            Err(error) if error.is_no_records_found() => return Err(ChallengeFailure::Forbidden),
             found => found?,
         };
         let is_named = self.allowed.names(&domain.name);
@@ -153,9 +153,10 @@ impl Challenges {
         // 0 is the port of the URL.
         let addresses: Vec<_> = found.iter().filter(may).map(|address| SocketAddr::new(address, 0)).collect();
         if addresses.is_empty() || !self.allowed.has_name(&domain.name) {
-            return Err(Failure::Forbidden);
+            return Err(ChallengeFailure::Forbidden);
         }
-        let unreachable = |error: reqwest::Error| Failure::Unreachable(url.clone(), explain(&error.without_url()));
+        let unreachable =
+            |error: reqwest::Error| ChallengeFailure::Unreachable(url.clone(), explain(&error.without_url()));
         let client = reqwest::Client::builder()
             .no_proxy()
             .https_only(true)
@@ -165,20 +166,20 @@ impl Challenges {
             .map_err(unreachable)?;
         let mut response = client.get(&url).send().await.map_err(unreachable)?;
         if response.status() != 200 {
-            return Err(Failure::Status(url, response.status().as_u16()));
+            return Err(ChallengeFailure::Status(url, response.status().as_u16()));
         }
         let mut page = vec![];
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
             page.extend_from_slice(&chunk);
             if page.len() > LARGEST_PAGE {
-                return Err(Failure::OtherPage(url));
+                return Err(ChallengeFailure::OtherPage(url));
             }
         }
-        if page.trim_ascii() == domain.challenge.as_bytes() { Ok(()) } else { Err(Failure::OtherPage(url)) }
+        if page.trim_ascii() == domain.challenge.as_bytes() { Ok(()) } else { Err(ChallengeFailure::OtherPage(url)) }
     }
 
     /// Made anew each time, so that it knows nothing from before and the machine's newest settings.
-    fn resolver(&self) -> Result<TokioResolver, Failure> {
+    fn resolver(&self) -> Result<TokioResolver, ChallengeFailure> {
         let mut builder = match self.dns_server {
             None => TokioResolver::builder_tokio()?,
             Some(server) => {
@@ -194,16 +195,16 @@ impl Challenges {
     }
 }
 
-impl From<NetError> for Failure {
+impl From<NetError> for ChallengeFailure {
     fn from(error: NetError) -> Self {
         Self::Dns(explain(&error))
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<ChallengeFailure> for Error {
+    fn from(failure: ChallengeFailure) -> Self {
         match failure {
-            Failure::Busy => Self::new(Reason::RateLimited, failure.to_string())
+            ChallengeFailure::Busy => Self::new(Reason::RateLimited, failure.to_string())
                 .with("limit", "validation")
                 .retry_after(Duration::from_secs(1)),
             failure => Self::new(Reason::ChallengeNotFound, failure.to_string()),

@@ -38,7 +38,7 @@ use crate::reaction::delivery;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
-    kept,
+    stored_answer,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
     writer::{Decide, Handle, Once, Verdict},
 };
@@ -208,12 +208,12 @@ impl Commands {
                     key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
                 // What is shown once is not shown again to whoever has lost the right to it.
                 if let Some(needed) = call.operation.permission
-                    && kept::context(&opened).is_some_and(|context| !call.may(&context))
+                    && stored_answer::context(&opened).is_some_and(|context| !call.may(&context))
                 {
                     return Err(permission_denied(needed));
                 }
                 let message = O::decode(opened.as_slice()).map_err(|error| Error::internal(&error))?;
-                self.answer(call, message, (answered.answer.sequence, kept::status(&opened)), true).await
+                self.answer(call, message, (answered.answer.sequence, stored_answer::status(&opened)), true).await
             }
         }
     }
@@ -261,7 +261,7 @@ impl Commands {
         tracing::Span::current().record("sequence", sequence);
         if call.operation.service == PUT_EXECUTION.facts.service {
             // What was written is in force on this node at once.
-            self.actions.book.has(sequence).await;
+            self.actions.executions.wait_briefly_for(sequence).await;
         }
         let token = self.tokens.mint_for(&call.home.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
@@ -307,7 +307,8 @@ impl Commands {
             instance_id,
             answer: Box::new(move |decided, outcome| {
                 let message = answer(decided, outcome);
-                key.seal_bytes(ANSWER, &kept::encode(&message, status(operation, decided), &decided.context)).into()
+                key.seal_bytes(ANSWER, &stored_answer::encode(&message, status(operation, decided), &decided.context))
+                    .into()
             }),
         }))
     }

@@ -1,3 +1,3 @@
-//! Reactions: what is done because of events, by whoever holds their leases.
+//! Reactions: work that follows from events, done by the node that holds its lease.
 
 pub mod delivery;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::{explain::explain, fault, metric::catalog::SETTLES, secret};
 use bytes::Bytes;
 use eventlog::{
-    log::{Failure, Log},
+    log::{Log, LogFailure},
     record::{Broken, CommitRecord, Position, Record},
 };
 use prost::Message;
@@ -16,7 +16,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// What became of a record.
 #[derive(Debug)]
 pub enum Settled {
-    /// It is in the log, behind the position it was written for.
+    /// It is in the log, after the position that it was written for.
     Committed(Record),
     /// Another record took its place. It is not in the log and never will be.
     Overtaken(Record),
@@ -24,17 +24,17 @@ pub enum Settled {
     Foreign(Broken),
 }
 
-/// Commits a record behind a position and comes back only when its fate is certain.
+/// Commits a record after a position, and returns only when its fate is certain.
 ///
-/// The same bytes are sent again and again while nothing stands in the log behind the position; whatever stands there
+/// The same bytes are sent again and again while nothing stands in the log after the position; whatever stands there
 /// decides. An answer of the broker other than success decides nothing.
-pub async fn commit(log: &Log, behind: Position, commit: CommitRecord) -> Settled {
+pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled {
     let bytes = Bytes::from(commit.encode_to_vec());
-    let place = behind.stream_sequence + 1;
+    let place = after.stream_sequence + 1;
     let mut pause = PAUSES.0;
     loop {
         fault::point("commit.publishing");
-        match log.publish(bytes.clone(), behind.stream_sequence).await {
+        match log.publish(bytes.clone(), after.stream_sequence).await {
             Ok(stream_sequence) if stream_sequence == place => {
                 fault::point("commit.published");
                 return Settled::Committed(Record::new(stream_sequence, secret::sha256(&bytes), commit));
@@ -76,7 +76,7 @@ async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
     loop {
         match log.read(place).await {
             Ok(record) => return Ok(record),
-            Err(Failure::Broken(broken)) => return Err(broken),
+            Err(LogFailure::Broken(broken)) => return Err(broken),
             Err(error) => {
                 tracing::warn!(error = explain(&error), "cannot read what became of a publish; trying again");
                 sleep_longer(&mut pause).await;

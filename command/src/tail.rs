@@ -57,7 +57,7 @@ impl Tail {
     }
 
     /// Whether a snapshot of history together with this tail is the whole past.
-    pub(crate) fn reaches(&self, snapshot: Position) -> bool {
+    pub(crate) fn continues(&self, snapshot: Position) -> bool {
         snapshot.stream_sequence >= self.begin.stream_sequence
     }
 
@@ -123,14 +123,14 @@ impl Tail {
         }
     }
 
-    /// The events of an aggregate behind a position.
-    pub(crate) fn events_behind(&self, key: &Key, position: Position) -> impl Iterator<Item = &Arc<Recorded>> {
+    /// The events of an aggregate after a position.
+    pub(crate) fn events_after(&self, key: &Key, position: Position) -> impl Iterator<Item = &Arc<Recorded>> {
         let events = self.events.get(key).into_iter().flatten();
         events.filter(move |recorded| recorded.sequence > position.sequence)
     }
 
-    /// What became of a claim behind a position; `None` when nothing did.
-    pub(crate) fn claim_behind(&self, claim: &ClaimHash, position: Position) -> Option<Option<Key>> {
+    /// The holder of a claim after its last change since a position; `None` when it did not change.
+    pub(crate) fn claim_after(&self, claim: &ClaimHash, position: Position) -> Option<Option<Key>> {
         let (at, holder) = self.claims.get(claim)?.back()?;
         (*at > position.stream_sequence).then(|| holder.clone())
     }
@@ -171,24 +171,24 @@ mod tests {
     }
 
     #[test]
-    fn gives_what_lies_behind_a_snapshot_and_forgets_what_history_has() {
+    fn gives_what_came_after_a_snapshot_and_forgets_what_history_has() {
         let claim = [7; 32];
         let mut tail = Tail::at(Position::default());
         tail.push(&record(1, 1, vec![event("a", &[claim], &[]), event("b", &[], &[])]));
         tail.push(&record(2, 3, vec![event("a", &[], &[claim])]));
         let after_first = Position { sequence: 2, stream_sequence: 1, ..Position::default() };
         let sequences = |tail: &Tail, from| {
-            tail.events_behind(&key("a"), from).map(|recorded| recorded.sequence).collect::<Vec<_>>()
+            tail.events_after(&key("a"), from).map(|recorded| recorded.sequence).collect::<Vec<_>>()
         };
         assert_eq!(sequences(&tail, Position::default()), [1, 3]);
         assert_eq!(sequences(&tail, after_first), [3]);
-        assert_eq!(tail.claim_behind(&claim, after_first), Some(None));
+        assert_eq!(tail.claim_after(&claim, after_first), Some(None));
 
         tail.trim(1);
-        assert!(tail.reaches(after_first) && !tail.reaches(Position::default()));
+        assert!(tail.continues(after_first) && !tail.continues(Position::default()));
         assert_eq!(sequences(&tail, after_first), [3]);
         tail.trim(2);
-        assert_eq!((tail.bytes(), tail.claim_behind(&claim, after_first)), (0, None));
+        assert_eq!((tail.bytes(), tail.claim_after(&claim, after_first)), (0, None));
         assert!(tail.events.is_empty() && tail.claims.is_empty());
     }
 }

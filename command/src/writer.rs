@@ -8,8 +8,8 @@ mod activate;
 mod fill;
 mod load;
 mod queue;
+mod report;
 mod serve;
-mod tell;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -76,10 +76,10 @@ pub enum Phase {
 
 /// Why a writer stopped for good.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum WriterFailure {
     /// The log cannot be read or trusted.
     #[error(transparent)]
-    Log(#[from] eventlog::log::Failure),
+    Log(#[from] eventlog::log::LogFailure),
     /// The read models follow another or a longer log.
     #[error(
         "history stands at message {checkpoint}, but the log ends at {end}: Postgres holds read models of another log"
@@ -104,13 +104,13 @@ pub enum Failure {
     Unsafe(#[from] Unsafe),
 }
 
-impl Failure {
+impl WriterFailure {
     /// Whether it may pass by itself: a broker or its monitoring port that does not answer for a while. Another node
     /// may take over meanwhile, and if all fail like this one, the first that does not.
     fn is_passing(&self) -> bool {
         matches!(
             self,
-            Self::Log(eventlog::log::Failure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..) | Unsafe::TooFew { .. })
+            Self::Log(eventlog::log::LogFailure::Nats(_)) | Self::Unsafe(Unsafe::NoAnswer(..) | Unsafe::TooFew { .. })
         )
     }
 }
@@ -122,12 +122,12 @@ enum End {
     SteppedDown,
     /// A newer build has to write.
     Outdated,
-    Failed(Failure),
+    Failed(WriterFailure),
 }
 
 impl Writer {
     /// Starts the writer; it ends in order when `shutdown` is cancelled.
-    pub fn start(self, shutdown: CancellationToken) -> (Handle, tokio::task::JoinHandle<Result<(), Failure>>) {
+    pub fn start(self, shutdown: CancellationToken) -> (Handle, tokio::task::JoinHandle<Result<(), WriterFailure>>) {
         let (phase, phases) = watch::channel(Phase::Standby(None));
         let (handle, queue) = queue::channel(phases);
         (handle, tokio::spawn(self.run(queue, phase, shutdown)))
@@ -138,7 +138,7 @@ impl Writer {
         mut queue: Queue,
         phase: watch::Sender<Phase>,
         shutdown: CancellationToken,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WriterFailure> {
         let name = format!("writer.{}", self.shard);
         self.enter(&phase, Phase::Standby(None));
         let mut gave_way: Option<Instant> = None;
@@ -155,7 +155,7 @@ impl Writer {
                         let stays = gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
                         let active = if stays { active.staying() } else { active };
                         if stays {
-                            self.tell_outdated();
+                            self.report_outdated();
                         }
                         active.serve(&mut queue, &lease, &shutdown).await
                     }
@@ -170,13 +170,13 @@ impl Writer {
             match end {
                 End::Shutdown => break,
                 End::SteppedDown => {
-                    tell::stepped_down();
+                    report::stepped_down();
                     tokio::time::sleep(PAUSE).await;
                 }
                 End::Outdated => {
                     tracing::warn!("this node no longer writes, so that one of the newer version can");
                     gave_way = Some(Instant::now());
-                    self.tell_outdated();
+                    self.report_outdated();
                     tokio::time::sleep(WAY).await;
                 }
                 End::Failed(failure) if failure.is_passing() => {

@@ -8,13 +8,13 @@ use domain::resource::user::User;
 use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 use view::{
-    directory::{Name, Standing, Tenant},
+    directory::{Name, Principal, Tenant},
     keyring::{Purpose, client_secret_hash},
 };
 
 use crate::{Oidc, error::Error, token::Form};
 
-/// What a client says to prove who it is.
+/// The credentials of a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Credentials {
     client_id: String,
@@ -29,14 +29,14 @@ pub(crate) async fn authenticate(
     tenant: &Tenant,
     headers: &HeaderMap,
     form: &Form,
-) -> Result<Arc<Standing>, Error> {
+) -> Result<Arc<Principal>, Error> {
     let credentials = credentials(headers, form)?;
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let name = Name::Username(credentials.client_id);
-    let user = oidc.edge.directory.standing(&tenant.id, name, 0).await.map_err(|failure| {
+    let user = oidc.edge.directory.principal(&tenant.id, name, 0).await.map_err(|failure| {
         tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
         Error::Unavailable
     })?;
@@ -46,7 +46,7 @@ pub(crate) async fn authenticate(
     // Both are compared, whichever it is.
     let is_newest = secret::same(given.as_bytes(), newest.as_bytes());
     let is_previous = secret::same(given.as_bytes(), previous.as_bytes());
-    let is_dead = |user: &Standing| oidc.edge.ended.is_dead(&tenant.id, &user.owner, &user.id, user.processed);
+    let is_dead = |user: &Principal| oidc.edge.ended.is_dead(&tenant.id, &user.owner, &user.id, user.processed);
     user.filter(|user| (is_newest || is_previous) && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
 }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 pub(crate) enum Error {
     /// The request lacks, repeats or mangles a parameter.
     InvalidRequest(&'static str),
-    /// Client authentication failed; it never says why.
+    /// Client authentication failed; the answer never says why.
     InvalidClient,
     /// The grant type is not one of this server.
     UnsupportedGrantType,
@@ -74,14 +74,14 @@ impl IntoResponse for Error {
     }
 }
 
-impl From<view::keyring::Failure> for Error {
-    fn from(failure: view::keyring::Failure) -> Self {
+impl From<view::keyring::KeyringFailure> for Error {
+    fn from(failure: view::keyring::KeyringFailure) -> Self {
         tracing::warn!(error = %explain(&failure), "a data key cannot be had");
         match failure {
-            view::keyring::Failure::WrongMasterKey => Self::Server,
-            view::keyring::Failure::Absent { .. }
-            | view::keyring::Failure::Behind
-            | view::keyring::Failure::Database(_) => Self::Unavailable,
+            view::keyring::KeyringFailure::WrongMasterKey => Self::Server,
+            view::keyring::KeyringFailure::Absent { .. }
+            | view::keyring::KeyringFailure::Lags
+            | view::keyring::KeyringFailure::Database(_) => Self::Unavailable,
         }
     }
 }

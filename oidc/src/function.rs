@@ -1,8 +1,8 @@
-//! Function executions: targets that are called before claims are told, and may add some.
+//! Function executions: targets that are called before claims are issued, and may add some.
 
 use action::{
     chain::{Cause, Content, Interrupted},
-    client::Failure,
+    client::CallFailure,
 };
 use bytes::Bytes;
 use domain::resource::execution::Function;
@@ -10,7 +10,7 @@ use edge::trigger;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use view::directory::{Named, Standing, Tenant};
+use view::directory::{Named, Principal, Tenant};
 
 use crate::{Oidc, error::Error};
 
@@ -55,7 +55,7 @@ const LARGEST: usize = 4 * 1024;
 
 /// What a target answers.
 #[derive(Debug, Default, Deserialize)]
-struct Said {
+struct TargetAnswer {
     #[serde(default)]
     append_claims: Vec<Claim>,
     #[serde(default)]
@@ -77,27 +77,27 @@ struct Using {
 /// The claims that the targets of a function add.
 ///
 /// # Errors
-/// When a target says no and may.
+/// The error where a target refuses and may.
 pub(crate) async fn claims(
     oidc: &Oidc,
     function: Function,
-    (tenant, user): (&Tenant, &Standing),
+    (tenant, user): (&Tenant, &Principal),
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let actions = &oidc.edge.actions;
-    let Some(chain) = actions.book.function(&tenant.id, function) else { return Ok(Map::new()) };
+    let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(Map::new()) };
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
     let mut using = Using { about: about(oidc, function, (tenant, user)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
-    Ok(added(function, &using.said()?))
+    Ok(added(function, &using.parsed()?))
 }
 
-/// What the client is told: only what the target chose to say.
+/// The error for the client: only what the target chose to say.
 fn denied(interrupted: Interrupted) -> Error {
     Error::AccessDenied(match interrupted.failure {
-        Failure::Refused { message, .. } => message.chars().map(describing).collect(),
+        CallFailure::Refused { message, .. } => message.chars().map(describing).collect(),
         _ => "execution failed".to_owned(),
     })
 }
@@ -112,7 +112,7 @@ fn describing(char: char) -> char {
     }
 }
 
-async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Standing)) -> Result<Value, Error> {
+async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Principal)) -> Result<Value, Error> {
     let id = &user.owner.id;
     let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await;
     let found = found.map_err(|_| Error::Unavailable)?;
@@ -130,7 +130,7 @@ async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Stand
 }
 
 impl Using {
-    fn said(&self) -> Result<Said, Error> {
+    fn parsed(&self) -> Result<TargetAnswer, Error> {
         serde_json::from_value(Value::Object(self.answer.clone())).map_err(|_| Error::Server)
     }
 }
@@ -145,14 +145,14 @@ impl Content for Using {
     }
 
     /// Each answer replaces the members that it names.
-    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), Failure> {
+    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
         let mut merged = self.answer.clone();
         merged.extend(answer);
         let value = Value::Object(merged);
         if value.to_string().len() > LARGEST {
-            return Err(Failure::TooLarge);
+            return Err(CallFailure::TooLarge);
         }
-        Said::deserialize(&value).map_err(|error| Failure::Malformed(error.to_string()))?;
+        TargetAnswer::deserialize(&value).map_err(|error| CallFailure::Malformed(error.to_string()))?;
         if let Value::Object(merged) = value {
             self.answer = merged;
         }
@@ -161,9 +161,9 @@ impl Content for Using {
 }
 
 /// The claims of an answer. None replaces one that there is; that is told in the claim of log lines.
-fn added(function: Function, said: &Said) -> Map<String, Value> {
+fn added(function: Function, answer: &TargetAnswer) -> Map<String, Value> {
     let (mut claims, mut lines) = (Map::new(), vec![]);
-    for Claim { key, value } in &said.append_claims {
+    for Claim { key, value } in &answer.append_claims {
         if key.is_empty() || key.starts_with(OWN) {
             continue;
         }
@@ -173,7 +173,7 @@ fn added(function: Function, said: &Said) -> Map<String, Value> {
             claims.insert(key.clone(), value.clone());
         }
     }
-    lines.extend(said.append_log_claims.iter().cloned());
+    lines.extend(answer.append_log_claims.iter().cloned());
     if !lines.is_empty() {
         claims.insert(format!("urn:platform:iam:action:{}:log", function.name()), json!(lines));
     }
@@ -190,10 +190,11 @@ mod tests {
     fn no_claim_of_the_platform_is_replaced() {
         let claim = |key: &str| Claim { key: key.to_owned(), value: json!(1) };
         let keys = ["tier", "sub", "urn:platform:iam:x", "", "tier", "seq"];
-        let said = Said { append_claims: keys.map(claim).into(), append_log_claims: vec!["hello".to_owned()] };
+        let answer =
+            TargetAnswer { append_claims: keys.map(claim).into(), append_log_claims: vec!["hello".to_owned()] };
         let log = json!(["claim sub exists already", "claim tier exists already", "claim seq exists already", "hello"]);
         let expected = json!({ "tier": 1, "urn:platform:iam:action:preaccesstoken:log": log });
-        assert_eq!(Value::Object(added(Function::PreAccessToken, &said)), expected);
+        assert_eq!(Value::Object(added(Function::PreAccessToken, &answer)), expected);
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
         using.merge(answer(json!({ "append_claims": claim(2) }))).unwrap();
         let both = json!({ "append_claims": claim(2), "append_log_claims": ["a"] });
         assert_eq!(told(&using), json!({ "function": "function/preuserinfo", "response": both }));
-        let said = using.said().unwrap();
+        let said = using.parsed().unwrap();
         assert_eq!((said.append_claims[0].key.as_str(), &said.append_claims[0].value), ("tier", &json!(2)));
         assert_eq!(said.append_log_claims, ["a"]);
     }
@@ -245,11 +246,11 @@ mod tests {
     fn an_answer_that_does_not_fit_changes_nothing() {
         let mut using = using();
         let malformed = using.merge(answer(json!({ "append_claims": "tier" })));
-        assert!(matches!(malformed, Err(Failure::Malformed(_))));
+        assert!(matches!(malformed, Err(CallFailure::Malformed(_))));
         // 4 KiB in all, of which the member takes some.
         let line = |length: usize| json!({ "append_log_claims": ["x".repeat(length)] });
         let room = 4096 - line(0).to_string().len();
-        assert!(matches!(using.merge(answer(line(room + 1))), Err(Failure::TooLarge)));
+        assert!(matches!(using.merge(answer(line(room + 1))), Err(CallFailure::TooLarge)));
         assert_eq!(using.answer, Map::new());
         using.merge(answer(line(room))).unwrap();
         assert_eq!(using.answer, answer(line(room)));
@@ -258,8 +259,8 @@ mod tests {
     #[test]
     fn a_client_is_told_what_the_target_chose_to_say_in_characters_that_an_error_may_have() {
         let said = |failure| denied(Interrupted { failure });
-        let refused = Failure::Refused { status: Some(403), message: "a \"b\" \\c~\n\u{e9}".to_owned() };
+        let refused = CallFailure::Refused { status: Some(403), message: "a \"b\" \\c~\n\u{e9}".to_owned() };
         assert_eq!(said(refused), Error::AccessDenied("a 'b' /c~??".to_owned()));
-        assert_eq!(said(Failure::Timeout), Error::AccessDenied("execution failed".to_owned()));
+        assert_eq!(said(CallFailure::Timeout), Error::AccessDenied("execution failed".to_owned()));
     }
 }

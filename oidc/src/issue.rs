@@ -9,7 +9,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use view::{
-    directory::{Standing, Tenant},
+    directory::{Principal, Tenant},
     keyring::{Keyring, Purpose},
 };
 
@@ -35,7 +35,7 @@ impl Issuer {
     pub(crate) async fn access_token(
         &self,
         (external, tenant): (&External, &Tenant),
-        user: &Standing,
+        user: &Principal,
         (aud, scope, added): (Vec<String>, String, Map<String, Value>),
     ) -> Result<String, Error> {
         let now = clock::now();

@@ -16,7 +16,7 @@ use crate::Oidc;
 /// Where the keys are.
 pub(crate) const PATH: &str = "/oauth/v2/keys";
 
-/// How long what an issuer says of itself may be kept.
+/// For how long clients may cache the keys and the discovery document.
 pub(crate) const CACHED: &str = "public, max-age=300, must-revalidate";
 
 /// The keys that tokens of the instance of the host may be signed with.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eventlog::{
-    log::Failure,
+    log::LogFailure,
     record::{Position, Record, Recorded},
 };
 use futures::{FutureExt, Stream, StreamExt};
@@ -19,14 +19,14 @@ pub(crate) struct Batch {
     pub(crate) records: Vec<Arc<Record>>,
     /// Their events.
     pub(crate) events: Vec<Arc<Recorded>>,
-    /// The position behind the last one.
+    /// The position after the last one.
     pub(crate) end: Position,
 }
 
-/// Waits for the next record and takes those that are ready behind it. `None` when the log ended.
+/// Waits for the next record and takes those that are ready after it. `None` when the log ended.
 pub(crate) async fn next(
-    records: &mut (impl Stream<Item = Result<Arc<Record>, Failure>> + Unpin),
-) -> Option<Result<Batch, Failure>> {
+    records: &mut (impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin),
+) -> Option<Result<Batch, LogFailure>> {
     let mut batch = Batch { records: vec![], events: vec![], end: Position::default() };
     let mut next = records.next().await?;
     loop {

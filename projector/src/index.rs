@@ -14,7 +14,7 @@ use std::{
 };
 
 use base::{clock, explain::explain, fault, health::Reached, metric::catalog::INDEX_COMMITS};
-use eventlog::{log::Failure as LogFailure, record::Undecodable};
+use eventlog::{log::LogFailure, record::Undecodable};
 use index::{Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show};
 use tokio::{
     sync::watch,
@@ -30,7 +30,7 @@ use view::{
 
 use crate::{
     Projector, batch,
-    tell::{Cause, Teller},
+    reporter::{Cause, Reporter},
     unit::{WAY, span},
 };
 
@@ -42,7 +42,7 @@ const CATCH_UP_EVERY: Duration = Duration::from_secs(2);
 const MOST_INCOMPLETE: u32 = 10;
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often it says how far it is.
+/// How often the progress is announced.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often it compares what is stored with what is named, at most.
 const TIDY_EVERY: Duration = Duration::from_mins(1);
@@ -93,7 +93,7 @@ pub(crate) struct Unit {
     /// How often what is published did not come in full, one time after the other.
     incomplete: AtomicU32,
     shown: Shown,
-    teller: Teller,
+    reporter: Reporter,
 }
 
 /// An index that is open for writing.
@@ -117,8 +117,8 @@ impl Unit {
         let (log, shard) = (projector.log.clone(), projector.shard);
         let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
         let incomplete = AtomicU32::new(0);
-        let teller = Teller::new(&projector.health, projection, shard);
-        Ok(Self { projector: projector.clone(), projection, table, follower, incomplete, shown, teller })
+        let reporter = Reporter::new(&projector.health, projection, shard);
+        Ok(Self { projector: projector.clone(), projection, table, follower, incomplete, shown, reporter })
     }
 
     /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
@@ -128,7 +128,7 @@ impl Unit {
             let lease = tokio::select! {
                 lease = self.projector.leases.acquire(&lease_name, |_| {}) => lease.keep(),
                 never = self.follower.follow(&self.shown) => match never {},
-                never = self.teller.stand_by() => match never {},
+                never = self.reporter.stand_by() => match never {},
                 () = shutdown.cancelled() => return,
             };
             let stall = tokio::select! {
@@ -142,10 +142,10 @@ impl Unit {
                 let is_outdated = matches!(&stall, Stall::Event(event) if event.is_newer());
                 if is_outdated {
                     tracing::error!(index, error, "this node is outdated and leaves the search index to others");
-                    self.teller.is_outdated(error);
+                    self.reporter.is_outdated(error);
                 } else {
                     tracing::error!(index, error, "the search index stands still");
-                    self.teller.stalls(stall.cause(), error);
+                    self.reporter.stalls(stall.cause(), error);
                 }
                 tokio::select! {
                     () = sleep(if is_outdated { WAY } else { PAUSE }) => {}
@@ -181,7 +181,7 @@ impl Unit {
                 self.incomplete.store(0, Relaxed);
                 let writer = folder.work(move || Writer::open(&place, layout)).await?;
                 let snapshot = Arc::new(writer.snapshot()?);
-                // The folder was broken behind what was just looked at.
+                // The folder is broken in a part that was not just looked at.
                 let is_anew = snapshot.position != published.position();
                 let complete_from = if is_anew { log.end().await? } else { 0 };
                 return Ok(Opened { writer, snapshot, complete_from });
@@ -210,7 +210,7 @@ impl Unit {
     async fn commit(&self, opened: Opened, committed: Committed) -> Result<Infallible, Stall> {
         let Opened { mut writer, mut snapshot, complete_from } = opened;
         let mut records = self.follower.log.follow(snapshot.position).await?;
-        self.tell(&snapshot, complete_from, &committed);
+        self.report(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
         let mut due = Instant::now();
         loop {
@@ -225,7 +225,7 @@ impl Unit {
                 writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;
             }
-            self.teller.applied(begun.elapsed());
+            self.reporter.applied(begun.elapsed());
             if Instant::now() < due
                 && let Ok(more) = timeout_at(due, batch::next(&mut records)).await
             {
@@ -244,14 +244,14 @@ impl Unit {
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
-            let is_behind = clock::now().checked_sub(CATCH_UP_EVERY).is_ok_and(|then| committed_at < then);
-            due = Instant::now() + if is_behind { CATCH_UP_EVERY } else { COMMIT_EVERY };
-            self.tell(&snapshot, complete_from, &committed);
+            let is_catching_up = clock::now().checked_sub(CATCH_UP_EVERY).is_ok_and(|then| committed_at < then);
+            due = Instant::now() + if is_catching_up { CATCH_UP_EVERY } else { COMMIT_EVERY };
+            self.report(&snapshot, complete_from, &committed);
         }
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.
-    fn tell(&self, snapshot: &Arc<Snapshot>, complete_from: u64, committed: &Committed) {
+    fn report(&self, snapshot: &Arc<Snapshot>, complete_from: u64, committed: &Committed) {
         if snapshot.position.stream_sequence >= complete_from {
             show(&self.shown, snapshot.clone());
             committed.send_replace(Some(snapshot.clone()));
@@ -280,7 +280,7 @@ impl Unit {
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let tidy_every = TIDY_EVERY.min(indexing.grace);
         let mut tidy_at = Instant::now();
-        self.teller.begins(Reached::from(publisher.manifest().position()));
+        self.reporter.has_begun(Reached::from(publisher.manifest().position()));
         heartbeat.reset();
         loop {
             tokio::select! {
@@ -306,7 +306,7 @@ impl Unit {
                 }
             }
             let reached = Reached::from(publisher.manifest().position());
-            self.teller.stands(reached);
+            self.reporter.works(reached);
             announcer.announce(reached).await;
         }
     }

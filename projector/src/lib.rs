@@ -7,7 +7,7 @@
 mod batch;
 mod index;
 mod project;
-mod tell;
+mod reporter;
 mod unit;
 
 use ::index::{Failure, Indexes};

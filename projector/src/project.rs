@@ -17,7 +17,7 @@ use crate::batch::Batch;
 
 /// A batch that was not applied. Nothing of it was.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum BatchFailure {
     /// An event cannot be read.
     #[error(transparent)]
     Event(#[from] Undecodable),
@@ -29,20 +29,20 @@ pub(crate) enum Failure {
     Fenced,
 }
 
-impl From<tokio_postgres::Error> for Failure {
+impl From<tokio_postgres::Error> for BatchFailure {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error.into())
     }
 }
 
-/// Moves the checkpoint behind a batch and applies that, both or neither.
+/// Moves the checkpoint to the end of a batch and applies that, both or neither.
 pub(crate) async fn project(
     database: &Database,
     projection: &Projection,
     shard: u16,
     checkpoint: Checkpoint,
     batch: &Batch,
-) -> Result<Checkpoint, Failure> {
+) -> Result<Checkpoint, BatchFailure> {
     let committed_at = batch.committed_at();
     let changes = changes(projection, &batch.events)?;
     let read_model = ReadModel::new(projection, shard);
@@ -68,7 +68,7 @@ pub(crate) async fn project(
         moved
     };
     fault::point("project.committed");
-    moved.map_err(|Fenced| Failure::Fenced)
+    moved.map_err(|Fenced| BatchFailure::Fenced)
 }
 
 /// What the events change, by table; the tables that they do not concern are not among them.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::{explain::explain, fault, health::Reached, trace};
 use eventlog::{
-    log::{self, Failure as LogFailure},
+    log::{self, LogFailure},
     record::Position,
 };
 use tokio::time::{Instant, sleep};
@@ -14,17 +14,17 @@ use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Pr
 
 use crate::{
     Projector, batch, project,
-    tell::{Cause, Teller},
+    reporter::{Cause, Reporter},
 };
 
-/// How often an idle unit says how far it is.
+/// How often an idle unit announces its position.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long a unit that is outdated is left to others.
 pub(crate) const WAY: Duration = Duration::from_secs(30);
 
-/// Whoever stands where the log has nothing, or something else, follows another log.
+/// A checkpoint where the log has nothing, or something else, belongs to another log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OtherLog {
     #[error("it stands at message {0} of the log, which is not the record that it applied: this is another log")]
@@ -41,7 +41,7 @@ enum Stall {
     #[error(transparent)]
     Database(#[from] database::Failure),
     #[error(transparent)]
-    Batch(#[from] project::Failure),
+    Batch(#[from] project::BatchFailure),
     #[error(transparent)]
     OtherLog(#[from] OtherLog),
     #[error("the log ended")]
@@ -54,19 +54,19 @@ impl Stall {
     /// What it is about, as metrics have it.
     fn cause(&self) -> Cause {
         match self {
-            Self::Batch(project::Failure::Event(_)) => Cause::Event,
-            Self::Batch(project::Failure::Fenced) => Cause::Fenced,
+            Self::Batch(project::BatchFailure::Event(_)) => Cause::Event,
+            Self::Batch(project::BatchFailure::Fenced) => Cause::Fenced,
             Self::Log(LogFailure::Nats(_)) | Self::OtherLog(OtherLog::Log(LogFailure::Nats(_))) | Self::LogEnded => {
                 Cause::Nats
             }
             Self::Log(_) | Self::OtherLog(_) => Cause::Log,
-            Self::Database(_) | Self::Batch(project::Failure::Database(_)) | Self::Incomplete => Cause::Postgres,
+            Self::Database(_) | Self::Batch(project::BatchFailure::Database(_)) | Self::Incomplete => Cause::Postgres,
         }
     }
 
     /// Whether only a newer build can go on.
     fn is_outdated(&self) -> bool {
-        matches!(self, Self::Batch(project::Failure::Event(event)) if event.is_newer())
+        matches!(self, Self::Batch(project::BatchFailure::Event(event)) if event.is_newer())
     }
 }
 
@@ -85,17 +85,17 @@ pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Sp
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let name = format!("projection.{}.{}.{}", projection.name, projection.version, projector.shard);
-    let teller = Teller::new(&projector.health, projection, projector.shard);
+    let reporter = Reporter::new(&projector.health, projection, projector.shard);
     let mut pause = PAUSES.0;
     loop {
         let lease = tokio::select! {
             lease = projector.leases.acquire(&name, |_| {}) => lease.keep(),
-            never = teller.stand_by() => match never {},
+            never = reporter.stand_by() => match never {},
             () = shutdown.cancelled() => return,
         };
         let mut applied = false;
         let stall = tokio::select! {
-            stall = follow(&projector, projection, &teller, &mut applied) => Some(stall),
+            stall = follow(&projector, projection, &reporter, &mut applied) => Some(stall),
             () = lease.lost() => None,
             () = shutdown.cancelled() => {
                 lease.release().await;
@@ -108,9 +108,9 @@ pub(crate) async fn work(projector: Projector, projection: &'static Projection, 
             let pause = if stall.is_outdated() { WAY } else { pause };
             report(projection, &stall, pause);
             if stall.is_outdated() {
-                teller.is_outdated(explain(&stall));
+                reporter.is_outdated(explain(&stall));
             } else {
-                teller.stalls(stall.cause(), explain(&stall));
+                reporter.stalls(stall.cause(), explain(&stall));
             }
             tokio::select! {
                 () = sleep(pause) => {}
@@ -132,7 +132,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
                 "this node is outdated and leaves the projection to others"
             );
         }
-        Stall::Batch(project::Failure::Event(_))
+        Stall::Batch(project::BatchFailure::Event(_))
         | Stall::Log(LogFailure::Broken(_))
         | Stall::OtherLog(OtherLog::Differs(_)) => {
             tracing::error!(projection = projection.name, error, "the projection stands still");
@@ -144,8 +144,13 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
 }
 
 /// Applies batch after batch; it ends only when it cannot go on.
-async fn follow(projector: &Projector, projection: &'static Projection, teller: &Teller, applied: &mut bool) -> Stall {
-    match try_follow(projector, projection, teller, applied).await {
+async fn follow(
+    projector: &Projector,
+    projection: &'static Projection,
+    reporter: &Reporter,
+    applied: &mut bool,
+) -> Stall {
+    match try_follow(projector, projection, reporter, applied).await {
         Ok(never) => match never {},
         Err(stall) => stall,
     }
@@ -154,7 +159,7 @@ async fn follow(projector: &Projector, projection: &'static Projection, teller: 
 async fn try_follow(
     Projector { log, database, shard, .. }: &Projector,
     projection: &'static Projection,
-    teller: &Teller,
+    reporter: &Reporter,
     applied: &mut bool,
 ) -> Result<std::convert::Infallible, Stall> {
     if !database.is_complete(projection).await? {
@@ -165,14 +170,14 @@ async fn try_follow(
     recognise(log, checkpoint.position).await?;
     let announcer = Announcer::new(log.client(), projection, *shard);
     let mut records = log.follow(checkpoint.position).await?;
-    teller.begins(Reached::from(checkpoint.position));
+    reporter.has_begun(Reached::from(checkpoint.position));
     announcer.announce(Reached::from(checkpoint.position)).await;
     loop {
         let batch = tokio::select! {
             batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
             () = sleep(HEARTBEAT) => {
                 confirm(database, projection, *shard, checkpoint).await?;
-                teller.stands(Reached::from(checkpoint.position));
+                reporter.works(Reached::from(checkpoint.position));
                 announcer.announce(Reached::from(checkpoint.position)).await;
                 continue;
             }
@@ -182,8 +187,8 @@ async fn try_follow(
         let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
         checkpoint = projecting.await?;
         *applied = true;
-        teller.applied(begun.elapsed());
-        teller.stands(Reached::from(checkpoint.position));
+        reporter.applied(begun.elapsed());
+        reporter.works(Reached::from(checkpoint.position));
         announcer.announce(Reached::from(checkpoint.position)).await;
     }
 }
@@ -200,10 +205,10 @@ async fn confirm(
         return Err(Stall::Incomplete);
     }
     let found = ReadModel::new(projection, shard).checkpoint(&database.connection().await?).await?;
-    if found == Some(checkpoint) { Ok(()) } else { Err(project::Failure::Fenced.into()) }
+    if found == Some(checkpoint) { Ok(()) } else { Err(project::BatchFailure::Fenced.into()) }
 }
 
-/// Whoever stands at a record that the log does not have, or has differently, follows another log and stops.
+/// A checkpoint at a record that the log does not have, or has differently, belongs to another log: the unit stops.
 pub(crate) async fn recognise(log: &log::Log, position: Position) -> Result<(), OtherLog> {
     if log.has(position).await? { Ok(()) } else { Err(OtherLog::Differs(position.stream_sequence)) }
 }

@@ -23,7 +23,7 @@ use proto::domain::{
 use view::keyring::claim_hash;
 
 use crate::{
-    challenge::Place,
+    challenge::ChallengeMethod,
     execute::{Command, Commands, Deciding},
     standard::{self, key},
     turn::{Current, Decided, Refusal, Turn},
@@ -118,8 +118,8 @@ pub(super) async fn validate(
     request: ValidateRequest,
 ) -> Result<Answer<ValidateResponse>, Error> {
     let place = match request.validation_type() {
-        DomainValidationType::Http => Place::Http,
-        DomainValidationType::Dns | DomainValidationType::Unspecified => Place::Dns,
+        DomainValidationType::Http => ChallengeMethod::Http,
+        DomainValidationType::Dns | DomainValidationType::Unspecified => ChallengeMethod::Dns,
     };
     let key = key::<Domain>(&call, &request.id)?;
     let (seen, _) = commands.look::<Domain>(&call, &key).await?;

@@ -26,8 +26,8 @@ use proto::{
 
 use crate::{
     authority::Object,
+    escalation::{RoleContexts, RoleFreshness},
     execute::{Command, Commands, Deciding},
-    powers::{Purpose, RolesHeld},
     standard::{Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -80,13 +80,14 @@ async fn with_its_users<I: Message + Identified, O: Plain>(
     asked: Asked<Organization>,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<Organization>(call, request.id())?, request.id().to_owned());
-    let purpose = if matches!(asked, Asked::Switch(false)) { Purpose::Stop } else { Purpose::Power };
-    commands.roles_known(call, purpose).await;
+    let freshness =
+        if matches!(asked, Asked::Switch(false)) { RoleFreshness::BestEffort } else { RoleFreshness::Required };
+    commands.roles_processed(call, freshness).await;
     // They may hold any roles as long as nobody knows.
     let any = (0, vec![Owner::instance(&call.tenant.id)]);
     let outside = commands.directory.roles_outside(&call.tenant.id, &id).await;
-    let (processed, contexts) = purpose.said(outside, any)?;
-    let held = RolesHeld { contexts, heard: purpose.heard(processed) };
+    let (processed, contexts) = freshness.accept(outside, any)?;
+    let held = RoleContexts { contexts, known_up_to: freshness.known_up_to(processed) };
     let command = Change { key, instance: instance(call), asked, held };
     commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
 }
@@ -97,7 +98,7 @@ struct Change {
     instance: Key,
     asked: Asked<Organization>,
     /// Where its users hold roles elsewhere.
-    held: RolesHeld,
+    held: RoleContexts,
 }
 
 impl Command for Change {
@@ -114,7 +115,7 @@ impl Command for Change {
                 let reason = "it is the default organization of the instance; make another one that";
                 return Err(Rejection::Precondition(reason).into());
             }
-            self.held.may_be_given(turn, deciding, &self.key)?;
+            self.held.check_escalation(turn, deciding, &self.key)?;
         }
         Ok((deciding.decide(turn, current, self.asked.clone())?, ()))
     }

@@ -32,8 +32,8 @@ use view::{
 
 use crate::{
     authority::{self, Object},
+    escalation::{RoleContexts, RoleFreshness},
     execute::{Command, Commands, Deciding},
-    powers::{Purpose, RolesHeld},
     standard::{details, key},
     turn::{Current, Decided, Refusal, Turn},
 };
@@ -111,14 +111,15 @@ async fn change<I: Message + Identified, O: Message + Default>(
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let purpose = if matches!(asked, Asked::Switch(false)) { Purpose::Stop } else { Purpose::Power };
-    let newest = commands.roles_known(call, purpose).await;
-    let standing = commands.directory.standing(&call.tenant.id, Name::Id(id.clone()), newest).await;
-    let standing = purpose.said(standing, None)?;
-    let heard = purpose.heard(standing.as_ref().map_or(newest, |user| user.processed));
+    let freshness =
+        if matches!(asked, Asked::Switch(false)) { RoleFreshness::BestEffort } else { RoleFreshness::Required };
+    let newest = commands.roles_processed(call, freshness).await;
+    let principal = commands.directory.principal(&call.tenant.id, Name::Id(id.clone()), newest).await;
+    let principal = freshness.accept(principal, None)?;
+    let known_up_to = freshness.known_up_to(principal.as_ref().map_or(newest, |user| user.processed));
     let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
-    contexts.extend(standing.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
-    let command = Change { key, asked, contexts, heard };
+    contexts.extend(principal.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
+    let command = Change { key, asked, contexts, known_up_to };
     commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
 }
 
@@ -129,7 +130,7 @@ struct Change {
     /// Where it may hold roles, beside its organization.
     contexts: Vec<Owner>,
     /// Up to which sequence that is known.
-    heard: u64,
+    known_up_to: u64,
 }
 
 impl Command for Change {
@@ -167,7 +168,7 @@ impl Change {
         let memberships = authority::memberships(turn, &deciding.keys.instance, &self.key.id, contexts);
         if !deciding.authority.is_caller(&self.key.id) {
             let contexts = memberships.iter().filter_map(Current::resource).map(|held| held.context.clone()).collect();
-            RolesHeld { contexts, heard: self.heard }.may_be_given(turn, deciding, &self.key)?;
+            RoleContexts { contexts, known_up_to: self.known_up_to }.check_escalation(turn, deciding, &self.key)?;
         }
         Ok(memberships)
     }

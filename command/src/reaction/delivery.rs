@@ -1,13 +1,13 @@
-//! Event executions: a reaction on the log turns events into deliveries in a queue, and whoever holds its lease delivers
+//! Event executions: a relay on the log turns events into deliveries in a queue, and whoever holds its lease delivers
 //! them, in order per aggregate and target, again and again until they succeed or are given up.
 //!
-//! A delivery is in the queue before the reaction moves on, and leaves it only when it was answered with success or is
+//! A delivery is in the queue before the relay moves on, and leaves it only when it was answered with success or is
 //! kept as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
 
-mod lane;
 mod payload;
 mod queue;
-mod reaction;
+mod relay;
+mod target_worker;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::database::Database;
 
-use self::{lane::Lanes, queue::Queue, reaction::Reaction};
+use self::{queue::Queue, relay::Relay, target_worker::TargetWorkers};
 
 /// How long it waits after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub struct Deliveries {
     pub actions: Actions,
     /// The log.
     pub log: Log,
-    /// Who delivers.
+    /// The leases; whoever holds that of the deliveries makes them.
     pub leases: Leases,
     /// Where history is.
     pub database: Database,
@@ -62,26 +62,26 @@ impl Default for Patience {
 ///
 /// # Errors
 /// When NATS does not answer.
-pub async fn prepare(log: &Log, shard: u16, replicas: usize) -> Result<(), eventlog::log::Failure> {
+pub async fn prepare(log: &Log, shard: u16, replicas: usize) -> Result<(), eventlog::log::LogFailure> {
     let opened = Queue::open(log.client(), shard, replicas).await;
-    opened.map(drop).map_err(|failure| eventlog::log::Failure::Nats(failure.to_string()))
+    opened.map(drop).map_err(|failure| eventlog::log::LogFailure::Nats(failure.to_string()))
 }
 
 /// Why deliveries do not go on.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum DeliveryFailure {
     #[error("NATS: {0}")]
     Nats(String),
     #[error(transparent)]
-    Log(#[from] eventlog::log::Failure),
+    Log(#[from] eventlog::log::LogFailure),
     #[error(transparent)]
-    Shelf(#[from] action::book::Unloaded),
+    Definitions(#[from] action::executions::LoadFailure),
     #[error("another node makes the deliveries now")]
     Fenced,
     #[error("the log ended")]
     LogEnded,
     #[error("history is not as far as the deliveries yet")]
-    Behind,
+    HistoryLags,
 }
 
 /// What stands before the depth in the cause of an event.
@@ -97,7 +97,7 @@ fn depth(causation_id: &str) -> u32 {
     causation_id.strip_prefix(CAUSE).and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-impl Failure {
+impl DeliveryFailure {
     fn nats(error: impl std::error::Error + 'static) -> Self {
         Self::Nats(explain(&error))
     }
@@ -129,13 +129,13 @@ impl Deliveries {
         }
     }
 
-    async fn serve(self: &Arc<Self>) -> Result<Infallible, Failure> {
+    async fn serve(self: &Arc<Self>) -> Result<Infallible, DeliveryFailure> {
         let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
-        let (lanes, wake) = Lanes::new(self.clone(), queue.clone(), queue.subjects().await?);
-        let reaction = Reaction::begin(self, queue, wake).await?;
+        let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
+        let relay = Relay::begin(self, queue, wake).await?;
         tokio::select! {
-            ended = reaction.run() => ended,
-            ended = lanes.run() => ended,
+            ended = relay.run() => ended,
+            ended = workers.run() => ended,
         }
     }
 }

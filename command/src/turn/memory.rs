@@ -60,13 +60,13 @@ impl Memory {
         let from = snapshot.checkpoint.position;
         for (key, mut events) in snapshot.aggregates {
             if self.aggregates.get(&key).is_none() {
-                events.extend(self.tail.events_behind(&key, from).cloned());
+                events.extend(self.tail.events_after(&key, from).cloned());
                 self.aggregates.insert(key, Entry::Loaded(events));
             }
         }
         for (claim, holder) in snapshot.claims {
             if self.claims.get(&claim).is_none() {
-                let holder = self.tail.claim_behind(&claim, from).unwrap_or(holder);
+                let holder = self.tail.claim_after(&claim, from).unwrap_or(holder);
                 self.claims.insert(claim, holder);
             }
         }

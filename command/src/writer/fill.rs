@@ -8,7 +8,7 @@ use futures::StreamExt;
 use tokio::time::{sleep, timeout};
 use view::{projection::HISTORY, read_model::ReadModel};
 
-use super::{Failure, PAUSE, Writer};
+use super::{PAUSE, Writer, WriterFailure};
 use crate::tail::Tail;
 
 /// How long an active writer may be kept from its turns by reading the log again.
@@ -17,14 +17,14 @@ const REFILL_TIME: Duration = Duration::from_secs(10);
 impl Writer {
     /// Reads what history does not have, and waits while that is more than may be kept. `None` when the lease went to
     /// another node meanwhile.
-    pub(super) async fn fill(&self, end: Position, lease: &KeptLease) -> Result<Option<Tail>, Failure> {
+    pub(super) async fn fill(&self, end: Position, lease: &KeptLease) -> Result<Option<Tail>, WriterFailure> {
         tokio::select! {
             filled = self.fill_all(end) => filled,
             () = lease.lost() => Ok(None),
         }
     }
 
-    async fn fill_all(&self, end: Position) -> Result<Option<Tail>, Failure> {
+    async fn fill_all(&self, end: Position) -> Result<Option<Tail>, WriterFailure> {
         let Some(history) = self.history(end).await? else { return Ok(None) };
         let mut tail = Tail::at(history);
         loop {
@@ -37,7 +37,7 @@ impl Writer {
             while tail.bytes() > self.tail_limit / 2 {
                 sleep(PAUSE).await;
                 let Some(history) = self.history(end).await? else { return Ok(None) };
-                if tail.reaches(history) && history.stream_sequence <= tail.end().stream_sequence {
+                if tail.continues(history) && history.stream_sequence <= tail.end().stream_sequence {
                     tail.trim(history.stream_sequence);
                 } else {
                     tail = Tail::at(history);
@@ -53,9 +53,9 @@ impl Writer {
         history: Position,
         end: Position,
         lease: &KeptLease,
-    ) -> Result<Option<Tail>, Failure> {
+    ) -> Result<Option<Tail>, WriterFailure> {
         let read = async {
-            if !self.is_behind(history, end).await? {
+            if !self.lags(history, end).await? {
                 return Ok(None);
             }
             let mut tail = Tail::at(history);
@@ -69,8 +69,8 @@ impl Writer {
     }
 
     /// Where history stands in this log. It waits for a history that is not there yet or cannot be read. `None` when
-    /// another writer has written behind `end`.
-    async fn history(&self, end: Position) -> Result<Option<Position>, Failure> {
+    /// another writer has written after `end`.
+    async fn history(&self, end: Position) -> Result<Option<Position>, WriterFailure> {
         loop {
             let read = async {
                 let connection = self.database.connection().await?;
@@ -79,7 +79,7 @@ impl Writer {
             match self.database.within(read).await {
                 Ok(Some(checkpoint)) => {
                     let history = checkpoint.position;
-                    return Ok(self.is_behind(history, end).await?.then_some(history));
+                    return Ok(self.lags(history, end).await?.then_some(history));
                 }
                 Ok(None) => tracing::debug!("waiting for history"),
                 Err(error) => tracing::warn!(error = explain(&error), "cannot read how far history is"),
@@ -90,17 +90,21 @@ impl Writer {
 
     /// Whether history stands nowhere beyond `end`, the last record that this writer knows; it fails where history stands
     /// at a record that this log does not have. What history has beyond `end` is another writer's.
-    async fn is_behind(&self, history: Position, end: Position) -> Result<bool, Failure> {
+    async fn lags(&self, history: Position, end: Position) -> Result<bool, WriterFailure> {
         if self.log.has(history).await? {
             return Ok(history.stream_sequence <= end.stream_sequence);
         }
         let (checkpoint, end) = (history.stream_sequence, self.log.end().await?);
-        Err(if checkpoint > end { Failure::Ahead { checkpoint, end } } else { Failure::OtherLog { checkpoint } })
+        Err(if checkpoint > end {
+            WriterFailure::Ahead { checkpoint, end }
+        } else {
+            WriterFailure::OtherLog { checkpoint }
+        })
     }
 }
 
 /// Reads on from where the tail ends, until it has the record at `end` or more bytes than `limit`.
-async fn extend(tail: &mut Tail, log: &Log, end: Position, limit: usize) -> Result<(), Failure> {
+async fn extend(tail: &mut Tail, log: &Log, end: Position, limit: usize) -> Result<(), WriterFailure> {
     if tail.end().stream_sequence >= end.stream_sequence {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The way to the writer, and back.
+//! The queue of commands that wait for the writer, and the way of their answers back.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -28,7 +28,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the writer decides in a turn. It may be decided again, with more to know or on another state.
 pub(crate) trait Decide: Send + 'static {
-    /// What a decision tells beyond where the object stands.
+    /// What a decision yields beside the new version of the object.
     type Outcome: Send + 'static;
 
     /// Refuses whoever may not ask at all.
@@ -55,7 +55,7 @@ pub(crate) struct Once<T> {
 /// Makes the encrypted answer of a decision.
 type Sealing<T> = dyn Fn(&Decided, &T) -> Bytes + Send;
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) enum Verdict<T> {
     /// It was decided and committed now.
@@ -87,15 +87,15 @@ pub(super) trait Task: Send {
     /// The answer that is stored beside the events of an idempotent command.
     fn stored(&self, decided: &Decided) -> Option<Answer>;
 
-    /// Tells the caller; one that no longer waits is none of our business.
-    fn tell(self: Box<Self>, verdict: Result<Verdict<()>, Error>);
+    /// Answers the caller; one that no longer waits is ignored.
+    fn answer(self: Box<Self>, verdict: Result<Verdict<()>, Error>);
 }
 
 /// A task of one type.
 struct Waiting<C: Decide> {
     command: C,
     once: Option<Once<C::Outcome>>,
-    /// What the last decision told.
+    /// The outcome of the last decision.
     outcome: Option<C::Outcome>,
     caller: oneshot::Sender<Result<Verdict<C::Outcome>, Error>>,
 }
@@ -126,7 +126,7 @@ impl<C: Decide> Task for Waiting<C> {
         })
     }
 
-    fn tell(self: Box<Self>, verdict: Result<Verdict<()>, Error>) {
+    fn answer(self: Box<Self>, verdict: Result<Verdict<()>, Error>) {
         let Self { caller, outcome, .. } = *self;
         let verdict = verdict.and_then(|verdict| match (verdict, outcome) {
             (Verdict::Replayed(answered), _) => Ok(Verdict::Replayed(answered)),
@@ -216,16 +216,16 @@ impl Queue {
 }
 
 impl Submission {
-    /// Tells what became of it.
-    pub(super) fn tell(self, verdict: Result<Verdict<()>, Error>) {
+    /// Answers the caller with what became of the command.
+    pub(super) fn answer(self, verdict: Result<Verdict<()>, Error>) {
         // Whoever has the answer may use the key again.
         drop(self.in_progress);
-        self.task.tell(verdict);
+        self.task.answer(verdict);
     }
 
     /// Answers that it is not done.
     pub(super) fn refuse(self, error: Error) {
-        self.tell(Err(error));
+        self.answer(Err(error));
     }
 }
 

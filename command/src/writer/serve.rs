@@ -141,7 +141,7 @@ impl<'a> Active<'a> {
                     return end;
                 }
             }
-            TAIL_BYTES.one().set_whole(self.memory.tail.bytes() as u64);
+            TAIL_BYTES.one().set_integer(self.memory.tail.bytes() as u64);
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Active<'a> {
             }
         }
         for (submission, verdict) in decided {
-            submission.tell(verdict.map_err(|error| *error));
+            submission.answer(verdict.map_err(|error| *error));
         }
         if is_committed {
             fault::point("commit.answered");
@@ -281,20 +281,20 @@ impl<'a> Active<'a> {
     }
 
     async fn commit(&mut self, draft: Draft, now: Timestamp) -> Result<(), End> {
-        let behind = self.memory.tail.end();
+        let end = self.memory.tail.end();
         let record = CommitRecord {
             record_id: secret::random::<16>().to_vec().into(),
-            first_sequence: behind.sequence + 1,
+            first_sequence: end.sequence + 1,
             committed_at: now.as_microsecond(),
-            previous_digest: behind.digest.to_vec().into(),
+            previous_digest: end.digest.to_vec().into(),
             events: draft.events,
             answers: draft.answers,
             ..self.header.clone()
         };
         let begun = Instant::now();
-        match commit(&self.writer.log, behind, record).await {
+        match commit(&self.writer.log, end, record).await {
             Settled::Committed(record) => {
-                self.writer.tell_commit(&record, begun.elapsed());
+                self.writer.report_commit(&record, begun.elapsed());
                 self.memory.remember_answers(&record.commit.answers, now);
                 self.header.committed_at = record.commit.committed_at;
                 self.memory.tail.push(&record);
@@ -306,7 +306,7 @@ impl<'a> Active<'a> {
                 self.memory.forget();
                 Err(End::SteppedDown)
             }
-            Settled::Foreign(broken) => Err(End::Failed(eventlog::log::Failure::Broken(broken).into())),
+            Settled::Foreign(broken) => Err(End::Failed(eventlog::log::LogFailure::Broken(broken).into())),
         }
     }
 
@@ -315,7 +315,7 @@ impl<'a> Active<'a> {
         match loaded.snapshot {
             Ok(Some(snapshot)) => {
                 let begin = snapshot.checkpoint.position;
-                if !self.memory.tail.reaches(begin) {
+                if !self.memory.tail.continues(begin) {
                     // Postgres lost its last commits, or the snapshot was slow: the log fills the gap.
                     tracing::warn!(history = begin.sequence, "reading again what history does not have");
                     let refilled = self.writer.refill(begin, self.memory.tail.end(), lease).await;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     Actions,
-    book::{Called, Chain},
-    client::{Call, Failure},
+    client::{Call, CallFailure},
+    executions::{Called, Chain},
 };
 
 /// What targets are called with, and what their answers change.
@@ -18,8 +18,8 @@ pub trait Content: Send {
     /// The payload as it is now.
     fn payload(&self) -> Bytes;
 
-    /// Takes up the answer of a target. What does not fit changes nothing.
-    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), Failure>;
+    /// Applies the answer of a target. What does not fit changes nothing.
+    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure>;
 }
 
 /// What an execution runs for.
@@ -35,11 +35,11 @@ pub struct Cause {
 #[derive(Debug)]
 pub struct Interrupted {
     /// Why.
-    pub failure: Failure,
+    pub failure: CallFailure,
 }
 
 impl Actions {
-    /// Calls all targets in order. An error stops the chain where its target says so, and is told otherwise.
+    /// Calls all targets in order. An error stops the chain where its target says so, and is logged otherwise.
     pub async fn run(&self, chain: &Chain, cause: &Cause, content: &mut impl Content) -> Result<(), Interrupted> {
         for called in chain.iter() {
             let call = Call {
@@ -54,7 +54,7 @@ impl Actions {
             }
             let answered = self.client.call(called, &call).await;
             if let Err(failure) = answered.and_then(|answer| take_up(called, &answer, content)) {
-                tell(called, &failure);
+                log_failure(called, &failure);
                 if called.target.mode == Mode::InterruptOnError {
                     return Err(Interrupted { failure });
                 }
@@ -67,19 +67,19 @@ impl Actions {
     fn detach(&self, called: &Arc<Called>, call: Call) {
         let room = match self.client.detached(called, &call) {
             Ok(room) => room,
-            Err(failure) => return tell(called, &failure),
+            Err(failure) => return log_failure(called, &failure),
         };
         let (client, called) = (self.client.clone(), called.clone());
         tokio::spawn(async move {
             let _room = room;
             if let Err(failure) = client.call(&called, &call).await {
-                tell(&called, &failure);
+                log_failure(&called, &failure);
             }
         });
     }
 }
 
-fn take_up(called: &Called, answer: &Bytes, content: &mut impl Content) -> Result<(), Failure> {
+fn take_up(called: &Called, answer: &Bytes, content: &mut impl Content) -> Result<(), CallFailure> {
     if called.target.kind == TargetKind::RestWebhook || answer.is_empty() {
         return Ok(());
     }
@@ -87,19 +87,19 @@ fn take_up(called: &Called, answer: &Bytes, content: &mut impl Content) -> Resul
 }
 
 /// The members of an answer, unless it says that the target failed.
-fn members(answer: &[u8]) -> Result<Map<String, Value>, Failure> {
-    let value = serde_json::from_slice(answer).map_err(|error| Failure::Malformed(error.to_string()))?;
-    let Value::Object(members) = value else { return Err(Failure::Malformed("it is no JSON object".to_owned())) };
+fn members(answer: &[u8]) -> Result<Map<String, Value>, CallFailure> {
+    let value = serde_json::from_slice(answer).map_err(|error| CallFailure::Malformed(error.to_string()))?;
+    let Value::Object(members) = value else { return Err(CallFailure::Malformed("it is no JSON object".to_owned())) };
     let (status, message) = (members.get("forwardedStatusCode"), members.get("forwardedErrorMessage"));
     if status.is_none() && message.is_none() {
         return Ok(members);
     }
     let message = message.and_then(Value::as_str).filter(|message| !message.is_empty()).unwrap_or("execution failed");
     let status = status.and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
-    Err(Failure::Refused { status, message: message.chars().filter(|char| !char.is_control()).take(500).collect() })
+    Err(CallFailure::Refused { status, message: message.chars().filter(|char| !char.is_control()).take(500).collect() })
 }
 
-fn tell(called: &Called, failure: &Failure) {
+fn log_failure(called: &Called, failure: &CallFailure) {
     let (instance, target) = (&called.instance_id, &called.id);
     tracing::warn!(instance, target, error = explain(failure), "a call of a target failed");
 }
@@ -112,10 +112,10 @@ mod tests {
     fn an_answer_may_say_that_it_is_an_error() {
         assert_eq!(members(br#"{"a":1}"#).unwrap().len(), 1);
         for malformed in ["", "[]", "1", "{", "{} {}"] {
-            assert!(matches!(members(malformed.as_bytes()), Err(Failure::Malformed(_))), "{malformed}");
+            assert!(matches!(members(malformed.as_bytes()), Err(CallFailure::Malformed(_))), "{malformed}");
         }
         let refused = |answer: &str| match members(answer.as_bytes()) {
-            Err(Failure::Refused { status, message }) => (status, message),
+            Err(CallFailure::Refused { status, message }) => (status, message),
             other => panic!("{other:?}"),
         };
         let both = r#"{"forwardedStatusCode":403,"forwardedErrorMessage":"not\ntoday"}"#;

@@ -1,7 +1,7 @@
 //! Calls one target: only where it may be called, within bounds of time, size and number, and signed.
 //!
 //! An address is checked when a name is resolved and is the one that is connected to, so that a name which changes its
-//! address in between (DNS rebinding) reaches nothing. Redirects are not followed. A call holds no thread while it waits.
+//! address in between (DNS rebinding) achieves nothing. Redirects are not followed. A call holds no thread while it waits.
 
 mod resolve;
 
@@ -24,7 +24,7 @@ use view::keyring::Keyring;
 
 use crate::{
     DEPTH,
-    book::Called,
+    executions::Called,
     signature::{self, Unsigned},
 };
 
@@ -67,7 +67,7 @@ pub struct Call {
 
 /// A call that did not succeed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum CallFailure {
     /// It would reach a machine that it must not.
     #[error("the target is at an address that may not be called")]
     Forbidden,
@@ -92,12 +92,12 @@ pub enum Failure {
     /// The answer is no JSON, or not of the message.
     #[error("the answer of the target does not fit the message: {0}")]
     Malformed(String),
-    /// The target says that it failed, and how.
+    /// The target answered that it failed, and how.
     #[error("{message}")]
     Refused {
         /// The HTTP status that the caller shall get.
         status: Option<u16>,
-        /// What the caller shall be told.
+        /// The message for the caller.
         message: String,
     },
     /// The call cannot be signed.
@@ -105,7 +105,7 @@ pub enum Failure {
     Unsigned(#[from] Unsigned),
 }
 
-impl Failure {
+impl CallFailure {
     /// What metrics call it.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -155,52 +155,52 @@ impl Client {
 
     /// Calls a target and gives its answer; that of a webhook is not read. Where its instance has too many calls already,
     /// it fails at once: whoever waits for this must not be one of ever more.
-    pub async fn call(&self, called: &Called, call: &Call) -> Result<Bytes, Failure> {
+    pub async fn call(&self, called: &Called, call: &Call) -> Result<Bytes, CallFailure> {
         let Ok(_place) = called.share.places.try_acquire() else { return Err(busy(called)) };
         self.in_time(called, call, called.target.kind == TargetKind::RestRequestResponse).await
     }
 
-    /// Tells a target of an event, when there is a place. What it answers beside the status does not matter.
-    pub async fn tell(&self, called: &Called, call: &Call) -> Result<(), Failure> {
-        let _place = called.share.telling.acquire().await.map_err(|_| Failure::Busy)?;
+    /// Delivers an event to a target, as soon as fewer than the most are under way. Only the status of the answer matters.
+    pub async fn notify(&self, called: &Called, call: &Call) -> Result<(), CallFailure> {
+        let _place = called.share.notifications.acquire().await.map_err(|_| CallFailure::Busy)?;
         self.in_time(called, call, false).await.map(drop)
     }
 
     /// Room for a call that nobody waits for, unless there are too many.
-    pub(crate) fn detached(&self, called: &Called, call: &Call) -> Result<[OwnedSemaphorePermit; 2], Failure> {
+    pub(crate) fn detached(&self, called: &Called, call: &Call) -> Result<[OwnedSemaphorePermit; 2], CallFailure> {
         let size = u32::try_from(call.body.len().div_ceil(1024)).unwrap_or(u32::MAX).max(1);
         let room = |of: &Arc<Semaphore>| of.clone().try_acquire_many_owned(size).map_err(|_| busy(called));
         Ok([room(&called.share.detached)?, room(&self.detached)?])
     }
 
     /// Waiting for a seat counts as waiting for the target.
-    async fn in_time(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, Failure> {
+    async fn in_time(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
         let begun = Instant::now();
         let limit = Duration::from_millis(called.target.timeout_ms);
         let answered = timeout(limit, self.seated(called, call, is_answer_wanted)).await;
-        let answered = answered.unwrap_or(Err(Failure::Timeout));
+        let answered = answered.unwrap_or(Err(CallFailure::Timeout));
         let kind = kind(called);
-        TARGET_CALLS.with(&[kind, answered.as_ref().map_or_else(Failure::name, |_| "ok")]).count();
+        TARGET_CALLS.with(&[kind, answered.as_ref().map_or_else(CallFailure::name, |_| "ok")]).count();
         TARGET_DURATION.with(&[kind]).record_time(begun.elapsed());
         answered
     }
 
-    async fn seated(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, Failure> {
+    async fn seated(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
         // That of the target first: those that wait for a slow one take no seats from the others.
-        let _of_target = called.seats.acquire().await.map_err(|_| Failure::Timeout)?;
-        let _of_node = self.seats.acquire().await.map_err(|_| Failure::Timeout)?;
+        let _of_target = called.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
+        let _of_node = self.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
         let response = self.send(called, call).await?;
         let status = response.status();
         if !status.is_success() {
-            return Err(Failure::Status(status.as_u16()));
+            return Err(CallFailure::Status(status.as_u16()));
         }
         if is_answer_wanted { read(response).await } else { Ok(Bytes::new()) }
     }
 
-    async fn send(&self, called: &Called, call: &Call) -> Result<Response, Failure> {
-        let url = Url::parse(&called.target.url).map_err(|_| Failure::Url)?;
+    async fn send(&self, called: &Called, call: &Call) -> Result<Response, CallFailure> {
+        let url = Url::parse(&called.target.url).map_err(|_| CallFailure::Url)?;
         if !may_call(&self.allowed, &url) {
-            return Err(Failure::Forbidden);
+            return Err(CallFailure::Forbidden);
         }
         let now = clock::now().as_second();
         let signed = (called.instance_id.as_str(), &called.target);
@@ -215,7 +215,7 @@ impl Client {
             .header(DEPTH, call.depth + 1)
             .header("traceparent", &call.trace_context)
             .body(call.body.clone());
-        request.send().await.map_err(Failure::of)
+        request.send().await.map_err(CallFailure::of)
     }
 }
 
@@ -225,7 +225,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Whether a URL may be called, as far as it tells. Where its name leads is looked at when it is called.
+/// Whether a URL may be called, as far as the URL alone shows. Where its name leads is looked at when it is called.
 pub fn may_call(allowed: &Allowed, url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => allowed.has_name(name),
@@ -243,19 +243,19 @@ fn kind(called: &Called) -> &'static str {
     }
 }
 
-fn busy(called: &Called) -> Failure {
-    TARGET_CALLS.with(&[kind(called), Failure::Busy.name()]).count();
-    Failure::Busy
+fn busy(called: &Called) -> CallFailure {
+    TARGET_CALLS.with(&[kind(called), CallFailure::Busy.name()]).count();
+    CallFailure::Busy
 }
 
-async fn read(mut response: Response) -> Result<Bytes, Failure> {
+async fn read(mut response: Response) -> Result<Bytes, CallFailure> {
     if response.content_length().is_some_and(|length| length > LARGEST_ANSWER as u64) {
-        return Err(Failure::TooLarge);
+        return Err(CallFailure::TooLarge);
     }
     let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(Failure::of)? {
+    while let Some(chunk) = response.chunk().await.map_err(CallFailure::of)? {
         if body.len() + chunk.len() > LARGEST_ANSWER {
-            return Err(Failure::TooLarge);
+            return Err(CallFailure::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }

@@ -2,7 +2,7 @@
 
 use base::secret::{Unopened, hmac_sha256};
 use domain::resource::target::Target;
-use view::keyring::{Failure, Keyring, Purpose};
+use view::keyring::{Keyring, KeyringFailure, Purpose};
 
 /// The header of signatures.
 pub const HEADER: &str = "platform-signature";
@@ -14,7 +14,7 @@ pub const SEALED: &str = "target-signing-key";
 pub enum Unsigned {
     /// The data key that it is sealed with cannot be had.
     #[error(transparent)]
-    Key(#[from] Failure),
+    Key(#[from] KeyringFailure),
     /// It does not open.
     #[error(transparent)]
     Unopened(#[from] Unopened),

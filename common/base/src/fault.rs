@@ -40,7 +40,7 @@ pub fn point(name: &str) {
         && fault.left.fetch_sub(1, Ordering::SeqCst) == 1
     {
         let _ = rustix::process::kill_process(rustix::process::getpid(), fault.signal);
-        // Another thread may take the signal, so this one waits for it: nothing behind the point happens before it came.
+        // Another thread may take the signal, so this one waits for it: nothing after the point happens before it came.
         let seconds = if fault.signal == rustix::process::Signal::KILL { 60 } else { 1 };
         std::thread::sleep(std::time::Duration::from_secs(seconds));
     }

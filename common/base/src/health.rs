@@ -1,4 +1,4 @@
-//! How the parts of a node are, as they say themselves: what its management port tells, and its readiness.
+//! The health of the parts of a node, as they report it: what its management port shows, and its readiness.
 //!
 //! A part that something is wrong with calls [`Health::report`]; nothing else is to be done. Whether the node still takes
 //! requests follows from the states alone: a node that can serve from what it has is ready.
@@ -57,7 +57,7 @@ pub struct Place {
     pub lag_seconds: f64,
 }
 
-/// How far a part says it is in the log.
+/// How far a part reports to be in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reached {
     /// The sequence of the last event that it processed.
@@ -93,7 +93,7 @@ impl State {
 }
 
 impl Health {
-    /// Says how a part is from now on.
+    /// Reports the state of a part.
     pub fn report(&self, part: &str, state: State) {
         let mut parts = self.lock();
         if parts.get(part).is_some_and(|known| known.state == state) {
@@ -108,7 +108,7 @@ impl Health {
         }
     }
 
-    /// Says how far a part is; how much it lacks is measured elsewhere.
+    /// Reports how far a part is; how much it lacks is measured elsewhere.
     pub fn stand(&self, part: &str, reached: Reached) {
         if let Some(part) = self.lock().get_mut(part) {
             let place = part.place.get_or_insert_default();
@@ -116,14 +116,14 @@ impl Health {
         }
     }
 
-    /// Says that a part is nowhere in the log, because another node does its work.
+    /// Reports that a part is nowhere in the log, because another node does its work.
     pub fn leave(&self, part: &str) {
         if let Some(part) = self.lock().get_mut(part) {
             part.place = None;
         }
     }
 
-    /// Says how much of the log a part lacks.
+    /// Reports how much of the log a part lacks.
     pub fn lag(&self, part: &str, events: u64, seconds: f64) {
         if let Some(place) = self.lock().get_mut(part).and_then(|part| part.place.as_mut()) {
             (place.lag_events, place.lag_seconds) = (events, seconds);

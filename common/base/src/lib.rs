@@ -1,7 +1,7 @@
 //! Nothing that belongs to one store, one protocol or one resource enters here: this is what every part of a process stands
 //! on.
 //!
-//! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process tells of itself goes through
+//! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process reports about itself goes through
 //! here ([`metric`], [`health`], [`trace`], [`explain`]); [`fault`] ends it where a test asks for that.
 
 pub mod clock;

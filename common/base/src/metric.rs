@@ -52,7 +52,7 @@ pub struct Histogram {
 
 /// One more in a gauge, until it is dropped.
 #[derive(Debug)]
-pub struct Held(&'static Gauge);
+pub struct GaugeGuard(&'static Gauge);
 
 /// Bounds for what a client waits for, in seconds.
 const SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
@@ -149,7 +149,7 @@ impl Gauge {
 
     /// Sets it to a whole number; above 2^53 it is not exact.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus knows no other numbers")]
-    pub fn set_whole(&self, value: u64) {
+    pub fn set_integer(&self, value: u64) {
         self.set(value as f64);
     }
 
@@ -164,9 +164,9 @@ impl Gauge {
     }
 
     /// Adds one until the answer is dropped.
-    pub fn hold(&'static self) -> Held {
+    pub fn hold(&'static self) -> GaugeGuard {
         self.change(1.0);
-        Held(self)
+        GaugeGuard(self)
     }
 
     fn change(&self, by: f64) {
@@ -175,7 +175,7 @@ impl Gauge {
     }
 }
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.change(-1.0);
     }

@@ -17,7 +17,7 @@ pub mod resource;
 pub mod setting;
 pub mod settings;
 pub mod standard;
-pub mod whole;
+pub mod with_unknown;
 
 #[cfg(test)]
 mod testing;

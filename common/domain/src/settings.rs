@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     rejection::Rejection,
-    whole::Whole,
+    with_unknown::WithUnknown,
 };
 
 /// A write to one property.
@@ -53,7 +53,7 @@ pub enum Event<P> {
     /// Properties were set or reset.
     Changed {
         /// The settings after the change.
-        to: Whole<P>,
+        to: WithUnknown<P>,
         /// The names of the properties that differ.
         fields: Vec<String>,
     },
@@ -62,18 +62,18 @@ pub enum Event<P> {
 impl<P: Properties> Aggregate for Settings<P> {
     const NAME: &'static str = P::NAME;
     const EVENTS: &'static [&'static str] = &["changed"];
-    type State = Whole<P>;
+    type State = WithUnknown<P>;
     type Command = P::Change;
     type Event = Event<P>;
 
-    fn decide(state: &Whole<P>, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
+    fn decide(state: &WithUnknown<P>, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
         let to = state.clone().map(|properties| properties.changed(change));
         to.validate()?;
         let fields = changed_fields(&state.known, &to.known);
         Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
     }
 
-    fn evolve(_: Whole<P>, event: &Event<P>) -> Whole<P> {
+    fn evolve(_: WithUnknown<P>, event: &Event<P>) -> WithUnknown<P> {
         let Event::Changed { to, .. } = event;
         to.clone()
     }
@@ -95,18 +95,18 @@ mod tests {
 
     #[test]
     fn an_event_alone_gives_the_settings_and_they_always_exist() {
-        let to: Whole<Features> = Features { oidc_token_exchange: Some(true), ..Features::default() }.into();
+        let to: WithUnknown<Features> = Features { oidc_token_exchange: Some(true), ..Features::default() }.into();
         let changed = Event::Changed { to: to.clone(), fields: vec!["oidc_token_exchange".to_owned()] };
         assert!(Settings::<Features>::restores(&changed));
-        assert_eq!(Settings::<Features>::evolve(Whole::default(), &changed), to);
-        assert!(Settings::<Features>::exists(&Whole::default()));
+        assert_eq!(Settings::<Features>::evolve(WithUnknown::default(), &changed), to);
+        assert!(Settings::<Features>::exists(&WithUnknown::default()));
         assert_eq!(Settings::<Features>::claims(&to), []);
     }
 
     #[test]
     fn a_write_keeps_what_this_build_does_not_know() {
         let newer = serde_json::json!({ "oidc_token_exchange": true, "of_the_next_version": 1 });
-        let newer: Whole<Features> = serde_json::from_value(newer).unwrap();
+        let newer: WithUnknown<Features> = serde_json::from_value(newer).unwrap();
         let off = FeaturesChange { oidc_token_exchange: Some(Set::Reset), ..FeaturesChange::default() };
         let events = Settings::<Features>::decide(&newer, off).unwrap();
         let [Event::Changed { to, fields }] = &events[..] else { panic!("{events:?}") };

@@ -11,7 +11,7 @@ use crate::{
     context::Owner,
     rejection::Rejection,
     resource::execution::without::Without,
-    whole::Whole,
+    with_unknown::WithUnknown,
 };
 
 /// Everything that differs from one standard resource to the next.
@@ -79,11 +79,11 @@ pub enum Command<R: Resource> {
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<R> {
     /// It was created.
-    Added(Whole<R>),
+    Added(WithUnknown<R>),
     /// Some of its fields changed.
     Changed {
         /// The resource after the change.
-        to: Whole<R>,
+        to: WithUnknown<R>,
         /// The names of the fields that differ.
         fields: Vec<String>,
     },
@@ -94,7 +94,7 @@ pub enum Event<R> {
 impl<R: Resource> Aggregate for Standard<R> {
     const NAME: &'static str = R::NAME;
     const EVENTS: &'static [&'static str] = &["added", "changed", "removed"];
-    type State = Option<Whole<R>>;
+    type State = Option<WithUnknown<R>>;
     type Command = Command<R>;
     type Event = Event<R>;
 
@@ -137,7 +137,7 @@ impl<R: Resource> Aggregate for Standard<R> {
     }
 }
 
-fn change<R: Resource>(old: &Whole<R>, change: impl FnOnce(R) -> R) -> Result<Vec<Event<R>>, Rejection> {
+fn change<R: Resource>(old: &WithUnknown<R>, change: impl FnOnce(R) -> R) -> Result<Vec<Event<R>>, Rejection> {
     let to = old.clone().map(change);
     to.validate()?;
     let fields = changed_fields(&old.known, &to.known);
@@ -145,7 +145,7 @@ fn change<R: Resource>(old: &Whole<R>, change: impl FnOnce(R) -> R) -> Result<Ve
 }
 
 /// Unlike a patch without change, switching off what is off is a mistake of the caller.
-fn switch<R: Resource>(old: &Whole<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
+fn switch<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
     let mut to = old.clone();
     match to.known.activity() {
         Some(is_active) if *is_active != on => *is_active = on,
@@ -159,8 +159,8 @@ fn switch<R: Resource>(old: &Whole<R>, on: bool) -> Result<Vec<Event<R>>, Reject
 }
 
 /// The next version's resources have a member more, which nodes of this version shall not lose.
-fn as_created<R>(resource: R) -> Whole<R> {
-    let mut created = Whole::from(resource);
+fn as_created<R>(resource: R) -> WithUnknown<R> {
+    let mut created = WithUnknown::from(resource);
     if cfg!(feature = "next") {
         created.unknown.insert("of_the_next_version".to_owned(), serde_json::json!({ "kept": true }));
     }
@@ -177,7 +177,7 @@ mod tests {
         testing::given,
     };
 
-    fn project(name: &str) -> Whole<Project> {
+    fn project(name: &str) -> WithUnknown<Project> {
         Project { name: name.to_owned() }.into()
     }
 
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn what_the_next_version_wrote_survives_a_change() {
         let unknown = [("of_the_next_version".to_owned(), Value::from(1))].into_iter().collect();
-        let newer = Whole { known: Project { name: "a".to_owned() }, unknown };
-        let to = Whole { known: Project { name: "b".to_owned() }, ..newer.clone() };
+        let newer = WithUnknown { known: Project { name: "a".to_owned() }, unknown };
+        let to = WithUnknown { known: Project { name: "b".to_owned() }, ..newer.clone() };
         given::<Standard<Project>>([Event::Added(newer)])
             .when(Command::Put(to.known.clone()))
             .then([Event::Changed { to, fields: vec!["name".to_owned()] }]);

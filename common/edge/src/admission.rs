@@ -19,7 +19,7 @@ use proto::{
 };
 use view::{
     database::Failure,
-    directory::{Directory, Name, Named, Standing, Tenant},
+    directory::{Directory, Name, Named, Principal, Tenant},
     ended::Ended,
 };
 
@@ -39,9 +39,9 @@ use crate::{
 
 /// What a node needs to admit requests.
 pub struct Edge {
-    /// Who is who.
+    /// Instances, organizations and users.
     pub directory: Directory,
-    /// Who is no more.
+    /// What was deactivated or removed.
     pub ended: Ended,
     /// Consistency tokens.
     pub tokens: Tokens,
@@ -150,7 +150,7 @@ impl Edge {
         (operation, parts): (&Facts, &Parts),
         (tenant, token): (&Arc<Tenant>, &Verified),
         sequence: u64,
-    ) -> Result<(Arc<Tenant>, Arc<Standing>), Error> {
+    ) -> Result<(Arc<Tenant>, Arc<Principal>), Error> {
         let tenant = if tenant.processed < sequence { self.tenant(parts, sequence).await? } else { tenant.clone() };
         let caller = self.caller(&tenant, token, sequence).await?;
         if token.system.is_none() {
@@ -170,13 +170,13 @@ impl Edge {
         Ok((tenant, caller))
     }
 
-    /// Who holds a token, as of a sequence or later.
+    /// The user that a token belongs to, as of a sequence or later.
     pub(crate) async fn caller(
         &self,
         tenant: &Tenant,
         token: &Verified,
         sequence: u64,
-    ) -> Result<Arc<Standing>, Error> {
+    ) -> Result<Arc<Principal>, Error> {
         if let Some(system) = &token.system {
             return Ok(system.clone());
         }
@@ -184,10 +184,10 @@ impl Edge {
             return Err(unheard());
         }
         let sequence = sequence.max(token.sequence);
-        let caller = self.directory.standing(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
+        let caller = self.directory.principal(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
         let is_dead =
-            |standing: &Standing| self.ended.is_dead(&tenant.id, &standing.owner, &standing.id, token.sequence);
-        let caller = caller.map_err(read_model)?.filter(|standing| standing.is_live && !is_dead(standing));
+            |principal: &Principal| self.ended.is_dead(&tenant.id, &principal.owner, &principal.id, token.sequence);
+        let caller = caller.map_err(read_model)?.filter(|principal| principal.is_live && !is_dead(principal));
         caller.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
     }
 

@@ -8,7 +8,7 @@ use domain::{
 };
 use prost::Message;
 use proto::operation::Facts;
-use view::directory::{Standing, Tenant};
+use view::directory::{Principal, Tenant};
 
 use crate::{caller::Verified, consistency::Consistency, precondition::IfMatch, trigger::Triggered};
 
@@ -25,8 +25,8 @@ pub struct Call {
     pub context: Owner,
     /// The instance of the host, which is the caller's.
     pub home: Arc<Tenant>,
-    /// Who asks.
-    pub caller: Arc<Standing>,
+    /// The user that sent the request.
+    pub caller: Arc<Principal>,
     /// What it showed.
     pub(crate) token: Arc<Verified>,
     /// Whether that is a system user, whose roles are those of the configuration.

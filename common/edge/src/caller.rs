@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
-use view::directory::{Standing, Tenant};
+use view::directory::{Principal, Tenant};
 
 use crate::error::{Error, Reason};
 
@@ -79,8 +79,8 @@ impl External {
 pub struct Verified {
     pub(crate) user_id: String,
     pub(crate) sequence: u64,
-    /// Who it is, where it is a system user.
-    pub(crate) system: Option<Arc<Standing>>,
+    /// The user, where it is a system user.
+    pub(crate) system: Option<Arc<Principal>>,
     /// The instance's key that signed it; none where a system user did.
     key_id: Option<String>,
     expires: i64,
@@ -134,7 +134,7 @@ impl Verifier {
         let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
-            let (user_id, system) = (user.standing.id.clone(), Some(user.standing.clone()));
+            let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
             return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });
         }
         let header = decode_header(token).map_err(|_| invalid())?;

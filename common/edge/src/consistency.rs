@@ -100,7 +100,7 @@ impl Tokens {
         instance_id: &str,
         caller_id: &str,
         sequence: u64,
-    ) -> Result<String, keyring::Failure> {
+    ) -> Result<String, keyring::KeyringFailure> {
         self.answers(instance_id, caller_id, sequence);
         self.mint(sequence).await
     }
@@ -121,7 +121,7 @@ impl Tokens {
     }
 
     /// The token of a sequence.
-    pub async fn mint(&self, sequence: u64) -> Result<String, keyring::Failure> {
+    pub async fn mint(&self, sequence: u64) -> Result<String, keyring::KeyringFailure> {
         if let Some((_, token)) = self.last().as_ref().filter(|(last, _)| *last == sequence) {
             return Ok(token.clone());
         }
@@ -250,10 +250,12 @@ fn duration(text: &str) -> Option<Duration> {
 
 /// A key that cannot be had at the moment.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
-pub fn unavailable(failure: keyring::Failure) -> Error {
+pub fn unavailable(failure: keyring::KeyringFailure) -> Error {
     match failure {
-        keyring::Failure::WrongMasterKey => Error::internal(&failure),
-        keyring::Failure::Absent { .. } | keyring::Failure::Behind | keyring::Failure::Database(_) => {
+        keyring::KeyringFailure::WrongMasterKey => Error::internal(&failure),
+        keyring::KeyringFailure::Absent { .. }
+        | keyring::KeyringFailure::Lags
+        | keyring::KeyringFailure::Database(_) => {
             tracing::warn!(error = %explain(&failure), "a data key cannot be had");
             let message = "the keys of the platform cannot be read at the moment";
             Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))

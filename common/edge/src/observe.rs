@@ -15,7 +15,7 @@ use axum::{
 };
 use base::{
     metric::{
-        Counter, Gauge, Held, Histogram,
+        Counter, Gauge, GaugeGuard, Histogram,
         catalog::{REQUEST_DURATION, REQUESTS, REQUESTS_IN_FLIGHT},
     },
     trace,
@@ -64,7 +64,7 @@ struct Running<'a> {
     transport: Transport,
     begun: Instant,
     code: Code,
-    _held: Held,
+    _held: GaugeGuard,
 }
 
 /// The names of gRPC's codes, by number.
@@ -142,7 +142,7 @@ impl Meter {
             running.code = reason.map_or_else(|| code_of(response.status()), Reason::code);
             let status = reason.map_or_else(|| response.status(), Reason::http_status);
             let name = reason.map(Reason::name).or_else(|| response.extensions().get().map(|Refused(name)| *name));
-            tell(status, name, running.begun);
+            log_answer(status, name, running.begun);
             response
         }
         .instrument(span)
@@ -181,7 +181,7 @@ impl Drop for Running<'_> {
 }
 
 /// One line for each request: what failed here is worth a warning, what the client did wrong is not.
-fn tell(status: StatusCode, reason: Option<&str>, begun: Instant) {
+fn log_answer(status: StatusCode, reason: Option<&str>, begun: Instant) {
     let status = status.as_u16();
     if status >= 500 && status != 501 {
         let duration_ms = millis(begun);

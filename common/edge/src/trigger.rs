@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use action::{
     Actions, DEPTH, MOST_DEPTH,
-    book::{Chain, Matched},
     chain::{Cause, Interrupted},
-    client::Failure,
+    client::CallFailure,
+    executions::{Chain, Matched},
 };
 use domain::context::OwnerType;
 use http::{HeaderMap, StatusCode, header, request::Parts};
@@ -17,7 +17,7 @@ use prost::Message;
 use proto::{Validate, operation::Facts};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use view::directory::{Standing, Tenant};
+use view::directory::{Principal, Tenant};
 
 use self::message::Merged;
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     header::{one, trace_context},
 };
 
-/// The headers of a request that targets are told.
+/// The headers of a request that targets get.
 const TOLD: [header::HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::HOST,
@@ -41,7 +41,7 @@ pub struct Triggered {
     operation: &'static Facts,
     matched: Matched,
     cause: Cause,
-    /// What targets are told beside the messages.
+    /// What targets get beside the messages.
     about: Map<String, Value>,
     /// The request as it came, encoded, where targets have changed it.
     asked: OnceLock<Vec<u8>>,
@@ -58,10 +58,10 @@ impl Triggered {
     pub(crate) fn of(
         actions: &Actions,
         operation: &'static Facts,
-        (tenant, caller): (&Tenant, &Standing),
+        (tenant, caller): (&Tenant, &Principal),
         (parts, cause): (&Parts, impl FnOnce() -> Cause),
     ) -> Option<Arc<Self>> {
-        let matched = actions.book.call(&tenant.id, (operation.service, operation.grpc))?;
+        let matched = actions.executions.call(&tenant.id, (operation.service, operation.grpc))?;
         let organization = (caller.owner.kind == OwnerType::Organization).then_some(&caller.owner.id);
         let about = json!({
             "fullMethod": operation.grpc,
@@ -133,9 +133,9 @@ impl Triggered {
     }
 }
 
-/// What the caller is told of a target that stopped its request: only what the target chose to say.
+/// The error for a caller whose request a target stopped: only what the target chose to say.
 fn interrupted(interrupted: Interrupted) -> Error {
-    let Failure::Refused { status, message } = interrupted.failure else {
+    let CallFailure::Refused { status, message } = interrupted.failure else {
         return Error::new(Reason::ExecutionFailed, "execution failed");
     };
     let error = Error::new(Reason::ExecutionFailed, message);
@@ -165,7 +165,7 @@ pub fn trace_of(headers: &HeaderMap) -> String {
     base::trace::context(trace_context(headers))
 }
 
-/// The headers that targets are told, each with its values.
+/// The headers that targets get, each with its values.
 fn told(parts: &Parts) -> Map<String, Value> {
     let mut told = Map::new();
     for name in TOLD {

@@ -44,7 +44,7 @@ pub enum Unsafe {
          the power goes; set it in the server's jetstream block, or accept the loss with --unsafe-durability"
     )]
     LazySync(String),
-    /// Fewer servers than acknowledge a write have told how they sync.
+    /// Fewer servers than acknowledge a write have answered how they sync.
     #[error(
         "cannot check that NATS keeps what it acknowledges: {answered} of the {replicas} servers that keep the log answer; \
          name all of them in --nats-monitor-url, separated by commas, or give --nats-system-url"

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    log::{Failure, nats},
+    log::{LogFailure, nats},
     streams,
 };
 
@@ -89,7 +89,7 @@ impl Leases {
     ///
     /// # Errors
     /// When NATS does not answer, and when there is a bucket in which a lease would not last as long as it must.
-    pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, Failure> {
+    pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, LogFailure> {
         let bucket = streams::bucket(context, BUCKET, replicas, TTL).await?;
         let number = hex::encode(secret::random::<8>());
         Ok(Self {
@@ -112,7 +112,7 @@ impl Leases {
     }
 
     /// Takes the lease if nobody holds it. What was seen of other holders before is minded and added to.
-    async fn try_acquire(&self, name: &str, seen: &mut Option<Seen>) -> Result<Attempt, Failure> {
+    async fn try_acquire(&self, name: &str, seen: &mut Option<Seen>) -> Result<Attempt, LogFailure> {
         let entry = self.bucket.entry(name).await.map_err(nats)?;
         let revision = match &entry {
             // Neither given up nor outlived by all that is known: the broker lost it or its clock jumped, and its holder

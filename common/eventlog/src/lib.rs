@@ -1,7 +1,7 @@
 //! No database, no read model and no payload's meaning enters here: this is the log in JetStream, which is the only truth,
 //! and what works beside it on NATS.
 //!
-//! [`log`] appends and follows [`record`]s; [`lease`] says who should work; [`streams`] and [`durability`] refuse a NATS that
+//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work; [`streams`] and [`durability`] refuse a NATS that
 //! would lose something.
 
 pub mod durability;

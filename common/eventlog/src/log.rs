@@ -2,8 +2,8 @@
 
 mod feed;
 mod follow;
+mod follower;
 mod inspect;
-mod keep;
 mod window;
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -19,11 +19,11 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
-pub use self::keep::{Kept, keep};
+pub use self::follower::{Follower, keep_updated};
 use crate::record::{Broken, Position, Record};
 
 /// How many records are on their way to a feed at most. A record has half a megabyte at most, a connection has few feeds, and
-/// NATS gives a connection up that is 64 MiB behind.
+/// NATS gives a connection up that lags 64 MiB.
 const MOST_IN_FLIGHT: i64 = 20;
 /// How long a reader hears nothing before it looks whether there was something to hear.
 const IDLE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A log that cannot be opened, read or trusted.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Failure {
+pub enum LogFailure {
     /// NATS did not answer, or answered with an error.
     #[error("NATS: {0}")]
     Nats(String),
@@ -62,7 +62,7 @@ pub enum Failure {
         /// What is lost with it.
         loses: &'static str,
     },
-    /// There is no log, told by those who must not make one.
+    /// There is no log, and this process must not create one.
     #[error(
         "there is no stream {stream} on this NATS server, or none that this user may see: no platform was set up there; \
          check --nats-url, and the user or account"
@@ -97,7 +97,7 @@ impl Log {
     ///
     /// # Errors
     /// An existing stream whose rules differ from ours is refused: it could lose events.
-    pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
+    pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, LogFailure> {
         let context = context(client);
         let name = format!("EVENTS_{shard}");
         let wanted = rules(shard, replicas);
@@ -119,19 +119,19 @@ impl Log {
         Self { context, reading: stream.clone(), stream, subject: subject(shard), feeds: Arc::default() }
     }
 
-    /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait behind
+    /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait for
     /// the megabytes that readers are sent.
-    pub async fn read_through(self, client: async_nats::Client) -> Result<Self, Failure> {
+    pub async fn read_through(self, client: async_nats::Client) -> Result<Self, LogFailure> {
         let reading = context(client).get_stream(&self.stream.cached_info().config.name).await.map_err(nats)?;
         Ok(Self { reading, feeds: Arc::default(), ..self })
     }
 
-    /// Publishes a record behind the message of this stream sequence. One at a time: pipelined publishes do not fence.
+    /// Publishes a record after the message of this stream sequence. One at a time: pipelined publishes do not fence.
     ///
     /// # Errors
-    /// Whatever the error, the record may be in the log or may get there; [`Log::read`] of the sequence behind tells.
-    pub async fn publish(&self, record: Bytes, behind: u64) -> Result<u64, Unsettled> {
-        let message = PublishMessage::build().payload(record).expected_last_sequence(behind);
+    /// Whatever the error, the record may be in the log or may get there; [`Log::read`] of the next sequence tells.
+    pub async fn publish(&self, record: Bytes, after: u64) -> Result<u64, Unsettled> {
+        let message = PublishMessage::build().payload(record).expected_last_sequence(after);
         let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
         match timeout(ACK_TIMEOUT, publish).await {
             Ok(Ok(answer)) => Ok(answer.sequence),
@@ -141,7 +141,7 @@ impl Log {
     }
 
     /// The message of this stream sequence as the stream's leader has it.
-    pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, Failure> {
+    pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, LogFailure> {
         match self.stream.get_raw_message(stream_sequence).await {
             Ok(message) => Ok(Some(Record::decode(stream_sequence, &message.payload)?)),
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
@@ -150,7 +150,7 @@ impl Log {
     }
 
     /// The last record, as the stream's leader has it.
-    pub async fn last(&self) -> Result<Option<Record>, Failure> {
+    pub async fn last(&self) -> Result<Option<Record>, LogFailure> {
         match self.stream.get_info().await.map_err(nats)?.state.last_sequence {
             0 => Ok(None),
             last => self.read(last).await,
@@ -158,12 +158,12 @@ impl Log {
     }
 
     /// The stream sequence of the last message; 0 in an empty log.
-    pub async fn end(&self) -> Result<u64, Failure> {
+    pub async fn end(&self) -> Result<u64, LogFailure> {
         Ok(self.stream.get_info().await.map_err(nats)?.state.last_sequence)
     }
 
     /// Whether the log has the record that a reader stands at. Who stands elsewhere follows another log.
-    pub async fn has(&self, position: Position) -> Result<bool, Failure> {
+    pub async fn has(&self, position: Position) -> Result<bool, LogFailure> {
         if position.stream_sequence == 0 {
             return Ok(true);
         }
@@ -205,7 +205,7 @@ fn rules(shard: u16, replicas: usize) -> stream::Config {
     }
 }
 
-fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Failure> {
+fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), LogFailure> {
     let broken = [
         (!found.deny_delete, "deletes allowed"),
         (!found.deny_purge, "purges allowed"),
@@ -231,7 +231,7 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Fa
         (found.num_replicas < wanted.num_replicas, "fewer replicas than asked for"),
     ];
     match broken.iter().find(|(is_broken, _)| *is_broken) {
-        Some((_, rule)) => Err(Failure::Rules { stream: found.name.clone(), rule: (*rule).to_owned() }),
+        Some((_, rule)) => Err(LogFailure::Rules { stream: found.name.clone(), rule: (*rule).to_owned() }),
         None => Ok(()),
     }
 }
@@ -251,6 +251,6 @@ fn context(client: async_nats::Client) -> jetstream::Context {
 }
 
 /// NATS did not do what it was asked.
-pub(crate) fn nats(error: impl Error + 'static) -> Failure {
-    Failure::Nats(explain(&error))
+pub(crate) fn nats(error: impl Error + 'static) -> LogFailure {
+    LogFailure::Nats(explain(&error))
 }

@@ -189,7 +189,7 @@ impl Lineage {
         Self { log_id: log_id.clone(), incarnation: *incarnation, epoch: *epoch }
     }
 
-    /// That of the record behind, if it is of the same log, and of the same writer or a later one.
+    /// That of the next record, if it is of the same log, and of the same writer or a later one.
     pub fn advance(&self, record: &Record) -> Result<Self, Broken> {
         let (next, stream_sequence) = (Self::of(record), record.stream_sequence);
         if next.log_id != self.log_id || next.incarnation < self.incarnation {

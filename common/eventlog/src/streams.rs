@@ -11,7 +11,7 @@ use async_nats::jetstream::{
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::log::{Failure, is_absent, nats};
+use crate::log::{LogFailure, is_absent, nats};
 
 /// How long a lease lasts after its last renewal: how long its bucket remembers it.
 pub const LEASE_TTL: Duration = Duration::from_millis(3500);
@@ -62,7 +62,7 @@ pub enum Found {
 
 impl Beside {
     /// Asks for the stream.
-    pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<Found, Failure> {
+    pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<Found, LogFailure> {
         let stream = match context.get_stream(self.stream).await {
             Ok(stream) => stream,
             Err(error) if is_absent(&error) => return Ok(Found::Absent),
@@ -78,7 +78,7 @@ impl Beside {
 ///
 /// # Errors
 /// When NATS does not answer, and when there is one that does not work.
-pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, Failure> {
+pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, LogFailure> {
     let stream = context.get_or_create_stream(config).await.map_err(nats)?;
     check(&stream)?;
     Ok(stream)
@@ -93,7 +93,7 @@ pub async fn bucket(
     name: &str,
     replicas: usize,
     max_age: Duration,
-) -> Result<Store, Failure> {
+) -> Result<Store, LogFailure> {
     let config = Config {
         name: format!("KV_{name}"),
         subjects: vec![format!("$KV.{name}.>")],
@@ -115,11 +115,11 @@ pub async fn bucket(
 ///
 /// # Errors
 /// When it is one.
-pub fn check(stream: &Stream) -> Result<(), Failure> {
+pub fn check(stream: &Stream) -> Result<(), LogFailure> {
     let config = &stream.cached_info().config;
     let beside = BESIDE.iter().find(|beside| beside.stream == config.name);
     match beside.and_then(|beside| Some((beside, (beside.fault)(config)?))) {
-        Some((beside, rule)) => Err(Failure::Beside { stream: beside.stream, rule, loses: beside.loses }),
+        Some((beside, rule)) => Err(LogFailure::Beside { stream: beside.stream, rule, loses: beside.loses }),
         None => Ok(()),
     }
 }

@@ -45,7 +45,7 @@ pub enum Failure {
     OtherLog,
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] eventlog::log::Failure),
+    Log(#[from] eventlog::log::LogFailure),
     /// A task panicked; where and why is in the log.
     #[error("a task of the search index ended early")]
     Task(#[from] tokio::task::JoinError),

@@ -171,7 +171,7 @@ pub async fn limit(State(limiter): State<Arc<Limiter>>, request: Request, next: 
         Ok(None) => next.run(request).await,
         Ok(Some(Left { name, size, remaining })) => {
             let mut response = next.run(request).await;
-            tell(response.headers_mut(), (name, size), &format!("r={remaining}"));
+            set_limit_headers(response.headers_mut(), (name, size), &format!("r={remaining}"));
             response
         }
         Err(Empty { name, size, wait }) => {
@@ -183,13 +183,13 @@ pub async fn limit(State(limiter): State<Arc<Limiter>>, request: Request, next: 
             let (path, origin) = (request.uri().path().to_owned(), request.headers().get(header::ORIGIN).cloned());
             let mut response = mount::refuse(request, error).await;
             cors::permit(&path, origin, response.headers_mut());
-            tell(response.headers_mut(), (name, size), &format!("r=0;t={seconds}"));
+            set_limit_headers(response.headers_mut(), (name, size), &format!("r=0;t={seconds}"));
             response
         }
     }
 }
 
-fn tell(headers: &mut HeaderMap, (name, size): (&str, u32), left: &str) {
+fn set_limit_headers(headers: &mut HeaderMap, (name, size): (&str, u32), left: &str) {
     let fields = [(REMAINING, format!("\"{name}\";{left}")), (POLICY, format!("\"{name}\";q={size};w={WINDOW}"))];
     for (field, value) in fields {
         if let Ok(value) = HeaderValue::from_str(&value) {

@@ -76,8 +76,8 @@ impl Database {
     pub fn measure(&self) {
         let status = self.pool.status();
         let in_use = status.size.saturating_sub(status.available);
-        POOL_SIZE.with(&[self.name]).set_whole(status.max_size as u64);
-        POOL_IN_USE.with(&[self.name]).set_whole(in_use as u64);
+        POOL_SIZE.with(&[self.name]).set_integer(status.max_size as u64);
+        POOL_IN_USE.with(&[self.name]).set_integer(in_use as u64);
     }
 
     /// Whether Postgres answers.

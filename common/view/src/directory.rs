@@ -70,7 +70,7 @@ pub struct Tenant {
 
 /// A user as requests see it.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Principal {
     /// The sequence that the read model had processed, at least.
     pub processed: u64,
     /// The id.
@@ -138,7 +138,7 @@ pub struct Directory {
     shard: u16,
     tenants: Arc<Known<Named, Tenant>>,
     organizations: Arc<Known<(String, Named), Tenancy>>,
-    standings: Arc<Known<(String, Name), Standing>>,
+    principals: Arc<Known<(String, Name), Principal>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -158,7 +158,7 @@ impl Directory {
             shard,
             tenants,
             organizations,
-            standings: Arc::new(Known::new(100_000)),
+            principals: Arc::new(Known::new(100_000)),
         }
     }
 
@@ -214,18 +214,18 @@ impl Directory {
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
-    pub async fn standing(
+    pub async fn principal(
         &self,
         instance_id: &str,
         name: Name,
         sequence: u64,
-    ) -> Result<Option<Arc<Standing>>, Arc<Failure>> {
+    ) -> Result<Option<Arc<Principal>>, Arc<Failure>> {
         if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
             return Ok(None);
         }
         let key = (instance_id.to_owned(), name);
-        let load = || self.database.within(self.load_standing(instance_id, &key.1));
-        self.standings.get(&key, (sequence, self.processed()), load).await
+        let load = || self.database.within(self.load_principal(instance_id, &key.1));
+        self.principals.get(&key, (sequence, self.processed()), load).await
     }
 
     /// The contexts beyond an organization in which its users hold roles, and the sequence that the read model had
@@ -295,7 +295,7 @@ impl Directory {
         Ok(Said { processed, found: Some(Arc::new(found)) })
     }
 
-    async fn load_standing(&self, instance_id: &str, name: &Name) -> Result<Said<Standing>, Failure> {
+    async fn load_principal(&self, instance_id: &str, name: &Name) -> Result<Said<Principal>, Failure> {
         let (text, value) = match name {
             Name::Id(id) => (&USER_BY_ID, id),
             Name::Username(username) => (&USER_BY_NAME, username),
@@ -309,7 +309,7 @@ impl Directory {
             id: id.clone(),
         })?;
         let user: User = state(User::NAME, instance_id, &row)?;
-        let found = Standing {
+        let found = Principal {
             processed,
             is_live: user.is_active && row.get::<_, bool>("is_open"),
             user,
@@ -336,7 +336,7 @@ impl Tenant {
     }
 }
 
-impl Standing {
+impl Principal {
     /// Whether the user's roles permit something in any of the contexts.
     pub fn may(&self, permission: &str, contexts: &[Owner]) -> bool {
         self.places(permission).any(|context| contexts.contains(context))

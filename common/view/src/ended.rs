@@ -22,7 +22,7 @@ use domain::{
     standard::Resource,
 };
 use eventlog::{
-    log::{self, Kept, Log},
+    log::{self, Follower, Log},
     record::{Position, Record},
 };
 use jiff::Timestamp;
@@ -84,7 +84,7 @@ impl Ended {
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::Failure> {
+    pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::LogFailure> {
         let (ends, at) = match load(database, shard).await {
             Ok((ends, at)) if log.has(at).await? => (ends, at),
             Ok(_) => (Ends::new(), Position::default()),
@@ -97,7 +97,7 @@ impl Ended {
             }
         };
         let ended = Self::new(ends, at, silence);
-        tokio::spawn(log::keep(log.clone(), ended.clone(), at).await?);
+        tokio::spawn(log::keep_updated(log.clone(), ended.clone(), at).await?);
         tokio::spawn(ended.clone().watch(log, database.clone(), shard));
         Ok(ended)
     }
@@ -216,7 +216,7 @@ impl Ended {
     }
 }
 
-impl Kept for Ended {
+impl Follower for Ended {
     const WHAT: &'static str = "what has ended";
 
     fn apply(&mut self, record: &Record) {

@@ -49,7 +49,7 @@ pub const OF_SYSTEM: [Purpose; 2] = [Purpose::Claim, Purpose::Consistency];
 
 /// A data key that cannot be had.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Failure {
+pub enum KeyringFailure {
     /// There is no such key yet: nothing is set up, or the read model has not seen it.
     #[error("there is no data key of {purpose:?} for instance {instance_id:?}")]
     Absent {
@@ -63,7 +63,7 @@ pub enum Failure {
     WrongMasterKey,
     /// The read model does not have all data keys yet.
     #[error("the read model does not have all data keys yet")]
-    Behind,
+    Lags,
     /// The read model cannot be read.
     #[error(transparent)]
     Database(Arc<database::Failure>),
@@ -116,14 +116,14 @@ impl Keyring {
     ///
     /// # Errors
     /// Where they do not open what there is; those from before go on.
-    pub async fn change_master(&self, master: MasterKeys) -> Result<(), Failure> {
+    pub async fn change_master(&self, master: MasterKeys) -> Result<(), KeyringFailure> {
         self.open(&master, SYSTEM, Purpose::Consistency).await?;
         *self.master.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(master);
         Ok(())
     }
 
     /// The data key of an instance for a purpose.
-    pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+    pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {
         let name = (instance_id.to_owned(), purpose);
         if let Some(key) = self.keys.get(&name) {
             return Ok(key);
@@ -133,20 +133,20 @@ impl Keyring {
         Ok(key)
     }
 
-    async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+    async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {
         self.open(&self.master(), instance_id, purpose).await
     }
 
-    async fn open(&self, master: &MasterKeys, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, Failure> {
+    async fn open(&self, master: &MasterKeys, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {
         let wrapped = self
             .database
             .within(self.wrapped(instance_id, purpose))
             .await
-            .map_err(|error| Failure::Database(Arc::new(error)))?;
-        let wrapped = wrapped.ok_or_else(|| Failure::Absent { instance_id: instance_id.to_owned(), purpose })?;
+            .map_err(|error| KeyringFailure::Database(Arc::new(error)))?;
+        let wrapped = wrapped.ok_or_else(|| KeyringFailure::Absent { instance_id: instance_id.to_owned(), purpose })?;
         let associated = associated(instance_id, purpose.name());
-        let (opened, _) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
-        let bytes = opened.try_into().map_err(|_| Failure::WrongMasterKey)?;
+        let (opened, _) = master.open(&associated, &wrapped).map_err(|_| KeyringFailure::WrongMasterKey)?;
+        let bytes = opened.try_into().map_err(|_| KeyringFailure::WrongMasterKey)?;
         Ok(Arc::new(Key::new(bytes)))
     }
 
@@ -162,8 +162,13 @@ impl Keyring {
     /// `at_least` is the sequence up to which the read model must have them.
     ///
     /// # Errors
-    /// [`Failure::Behind`] where it has not.
-    pub async fn outdated(&self, shard: u16, at_least: u64, limit: usize) -> Result<(Vec<Outdated>, usize), Failure> {
+    /// [`KeyringFailure::Lags`] where it has not.
+    pub async fn outdated(
+        &self,
+        shard: u16,
+        at_least: u64,
+        limit: usize,
+    ) -> Result<(Vec<Outdated>, usize), KeyringFailure> {
         static SELECT: Select<DataKey> = Select::new(&ACCESS, DataKey::NAME, "order by id");
         let read = async {
             let mut connection = self.database.connection().await?;
@@ -173,14 +178,15 @@ impl Keyring {
             transaction.commit().await?;
             Ok((checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence), keys))
         };
-        let (has, keys) = self.database.within(read).await.map_err(|error| Failure::Database(Arc::new(error)))?;
+        let (has, keys) =
+            self.database.within(read).await.map_err(|error| KeyringFailure::Database(Arc::new(error)))?;
         if has < at_least {
-            return Err(Failure::Behind);
+            return Err(KeyringFailure::Lags);
         }
         let (master, mut outdated) = (self.master(), vec![]);
         for Stored { instance_id, found: Found { id, state: DataKey { purpose, wrapped }, .. } } in keys {
             let associated = associated(&instance_id, &purpose);
-            let (opened, is_newest) = master.open(&associated, &wrapped).map_err(|_| Failure::WrongMasterKey)?;
+            let (opened, is_newest) = master.open(&associated, &wrapped).map_err(|_| KeyringFailure::WrongMasterKey)?;
             if !is_newest {
                 let anew = master.seal(&associated, &Zeroizing::new(opened));
                 outdated.push(Outdated { instance_id, id, wrapped, anew });

@@ -12,7 +12,7 @@ use domain::{
     context::Owner,
     settings::{self, Properties, Settings},
     standard::{self, Resource, Standard},
-    whole::Whole,
+    with_unknown::WithUnknown,
 };
 use eventlog::record::{Key, Recorded, Undecodable, decode};
 use jiff::Timestamp;
@@ -151,7 +151,7 @@ pub const fn ended<R: Resource>() -> Table {
     }
 }
 
-fn content<R: Serialize>(resource: &Whole<R>, columns: &[Column<R>]) -> Content {
+fn content<R: Serialize>(resource: &WithUnknown<R>, columns: &[Column<R>]) -> Content {
     let state = serde_json::to_string(resource).expect("resources are plain data");
     Content { state, values: columns.iter().map(|column| column.value(&resource.known)).collect() }
 }

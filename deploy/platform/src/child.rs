@@ -198,14 +198,14 @@ impl Child {
         }
     }
 
-    /// Waits until the server ends by itself, and tells how.
+    /// Waits until the server ends by itself, and returns how.
     pub(crate) async fn died(&mut self) -> ChildError {
         let status = self.process.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
         let Server { name, log, .. } = &self.server;
         ChildError::Ended { name, status, log: log.clone(), tail: self.log_tail() }
     }
 
-    /// Waits for a program that ends by itself, and tells whether it succeeded.
+    /// Waits for a program that ends by itself, and returns whether it succeeded.
     pub(crate) async fn finish(mut self, limit: Duration) -> Result<(), ChildError> {
         match timeout(limit, self.process.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),

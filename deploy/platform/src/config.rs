@@ -31,7 +31,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     Ok(Cli::try_parse_from(all).unwrap_or_else(|error| {
         let hint = format!("note: the values of {} count too\n", file.display());
         if error.use_stderr() {
-            crate::say::aside(hint);
+            crate::output::notice(hint);
         }
         error.exit()
     }))

@@ -130,7 +130,7 @@ impl DataDir {
         Ok(Self { path, node_id, master_keys, master_key_file, random, _lock: lock })
     }
 
-    /// Tells the process id of the platform that works on the folder, if one does.
+    /// The process id of the platform that works on the folder, if one does.
     pub(crate) fn running(path: &Path) -> Result<Option<u32>, DataDirError> {
         let path = path.join("lock");
         match File::open(&path) {
@@ -185,7 +185,7 @@ impl DataDir {
     }
 
     /// Leaves the address of the management port where the tools of this machine find it.
-    pub(crate) fn tell_management(&self, address: SocketAddr) -> Result<(), DataDirError> {
+    pub(crate) fn write_management_address(&self, address: SocketAddr) -> Result<(), DataDirError> {
         write_atomically(&self.management(), format!("{address}\n").as_bytes())
     }
 
@@ -204,7 +204,7 @@ impl DataDir {
         self.path.join("logs").join(format!("{server}.log"))
     }
 
-    /// The file that tells which process a server is.
+    /// The file with the identity of a server's process.
     pub(crate) fn pid_file(&self, server: &str) -> PathBuf {
         self.path.join(format!("{server}.pid"))
     }

@@ -3,22 +3,22 @@
 use command::reaction::delivery::{self, Failed};
 use serde_json::json;
 
-use crate::{Failure, cli, node::SHARD, reach, say};
+use crate::{Failure, cli, node::SHARD, output, running_servers};
 
 /// Prints what is in the queue.
 pub(crate) async fn run(options: cli::Listed) -> Result<(), Failure> {
-    let nats = reach::nats(&options.servers)?;
-    let client = reach::connect(&nats, "platform deliveries").await?;
+    let nats = running_servers::nats(&options.servers)?;
+    let client = running_servers::connect(&nats, "platform deliveries").await?;
     let (waiting, failed) = delivery::list(&async_nats::jetstream::new(client), SHARD).await?;
     for failed in &failed {
-        say::out(if options.json { json!({ "failed": failed }).to_string() } else { line(failed) });
+        output::print(if options.json { json!({ "failed": failed }).to_string() } else { line(failed) });
     }
     if options.json {
         for waiting in &waiting {
-            say::out(json!({ "waiting": waiting.delivery }).to_string());
+            output::print(json!({ "waiting": waiting.delivery }).to_string());
         }
     } else {
-        say::out(format_args!("{} given up, {} waiting", failed.len(), waiting.len()));
+        output::print(format_args!("{} given up, {} waiting", failed.len(), waiting.len()));
     }
     Ok(())
 }

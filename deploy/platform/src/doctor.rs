@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use report::Report;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, cli, say};
+use crate::{Failure, cli, output};
 
 /// Checks everything that the flags name, one line each.
 pub(crate) async fn run(options: cli::Doctor, shutdown: CancellationToken) -> Result<(), Failure> {
@@ -21,7 +21,7 @@ pub(crate) async fn run(options: cli::Doctor, shutdown: CancellationToken) -> Re
         () = shutdown.cancelled() => return Err("interrupted".into()),
     }
     if options.json {
-        say::out(report.json());
+        output::print(report.json());
     }
     match report.failed() {
         0 => Ok(()),
@@ -53,7 +53,7 @@ impl Ahead {
     }
 
     /// A second is the precision of what clients see; at ten seconds tokens of one node are of the future for another.
-    fn tell(&self, check: &'static str, server: &str, report: &mut Report) {
+    fn report(&self, check: &'static str, server: &str, report: &mut Report) {
         let (seconds, direction) = (self.0.abs(), if self.0 < 0.0 { "behind" } else { "ahead of" });
         let found = format!("the clock of {server} is {seconds:.3} s {direction} this machine's");
         let remedy = "let both follow the same time server (chrony, systemd-timesyncd)";
@@ -77,7 +77,7 @@ mod tests {
 
     fn told(seconds: f64) -> String {
         let mut report = Report::new(true);
-        Ahead(seconds).tell("clock", "NATS", &mut report);
+        Ahead(seconds).report("clock", "NATS", &mut report);
         report.json().to_string()
     }
 

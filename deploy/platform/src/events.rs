@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Failure, cli, operator::Operator, say};
+use crate::{Failure, cli, operator::Operator, output};
 
 const SEARCH: &str = "/system/v1/events/_search";
 /// The largest page that the platform answers.
@@ -17,10 +17,10 @@ pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
     let found = operator.ask(Method::POST, SEARCH, Some(body)).await?;
     let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
     for event in result.iter().rev() {
-        say::out(if options.json { event.to_string() } else { line(event) });
+        output::print(if options.json { event.to_string() } else { line(event) });
     }
     let total = found["details"]["totalResult"].as_str().unwrap_or_default();
-    say::aside(format!("{} of {total} events", result.len()));
+    output::notice(format!("{} of {total} events", result.len()));
     Ok(())
 }
 
@@ -30,20 +30,20 @@ pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
     let wanted = filters(&options.wanted);
     let (mut last, mut count) = (options.after, 0);
     loop {
-        let behind = json!({ "afterSequence": last.to_string() });
-        let filters: Vec<&Value> = wanted.iter().chain([&behind]).collect();
+        let later = json!({ "afterSequence": last.to_string() });
+        let filters: Vec<&Value> = wanted.iter().chain([&later]).collect();
         let body = json!({ "query": { "limit": PAGE, "asc": true }, "filters": filters });
         let found = operator.ask(Method::POST, SEARCH, Some(body)).await;
         let found = found.map_err(|error| format!("{error}; {count} events are printed, go on with --after {last}"))?;
         let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         for event in result {
-            say::out(event);
+            output::print(event);
             let sequence = event["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
             last = sequence.ok_or("an event without a sequence was answered")?;
         }
         count += result.len();
         if found["details"]["endOfList"] == json!(true) || result.is_empty() {
-            say::aside(format!("{count} events; go on with --after {last}"));
+            output::notice(format!("{count} events; go on with --after {last}"));
             return Ok(());
         }
     }

@@ -6,11 +6,11 @@ pub(crate) mod verify;
 
 use eventlog::log::Log;
 
-use crate::{Failure, cli, node::SHARD, reach};
+use crate::{Failure, cli, node::SHARD, running_servers};
 
 /// Opens the log that is meant.
 async fn open(servers: &cli::Servers) -> Result<Log, Failure> {
-    let nats = reach::nats(servers)?;
-    let client = reach::connect(&nats, "platform log").await?;
+    let nats = running_servers::nats(servers)?;
+    let client = running_servers::connect(&nats, "platform log").await?;
     Ok(Log::find(client, SHARD).await?)
 }

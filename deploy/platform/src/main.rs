@@ -15,12 +15,12 @@ mod master_key;
 mod nats;
 mod node;
 mod operator;
+mod output;
 mod postgres;
 mod prepare;
-mod reach;
 mod role;
 mod roles;
-mod say;
+mod running_servers;
 mod servers;
 mod serving;
 mod setup;
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
-    say::aside(format_args!("platform: {}", explain(error)));
+    output::notice(format_args!("platform: {}", explain(error)));
     ExitCode::FAILURE
 }
 
@@ -91,7 +91,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Deliveries(options) => deliveries::run(*options).await,
         Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {
-            say::out(view::database::schema().trim_end());
+            output::print(view::database::schema().trim_end());
             Ok(())
         }
     }

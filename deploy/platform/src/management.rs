@@ -64,7 +64,7 @@ impl Managed {
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
     }
 
-    /// Says that the node serves, or works.
+    /// Reports that the node serves, or works.
     pub(crate) fn serves(&self) {
         self.health.report(NODE, State::Ok);
     }

@@ -15,7 +15,7 @@ use crate::{
     Failure, cli,
     data_dir::{read_master_keys, write_atomically},
     operator::Operator,
-    say,
+    output,
 };
 
 /// How often a node looks at the file.
@@ -52,7 +52,7 @@ pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKe
             Err(error) => {
                 tracing::warn!(%file, id, error = explain(&error), "the changed master key is not used, the one before goes on");
                 // Where the read models could not be read, it is tried again.
-                if matches!(error, keyring::Failure::WrongMasterKey) {
+                if matches!(error, keyring::KeyringFailure::WrongMasterKey) {
                     last = text;
                 }
             }
@@ -67,10 +67,13 @@ pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure>
     let own = options.at.of.data.data_dir.join("master.key");
     let file = options.master_key_file.unwrap_or(own);
     let keys = read_master_keys(&file)?;
-    let keys = if keys.count() == 1 { keys.behind(Key::random()) } else { keys };
+    let keys = if keys.count() == 1 { keys.with_newer(Key::random()) } else { keys };
     write(&file, &keys)?;
     if options.prepare {
-        say::out(format!("{} has a new key before the old one: give it to all nodes, then rotate", file.display()));
+        output::print(format!(
+            "{} has a new key before the old one: give it to all nodes, then rotate",
+            file.display()
+        ));
         return Ok(());
     }
     let (mut count, mut idle) = (0, 0);
@@ -96,8 +99,11 @@ pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure>
     old.push(".old");
     write(Path::new(&old), &keys.older())?;
     write(&file, &keys.newest())?;
-    say::out(format!("{count} data keys are wrapped by the new master key, which {} has alone now", file.display()));
-    say::out(format!("the old one is in {} for backups from before", Path::new(&old).display()));
+    output::print(format!(
+        "{count} data keys are wrapped by the new master key, which {} has alone now",
+        file.display()
+    ));
+    output::print(format!("the old one is in {} for backups from before", Path::new(&old).display()));
     Ok(())
 }
 

@@ -81,7 +81,7 @@ impl Nats {
         }
     }
 
-    /// Waits until the server ends by itself, and tells how.
+    /// Waits until the server ends by itself, and returns how.
     pub(crate) async fn died(&mut self) -> ChildError {
         self.child.died().await
     }

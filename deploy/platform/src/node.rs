@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use action::{Actions, book::Book, client::Client};
+use action::{Actions, client::Client, executions::ExecutionIndex};
 use async_nats::ConnectOptions;
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
@@ -51,11 +51,11 @@ const READ_CONNECTIONS: usize = 16;
 const PROJECTOR_CONNECTIONS: usize = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is said where nobody tells where the log is.
+/// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
-/// Where a node finds the others, and what it is called.
-pub(crate) struct Place {
+/// What a node is called, and the servers that it connects to.
+pub(crate) struct NodeOptions {
     pub(crate) nats: cli::Nats,
     pub(crate) nats_url: String,
     pub(crate) postgres_url: String,
@@ -69,8 +69,8 @@ pub(crate) struct Place {
     pub(crate) is_alone: bool,
 }
 
-/// How a node that serves is known outside, and its bounds.
-pub(crate) struct Face {
+/// The options of a node that serves: its address outside, and its bounds.
+pub(crate) struct ServingOptions {
     pub(crate) external: Url,
     pub(crate) number: u16,
     pub(crate) tail_limit: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Face {
     pub(crate) dns_server: Option<SocketAddr>,
     /// How failed deliveries of events are met.
     pub(crate) patience: Patience,
-    /// Who signs tokens itself.
+    /// The users that sign their own tokens.
     pub(crate) system_users: SystemUsers,
     /// How long tokens are accepted when nothing is heard of what has ended.
     pub(crate) silence: Duration,
@@ -105,7 +105,7 @@ pub(crate) struct Node {
     pub(crate) keyring: Keyring,
     pub(crate) ids: Arc<Ids>,
     pub(crate) directory: Directory,
-    /// Who is no more.
+    /// What was deactivated or removed.
     pub(crate) ended: Ended,
     pub(crate) progress: Progress,
     external: External,
@@ -133,23 +133,23 @@ pub(crate) enum ConnectError {
 
 impl Adapters {
     /// Connects to NATS and Postgres, checks that the log is safe there, and prepares the read models' schemas.
-    pub(crate) async fn connect(place: Place) -> Result<Self, Failure> {
-        let durability = durability(&place.nats);
-        let connect = async |name: &str| connect(&place.nats, &place.nats_url, (place.role, name)).await;
-        let client = connect(&place.name).await?;
-        if place.writes {
+    pub(crate) async fn connect(options: NodeOptions) -> Result<Self, Failure> {
+        let durability = durability(&options.nats);
+        let connect = async |name: &str| connect(&options.nats, &options.nats_url, (options.role, name)).await;
+        let client = connect(&options.name).await?;
+        if options.writes {
             durability.check().await?;
         }
-        let replicas = usize::from(place.nats.nats_replicas);
-        let reading = connect(&format!("{}, reading", place.name)).await?;
+        let replicas = usize::from(options.nats.nats_replicas);
+        let reading = connect(&format!("{}, reading", options.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
         let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
-        let leases = Leases::open(log.context(), &place.name, replicas).await?;
-        let leases = if place.is_alone { leases.alone() } else { leases };
-        let database = Database::new(&place.postgres_url, READ_CONNECTIONS)?;
+        let leases = Leases::open(log.context(), &options.name, replicas).await?;
+        let leases = if options.is_alone { leases.alone() } else { leases };
+        let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
-        let Place { health, postgres_url, .. } = place;
+        let NodeOptions { health, postgres_url, .. } = options;
         Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url })
     }
 
@@ -162,7 +162,7 @@ impl Adapters {
             clients: self.clients.clone(),
             databases: databases.into_iter().flatten().cloned().collect(),
             indexes,
-            behind: HashMap::new(),
+            lagging_since: HashMap::new(),
         };
         tokio::spawn(measuring.run());
     }
@@ -181,29 +181,29 @@ impl Node {
     /// A node on these adapters.
     pub(crate) async fn new(
         adapters: Adapters,
-        face: Face,
+        options: ServingOptions,
         (master_keys, file): (&MasterKeys, &Path),
     ) -> Result<Self, Failure> {
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
         let keyring = Keyring::new(master_keys.clone(), adapters.database.clone());
         tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
-        let targets = Arc::new(face.targets);
-        let book = Book::open(adapters.log.clone(), &adapters.database, SHARD).await?;
-        let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, face.silence).await?;
+        let targets = Arc::new(options.targets);
+        let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
+        let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, options.silence).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
-            actions: Actions { book, client },
-            patience: face.patience,
-            system_users: face.system_users,
+            actions: Actions { executions, client },
+            patience: options.patience,
+            system_users: options.system_users,
             keyring,
-            ids: Arc::new(Ids::new(face.number)),
+            ids: Arc::new(Ids::new(options.number)),
             ended,
             directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
             progress,
-            external: external(&face.external)?,
-            tail_limit: face.tail_limit,
+            external: external(&options.external)?,
+            tail_limit: options.tail_limit,
             targets,
-            dns_server: face.dns_server,
+            dns_server: options.dns_server,
             adapters,
         })
     }
@@ -212,7 +212,7 @@ impl Node {
     pub(crate) fn start_writer(
         &self,
         shutdown: &CancellationToken,
-    ) -> (Handle, JoinHandle<Result<(), command::writer::Failure>>) {
+    ) -> (Handle, JoinHandle<Result<(), command::writer::WriterFailure>>) {
         let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
         let writer = Writer {
             log: log.clone(),
@@ -236,7 +236,7 @@ impl Node {
     }
 
     /// Starts delivering events to targets whenever no other node does, until `shutdown`. A node that takes the log over has
-    /// enough to read, so it begins behind that.
+    /// enough to read, so it begins after that.
     pub(crate) fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, leases, replicas, .. } = &self.adapters;
         let deliveries = Deliveries {

@@ -8,7 +8,7 @@ use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Failure, bootstrap::Bootstrap, cli, say, system_user};
+use crate::{Failure, bootstrap::Bootstrap, cli, output, system_user};
 
 /// The scope that the platform's API asks for.
 const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
@@ -94,7 +94,7 @@ pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<()
         .ask(Method::DELETE, &format!("{RESOURCES}/executions/{id}"), None)
         .await
         .map_err(|error| format!("it was not removed: {error}"))?;
-    say::out("removed");
+    output::print("removed");
     Ok(())
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
     let user_id = user["id"].as_str().ok_or_else(|| format!("the instance has no user {ADMIN} any more"))?;
     if found["state"] != "EFFECTIVE_STATE_ACTIVE" {
         operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_reactivate"), Some(json!({}))).await?;
-        say::aside(format!("{client_id} was switched off and is on again"));
+        output::notice(format!("{client_id} was switched off and is on again"));
     }
     let default = operator.ask(Method::GET, &format!("{RESOURCES}/organizations/_instance_default"), None).await?;
     let made =
@@ -125,6 +125,6 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
     let project_id = operator.project(client_id, secret).await?;
     let ids = (instance_id, owner(user), project_id);
     let path = Bootstrap::renew(folder, issuer, ids, (user_id, client_id, secret))?;
-    say::out(format!("the new secret of {client_id} is in {}", path.display()));
+    output::print(format!("the new secret of {client_id} is in {}", path.display()));
     Ok(())
 }

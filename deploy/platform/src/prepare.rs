@@ -18,7 +18,7 @@ use crate::{
     bootstrap::{self, Bootstrap},
     data_dir::DataDir,
     node::Node,
-    say,
+    output,
 };
 
 /// How long a start waits for something that makes no progress.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Prepared {
     /// An earlier start has set it up.
     Before,
-    /// The plan is carried out and still to be told.
+    /// The plan is carried out, and is still to be written down for the user.
     Now(Box<Plan>),
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn prepare(
     writer: &Handle,
     hosts: Vec<String>,
 ) -> Result<Prepared, Failure> {
-    say::aside("waiting for the log and the read models");
+    output::notice("waiting for the log and the read models");
     active(writer).await?;
     let host = hosts.first().cloned().unwrap_or_default();
     let prepared = if data.bootstrap().exists() {
@@ -83,7 +83,7 @@ async fn active(writer: &Handle) -> Result<(), Failure> {
             Err(_) => {}
         }
         match &*phases.borrow() {
-            Phase::TakingOver => say::aside("still reading the log"),
+            Phase::TakingOver => output::notice("still reading the log"),
             Phase::Standby(Some(name)) => {
                 return Err(format!("the node {name} writes to this log: stop it first, or use another log").into());
             }
@@ -116,7 +116,9 @@ async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Res
             bootstrap::forget_plan(data)?;
             let missing = data.bootstrap();
             let missing = missing.display();
-            say::aside(format_args!("the log was set up before, for instance {instance}, but {missing} is missing"));
+            output::notice(format_args!(
+                "the log was set up before, for instance {instance}, but {missing} is missing"
+            ));
             Ok(Prepared::Before)
         }
     }
@@ -143,7 +145,7 @@ async fn caught_up(node: &Node) -> Result<(), Failure> {
 async fn master_key_fits(node: &Node, data: &DataDir) -> Result<(), Failure> {
     match node.keyring.key(SYSTEM, Purpose::Consistency).await {
         Ok(_) => Ok(()),
-        Err(error @ keyring::Failure::WrongMasterKey) => {
+        Err(error @ keyring::KeyringFailure::WrongMasterKey) => {
             let usual = data.path().join("master.key");
             Err(format!("{error}: it is in {} unless --master-key-file named another", usual.display()).into())
         }

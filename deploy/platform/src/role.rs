@@ -21,7 +21,7 @@ use crate::{
     Failure, cli,
     data_dir::read_master_keys,
     management::Managed,
-    node::{Adapters, Face, NO_NATS, Node, Place, SHARD, external_url},
+    node::{Adapters, NO_NATS, Node, NodeOptions, SHARD, ServingOptions, external_url},
     serving::{finished, limits, listen},
     system_user, telemetry,
 };
@@ -128,7 +128,7 @@ pub(crate) async fn project(mut options: Box<cli::Worker>, shutdown: Cancellatio
 
 async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: CancellationToken) -> Result<(), Failure> {
     let (folder, index) = (IndexFolder::open(options.index_dir.clone())?, options.index.clone());
-    let adapters = Adapters::connect(place(options, managed, "projector")?).await?;
+    let adapters = Adapters::connect(node_options(options, managed, "projector")?).await?;
     let projector = adapters.projector(&index, folder.path().to_owned())?;
     let (mut units, _) = projector.start(&shutdown)?;
     adapters.measure(Some(&projector), Indexes::default());
@@ -200,11 +200,11 @@ async fn connect(
     managed: &Managed,
 ) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
-    let place = Place { writes: role == Role::Command, ..place(worker, managed, role.name())? };
+    let node_options = NodeOptions { writes: role == Role::Command, ..node_options(worker, managed, role.name())? };
     let file = serving.master_key_file.as_deref();
     let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
     let master_keys = read_master_keys(file)?;
-    let face = Face {
+    let serving_options = ServingOptions {
         external: external_url(&serving, listening)?,
         number: serving.node_number,
         tail_limit: serving.tail_limit,
@@ -214,8 +214,8 @@ async fn connect(
         dns_server: serving.dns_server,
         silence: Duration::from_secs(serving.silence_limit),
     };
-    let adapters = Adapters::connect(place).await?;
-    Node::new(adapters, face, (&master_keys, file)).await
+    let adapters = Adapters::connect(node_options).await?;
+    Node::new(adapters, serving_options, (&master_keys, file)).await
 }
 
 /// The name of the node, chosen now where none is given.
@@ -223,9 +223,9 @@ fn name(worker: &mut cli::Worker) -> String {
     worker.node_name.get_or_insert_with(|| secret::random_text(22)).clone()
 }
 
-fn place(mut worker: cli::Worker, managed: &Managed, role: &'static str) -> Result<Place, Failure> {
+fn node_options(mut worker: cli::Worker, managed: &Managed, role: &'static str) -> Result<NodeOptions, Failure> {
     let name = name(&mut worker);
-    Ok(Place {
+    Ok(NodeOptions {
         nats_url: worker.nats.nats_url.clone().ok_or(NO_NATS)?,
         postgres_url: worker.postgres.postgres_url,
         role,

@@ -19,7 +19,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) struct Roles {
     pub(crate) writer: Handle,
     pub(crate) indexes: Indexes,
-    writing: JoinHandle<Result<(), writer::Failure>>,
+    writing: JoinHandle<Result<(), writer::WriterFailure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
     delivering: JoinHandle<()>,
 }

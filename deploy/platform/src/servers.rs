@@ -4,7 +4,9 @@ use base::secret;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, binaries::Binaries, cli::DataDirectory, data_dir::DataDir, nats::Nats, postgres::Postgres, say};
+use crate::{
+    Failure, binaries::Binaries, cli::DataDirectory, data_dir::DataDir, nats::Nats, output, postgres::Postgres,
+};
 
 /// Starts them, prints where they are as one line of JSON, and stops them at `shutdown`.
 pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) -> Result<(), Failure> {
@@ -23,7 +25,7 @@ pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) ->
     let places = json!({
         "natsUrl": nats.url, "natsToken": nats.token, "natsMonitorUrl": nats.monitor_url, "postgresUrl": postgres.url,
     });
-    say::out(places);
+    output::print(places);
     shutdown.cancelled().await;
     tokio::join!(nats.stop(), postgres.stop());
     Ok(())

@@ -49,7 +49,7 @@ fn is_postgres(url: &str) -> bool {
     url.parse::<tokio_postgres::Config>().is_ok_and(|config| !config.get_hosts().is_empty())
 }
 
-/// Listens, or says what to do instead.
+/// Listens, or fails with what to do instead.
 pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure> {
     let certificate = match (&serving.tls_cert, &serving.tls_key) {
         (Some(certificate), Some(key)) => Some(Certificate::load(certificate, key)?),

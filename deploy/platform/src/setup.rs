@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Failure, bootstrap, cli,
     data_dir::DataDir,
-    node::{self, Adapters, Face, Node, Place},
+    node::{self, Adapters, Node, NodeOptions, ServingOptions},
+    output,
     prepare::prepare,
     roles::Roles,
-    say,
     serving::check_servers,
     system_user,
 };
@@ -23,7 +23,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     let data = DataDir::open(&options.data.data_dir, options.master_key_file.as_deref(), secret::random)?;
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
     node::external(&options.external_url)?;
-    let face = Face {
+    let serving_options = ServingOptions {
         external: options.external_url.clone(),
         number: 0,
         tail_limit: cli::TAIL_LIMIT,
@@ -33,7 +33,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         dns_server: None,
         silence: view::ended::SILENCE,
     };
-    let place = Place {
+    let node_options = NodeOptions {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
         nats: options.nats.clone(),
         postgres_url: options.postgres.postgres_url.clone(),
@@ -43,15 +43,15 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         writes: true,
         is_alone: true,
     };
-    let adapters = Adapters::connect(place).await?;
+    let adapters = Adapters::connect(node_options).await?;
     let replicas = usize::from(options.nats.nats_replicas);
     command::reaction::delivery::prepare(&adapters.log, node::SHARD, replicas).await?;
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);
     if events > 0 && !bootstrap::is_planned(&data) {
-        say::aside(format_args!("the log was set up before and has {events} events; nothing was changed"));
+        output::notice(format_args!("the log was set up before and has {events} events; nothing was changed"));
         return Ok(());
     }
-    let node = Node::new(adapters, face, data.master_keys()).await?;
+    let node = Node::new(adapters, serving_options, data.master_keys()).await?;
     let index = tempfile::tempdir()?;
     let roles = Roles::start(&node, &cli::Index { index_grace: cli::INDEX_GRACE }, index.path().to_owned(), &shutdown)?;
     let host = options.external_url.host_str().unwrap_or_default().to_owned();
@@ -64,11 +64,14 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     shutdown.cancel();
     roles.end().await.and(kept)?;
     let (key, told) = (data.path().join("master.key"), data.bootstrap());
-    say::aside(format_args!("the log is set up: {} tells who may log in", told.display()));
+    output::notice(format_args!("the log is set up: {} tells who may log in", told.display()));
     if options.master_key_file.is_none() {
-        say::aside(format_args!("every node needs the master key: --master-key-file {}", key.display()));
+        output::notice(format_args!("every node needs the master key: --master-key-file {}", key.display()));
     }
     let users = system_user::public(data.path());
-    say::aside(format_args!("and lets operator tools in with the system users: --system-users {}", users.display()));
+    output::notice(format_args!(
+        "and lets operator tools in with the system users: --system-users {}",
+        users.display()
+    ));
     Ok(())
 }

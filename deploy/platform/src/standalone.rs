@@ -19,12 +19,12 @@ use crate::{
     data_dir::DataDir,
     management::Managed,
     nats::Nats,
-    node::{Adapters, Face, Node, Place, external_url},
+    node::{Adapters, Node, NodeOptions, ServingOptions, external_url},
+    output,
     postgres::Postgres,
     prepare::{hosts, prepare},
     role::end_of,
     roles::Roles,
-    say,
     serving::{check_servers, finished, limits, listen},
     system_user, telemetry,
 };
@@ -46,7 +46,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     let (observing, me) = (&options.observing, ("standalone", data.node_id()));
     let exporting = telemetry::start_node(me, observing)?;
     let managed = Managed::open(observing, me, &shutdown).await?;
-    data.tell_management(managed.address)?;
+    data.write_management_address(managed.address)?;
     let ended = run_managed((&options, &managed), &wanted, &data, (listening, external), shutdown).await;
     data.forget_management();
     if let Some(exporting) = exporting {
@@ -62,16 +62,16 @@ async fn run_managed(
     at: (Listening, Url),
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
-    let progress = |line: &str| say::aside(line);
+    let progress = |line: &str| output::notice(line);
     let mut own = Own { nats: None, postgres: None };
-    let place = tokio::select! {
-        place = place((options, managed), data, &mut own, &progress) => place,
+    let node_options = tokio::select! {
+        node_options = node_options((options, managed), data, &mut own, &progress) => node_options,
         () = shutdown.cancelled() => Err("interrupted".into()),
     };
-    let ended = match place {
-        Ok(place) => {
+    let ended = match node_options {
+        Ok(node_options) => {
             tokio::select! {
-                ended = serve((options, managed), wanted, data, place, at, &shutdown) => ended,
+                ended = serve((options, managed), wanted, data, node_options, at, &shutdown) => ended,
                 death = own.died() => Err(death.into()),
             }
         }
@@ -83,12 +83,12 @@ async fn run_managed(
 }
 
 /// Starts the servers that are not given.
-async fn place(
+async fn node_options(
     (options, managed): (&cli::Standalone, &Managed),
     data: &DataDir,
     own: &mut Own,
     progress: &(dyn Fn(&str) + Send + Sync),
-) -> Result<Place, Failure> {
+) -> Result<NodeOptions, Failure> {
     let binaries = Binaries::new();
     let mut nats = options.nats.clone();
     if nats.nats_url.is_none() {
@@ -107,7 +107,7 @@ async fn place(
             url
         }
     };
-    Ok(Place {
+    Ok(NodeOptions {
         nats_url: nats.nats_url.clone().unwrap_or_default(),
         nats,
         postgres_url,
@@ -124,12 +124,12 @@ async fn serve(
     (options, managed): (&cli::Standalone, &Managed),
     wanted: &[Wanted],
     data: &DataDir,
-    place: Place,
+    node_options: NodeOptions,
     (listening, external): (Listening, Url),
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     let serving = &options.serving;
-    let face = Face {
+    let serving_options = ServingOptions {
         external: external.clone(),
         number: serving.node_number,
         tail_limit: serving.tail_limit,
@@ -139,8 +139,8 @@ async fn serve(
         patience: serving.deliveries.patience(),
         system_users: system_users(serving, data)?,
     };
-    let adapters = Adapters::connect(place).await?;
-    let node = Node::new(adapters, face, data.master_keys()).await?;
+    let adapters = Adapters::connect(node_options).await?;
+    let node = Node::new(adapters, serving_options, data.master_keys()).await?;
     let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
     let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip());
     let prepared = tokio::select! {
@@ -152,7 +152,7 @@ async fn serve(
         Ok(Some(prepared)) => {
             let ready = || {
                 prepared.keep(data, &issuer)?;
-                say::out(bootstrap::Bootstrap::commands(data, &issuer));
+                output::print(bootstrap::Bootstrap::commands(data, &issuer));
                 managed.serves();
                 Ok(())
             };
@@ -166,7 +166,7 @@ async fn serve(
     ended.and(answered)
 }
 
-/// Who signs tokens itself: the user of the data directory, and those of the file.
+/// The users that sign their own tokens: the user of the data directory, and those of the file.
 fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<SystemUsers, Failure> {
     let mut users = system_user::own(data.path())?;
     if let Some(file) = &serving.system_users {
@@ -181,7 +181,7 @@ fn targets(serving: &cli::Serving) -> Allowed {
     if !serving.listen.ip().is_loopback() {
         return allowed;
     }
-    say::aside("targets on this machine are allowed, because the platform listens on a loopback address");
+    output::notice("targets on this machine are allowed, because the platform listens on a loopback address");
     allowed.and(Allowed::loopback())
 }
 

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use crate::{Failure, data_dir::DataDir, say};
+use crate::{Failure, data_dir::DataDir, output};
 
 /// How long a platform may take to end; it promises 15 s.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Asks the platform of the folder to end and waits until it has.
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
     let Some(pid) = DataDir::running(folder)? else {
-        say::out(format_args!("nothing runs on {}", folder.display()));
+        output::print(format_args!("nothing runs on {}", folder.display()));
         return Ok(());
     };
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("the lock names no process")?;
@@ -25,6 +25,6 @@ pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    say::out("stopped");
+    output::print("stopped");
     Ok(())
 }

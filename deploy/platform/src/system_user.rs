@@ -13,7 +13,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use crate::{
     Failure, cli,
     data_dir::{io_error, write_atomically},
-    say,
+    output,
 };
 
 /// What the system user of a data directory is called.
@@ -52,7 +52,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<SystemUser>, Failure> {
 
 /// Prints a token that is valid for an hour.
 pub(crate) fn print_token(options: &cli::OfInstance) -> Result<(), Failure> {
-    say::out(token(&options.data.data_dir, &options.issuer()?)?);
+    output::print(token(&options.data.data_dir, &options.issuer()?)?);
     Ok(())
 }
 

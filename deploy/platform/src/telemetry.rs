@@ -1,4 +1,4 @@
-//! What the process tells of its work: lines on standard error, and traces where somebody takes them.
+//! Telemetry of the process: lines on standard error, and traces where somebody takes them.
 
 mod export;
 mod lines;
@@ -13,9 +13,9 @@ use crate::{Failure, cli};
 
 pub(crate) use export::Exporting;
 
-/// What is told where `RUST_LOG` does not say. Whoever used a connection that ends tells more of it than its pool does.
+/// What is logged where `RUST_LOG` is not set. Whoever used a connection that ends tells more of it than its pool does.
 const DEFAULT: &str = "info,async_nats=warn,deadpool=error";
-/// The crates of the platform. Below INFO no other is heard, whatever `RUST_LOG` says: libraries tell there what they
+/// The crates of the platform. Below INFO no other is logged, whatever `RUST_LOG` says: libraries tell there what they
 /// send, passwords and tokens too.
 const OWN: [&str; 15] = [
     "platform",

@@ -1,8 +1,8 @@
-//! What a target is told of an event.
+//! The body that a target gets for an event.
 
 use std::{collections::HashMap, sync::Arc};
 
-use action::book::Called;
+use action::executions::Called;
 use domain::catalog::without_secrets;
 use eventlog::record::Recorded;
 use serde::{Deserialize, Serialize};

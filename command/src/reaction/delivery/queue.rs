@@ -1,5 +1,5 @@
 //! The queue of deliveries: a stream from which a delivery is taken when it is done, with those that were given up
-//! beside it, and the place of the reaction in the log.
+//! beside it, and the position of the relay in the log.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -19,26 +19,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Failure, payload::Delivery};
+use super::{DeliveryFailure, payload::Delivery};
 
 /// For how long a delivery that is put in twice is taken as one.
 const DUPLICATES: Duration = Duration::from_mins(2);
-/// How many deliveries are on their way to a lane at most.
+/// How many deliveries are on their way to the worker of a target at most.
 const MOST_IN_FLIGHT: i64 = 64;
 /// How many deliveries are put in at a time.
 const MOST_AT_ONCE: usize = 256;
 /// How long a list waits for the next delivery.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The bucket of the places of reactions.
-const PLACES: &str = "REACTIONS";
-const PLACE: &str = "actions";
+/// The bucket of the positions of reactions, and the key of this one.
+const POSITIONS: &str = "REACTIONS";
+const POSITION: &str = "actions";
 
 /// The queue of a shard.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     context: jetstream::Context,
     stream: stream::Stream,
-    places: Store,
+    positions: Store,
     shard: u16,
 }
 
@@ -65,9 +65,9 @@ pub struct Failed {
     pub failed_at: Timestamp,
 }
 
-/// The place of the reaction in the log.
+/// The position of the relay in the log, as it is saved.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Place {
+struct SavedPosition {
     sequence: u64,
     stream_sequence: u64,
     digest: String,
@@ -82,7 +82,7 @@ fn subject(shard: u16, state: &str, delivery: &Delivery) -> String {
 }
 
 impl Queue {
-    pub(super) async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, Failure> {
+    pub(super) async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, DeliveryFailure> {
         // One of its own: what waits for answers here must not keep the log from writing.
         let context = jetstream::new(client);
         let config = stream::Config {
@@ -97,30 +97,30 @@ impl Queue {
             ..stream::Config::default()
         };
         let stream = streams::open(&context, config).await?;
-        let places = streams::bucket(&context, PLACES, replicas, Duration::ZERO).await?;
-        Ok(Self { context, stream, places, shard })
+        let positions = streams::bucket(&context, POSITIONS, replicas, Duration::ZERO).await?;
+        Ok(Self { context, stream, positions, shard })
     }
 
     /// The subjects that have deliveries.
-    pub(super) async fn subjects(&self) -> Result<Vec<String>, Failure> {
+    pub(super) async fn subjects(&self) -> Result<Vec<String>, DeliveryFailure> {
         let filter = format!("actions.{}.todo.>", self.shard);
-        let mut found = self.stream.info_with_subjects(filter).await.map_err(Failure::nats)?;
+        let mut found = self.stream.info_with_subjects(filter).await.map_err(DeliveryFailure::nats)?;
         let mut subjects = vec![];
-        while let Some((subject, _)) = found.try_next().await.map_err(Failure::nats)? {
+        while let Some((subject, _)) = found.try_next().await.map_err(DeliveryFailure::nats)? {
             subjects.push(subject);
         }
         Ok(subjects)
     }
 
     /// Whether a subject has deliveries.
-    pub(super) async fn has(&self, subject: &str) -> Result<bool, Failure> {
-        let mut found = self.stream.info_with_subjects(subject).await.map_err(Failure::nats)?;
-        Ok(found.try_next().await.map_err(Failure::nats)?.is_some())
+    pub(super) async fn has(&self, subject: &str) -> Result<bool, DeliveryFailure> {
+        let mut found = self.stream.info_with_subjects(subject).await.map_err(DeliveryFailure::nats)?;
+        Ok(found.try_next().await.map_err(DeliveryFailure::nats)?.is_some())
     }
 
-    /// Puts deliveries in, and tells where. Those of an aggregate to a target go one after another: of two that are on
-    /// their way the first may be lost and be put in again behind the second.
-    pub(super) async fn put(&self, deliveries: &[Delivery]) -> Result<HashSet<String>, Failure> {
+    /// Puts deliveries in, and returns their subjects. Those of an aggregate to a target go one after another: of two that are on
+    /// their way the first may be lost and be put in again after the second.
+    pub(super) async fn put(&self, deliveries: &[Delivery]) -> Result<HashSet<String>, DeliveryFailure> {
         let (mut subjects, mut rest) = (HashSet::new(), deliveries.iter().collect::<Vec<_>>());
         while !rest.is_empty() {
             let (mut under_way, mut answers, mut later) = (HashSet::new(), vec![], vec![]);
@@ -134,7 +134,7 @@ impl Queue {
                 answers.push(self.publish(subject.clone(), &delivery.id, delivery).await?);
                 subjects.insert(subject);
             }
-            try_join_all(answers.into_iter().map(IntoFuture::into_future)).await.map_err(Failure::nats)?;
+            try_join_all(answers.into_iter().map(IntoFuture::into_future)).await.map_err(DeliveryFailure::nats)?;
             rest = later;
         }
         Ok(subjects)
@@ -145,28 +145,28 @@ impl Queue {
         subject: String,
         id: &str,
         content: &impl Serialize,
-    ) -> Result<jetstream::context::PublishAckFuture, Failure> {
-        let content = serde_json::to_vec(content).map_err(Failure::nats)?;
+    ) -> Result<jetstream::context::PublishAckFuture, DeliveryFailure> {
+        let content = serde_json::to_vec(content).map_err(DeliveryFailure::nats)?;
         let message = PublishMessage::build().payload(content.into()).message_id(id);
-        self.context.send_publish(subject, message).await.map_err(Failure::nats)
+        self.context.send_publish(subject, message).await.map_err(DeliveryFailure::nats)
     }
 
     /// The deliveries of a subject, the oldest first, and those that come. One that cannot be read stays where it is.
     pub(super) async fn follow(
         &self,
         subject: &str,
-    ) -> Result<impl Stream<Item = Result<Waiting, Failure>> + Unpin + use<>, Failure> {
+    ) -> Result<impl Stream<Item = Result<Waiting, DeliveryFailure>> + Unpin + use<>, DeliveryFailure> {
         let config = OrderedConfig {
             filter_subject: subject.to_owned(),
             deliver_policy: DeliverPolicy::All,
             max_batch: MOST_IN_FLIGHT,
             ..OrderedConfig::default()
         };
-        let consumer = self.stream.create_consumer(config).await.map_err(Failure::nats)?;
-        let messages = consumer.messages().await.map_err(Failure::nats)?;
+        let consumer = self.stream.create_consumer(config).await.map_err(DeliveryFailure::nats)?;
+        let messages = consumer.messages().await.map_err(DeliveryFailure::nats)?;
         Ok(Box::pin(messages.filter_map(async |message| {
-            let read = message.map_err(Failure::nats).and_then(|message| {
-                let place = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
+            let read = message.map_err(DeliveryFailure::nats).and_then(|message| {
+                let place = message.info().map_err(|error| DeliveryFailure::Nats(error.to_string()))?.stream_sequence;
                 Ok(waiting(place, &message.payload))
             });
             read.transpose()
@@ -174,51 +174,51 @@ impl Queue {
     }
 
     /// The delivery at a place; `None` where it is gone.
-    pub(super) async fn at(&self, place: u64) -> Result<Option<Waiting>, Failure> {
+    pub(super) async fn at(&self, place: u64) -> Result<Option<Waiting>, DeliveryFailure> {
         match self.stream.get_raw_message(place).await {
             Ok(message) => Ok(waiting(place, &message.payload)),
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
-            Err(error) => Err(Failure::nats(error)),
+            Err(error) => Err(DeliveryFailure::nats(error)),
         }
     }
 
-    /// Takes a delivery out. It is not overwritten on disk, which takes several times as long.
-    pub(super) async fn done(&self, place: u64) -> Result<(), Failure> {
+    /// Deletes a delivery from the queue. It is not overwritten on disk, which takes several times as long.
+    pub(super) async fn done(&self, place: u64) -> Result<(), DeliveryFailure> {
         let asked = json!({ "seq": place, "no_erase": true });
         let subject = format!("STREAM.MSG.DELETE.{}", name(self.shard));
-        match self.context.request(subject, &asked).await.map_err(Failure::nats)? {
+        match self.context.request(subject, &asked).await.map_err(DeliveryFailure::nats)? {
             Response::<Value>::Ok(_) => Ok(()),
-            Response::Err { error } => Err(Failure::nats(error)),
+            Response::Err { error } => Err(DeliveryFailure::nats(error)),
         }
     }
 
     /// Keeps a delivery among those that were given up.
-    pub(super) async fn keep(&self, failed: &Failed) -> Result<(), Failure> {
+    pub(super) async fn keep(&self, failed: &Failed) -> Result<(), DeliveryFailure> {
         let subject = subject(self.shard, "failed", &failed.delivery);
         let id = format!("{}.failed", failed.delivery.id);
-        self.publish(subject, &id, failed).await?.await.map_err(Failure::nats)?;
+        self.publish(subject, &id, failed).await?.await.map_err(DeliveryFailure::nats)?;
         Ok(())
     }
 
-    /// Where the reaction stands, with the revision that a move must name.
-    pub(super) async fn place(&self) -> Result<Option<(Position, u64)>, Failure> {
-        let entry = self.places.entry(PLACE).await.map_err(Failure::nats)?;
-        Ok(entry.and_then(|entry| Some((position(&entry.value)?, entry.revision))))
+    /// The saved position of the relay, with the revision that the next save must name.
+    pub(super) async fn position(&self) -> Result<Option<(Position, u64)>, DeliveryFailure> {
+        let entry = self.positions.entry(POSITION).await.map_err(DeliveryFailure::nats)?;
+        Ok(entry.and_then(|entry| Some((read_position(&entry.value)?, entry.revision))))
     }
 
-    /// Moves the reaction, unless somebody else has.
-    pub(super) async fn moved(&self, to: Position, revision: Option<u64>) -> Result<u64, Failure> {
+    /// Saves the position of the relay, unless another node has saved one since.
+    pub(super) async fn save_position(&self, to: Position, revision: Option<u64>) -> Result<u64, DeliveryFailure> {
         let Position { sequence, stream_sequence, digest } = to;
-        let place = Place { sequence, stream_sequence, digest: hex::encode(digest) };
-        let value = serde_json::to_vec(&place).map_err(Failure::nats)?.into();
+        let saved = SavedPosition { sequence, stream_sequence, digest: hex::encode(digest) };
+        let value = serde_json::to_vec(&saved).map_err(DeliveryFailure::nats)?.into();
         match revision {
-            Some(revision) => match self.places.update(PLACE, value, revision).await {
-                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(Failure::Fenced),
-                moved => moved.map_err(Failure::nats),
+            Some(revision) => match self.positions.update(POSITION, value, revision).await {
+                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(DeliveryFailure::Fenced),
+                updated => updated.map_err(DeliveryFailure::nats),
             },
-            None => match self.places.create(PLACE, value).await {
-                Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Err(Failure::Fenced),
-                created => created.map_err(Failure::nats),
+            None => match self.positions.create(POSITION, value).await {
+                Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Err(DeliveryFailure::Fenced),
+                created => created.map_err(DeliveryFailure::nats),
             },
         }
     }
@@ -234,8 +234,8 @@ fn waiting(place: u64, payload: &[u8]) -> Option<Waiting> {
     }
 }
 
-fn position(value: &[u8]) -> Option<Position> {
-    let Place { sequence, stream_sequence, digest } = serde_json::from_slice(value).ok()?;
+fn read_position(value: &[u8]) -> Option<Position> {
+    let SavedPosition { sequence, stream_sequence, digest } = serde_json::from_slice(value).ok()?;
     let mut bytes = [0; 32];
     hex::decode_to_slice(digest, &mut bytes).ok()?;
     Some(Position { sequence, stream_sequence, digest: bytes })
@@ -248,21 +248,23 @@ fn position(value: &[u8]) -> Option<Position> {
 pub async fn list(
     context: &jetstream::Context,
     shard: u16,
-) -> Result<(Vec<Waiting>, Vec<Failed>), eventlog::log::Failure> {
-    let failure = |error: Failure| eventlog::log::Failure::Nats(error.to_string());
-    let mut stream = context.get_stream(name(shard)).await.map_err(|error| failure(Failure::nats(error)))?;
-    let end = stream.info().await.map_err(|error| failure(Failure::nats(error)))?.state.clone();
+) -> Result<(Vec<Waiting>, Vec<Failed>), eventlog::log::LogFailure> {
+    let failure = |error: DeliveryFailure| eventlog::log::LogFailure::Nats(error.to_string());
+    let mut stream = context.get_stream(name(shard)).await.map_err(|error| failure(DeliveryFailure::nats(error)))?;
+    let end = stream.info().await.map_err(|error| failure(DeliveryFailure::nats(error)))?.state.clone();
     let (mut waiting, mut failed) = (vec![], vec![]);
     if end.messages == 0 {
         return Ok((waiting, failed));
     }
-    let consumer =
-        stream.create_consumer(OrderedConfig::default()).await.map_err(|error| failure(Failure::nats(error)))?;
-    let mut messages = consumer.messages().await.map_err(|error| failure(Failure::nats(error)))?;
+    let consumer = stream
+        .create_consumer(OrderedConfig::default())
+        .await
+        .map_err(|error| failure(DeliveryFailure::nats(error)))?;
+    let mut messages = consumer.messages().await.map_err(|error| failure(DeliveryFailure::nats(error)))?;
     // What was the last may be done meanwhile.
     while let Ok(Some(message)) = timeout(SILENCE, messages.next()).await {
-        let message = message.map_err(|error| failure(Failure::nats(error)))?;
-        let info = message.info().map_err(|error| eventlog::log::Failure::Nats(error.to_string()))?;
+        let message = message.map_err(|error| failure(DeliveryFailure::nats(error)))?;
+        let info = message.info().map_err(|error| eventlog::log::LogFailure::Nats(error.to_string()))?;
         let (place, is_last) = (info.stream_sequence, info.pending == 0);
         if message.subject.contains(".failed.") {
             failed.extend(serde_json::from_slice::<Failed>(&message.payload));

@@ -16,7 +16,7 @@ use jsonwebtoken::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use view::directory::Standing;
+use view::directory::Principal;
 
 use crate::error::{Error, Reason};
 
@@ -54,13 +54,13 @@ pub struct SystemToken {
 
 /// The system users that a node knows.
 #[derive(Clone, Default)]
-pub struct SystemUsers(Arc<[Known]>);
+pub struct SystemUsers(Arc<[SigningUser]>);
 
 /// A system user who may sign.
-pub(super) struct Known {
+pub(super) struct SigningUser {
     name: String,
     key: DecodingKey,
-    pub(super) standing: Arc<Standing>,
+    pub(super) principal: Arc<Principal>,
 }
 
 impl SystemUsers {
@@ -69,9 +69,9 @@ impl SystemUsers {
     /// # Errors
     /// The first that cannot be one, and why, in words for whoever wrote the configuration.
     pub fn new(users: Vec<SystemUser>) -> Result<Self, String> {
-        let mut known: Vec<Known> = vec![];
+        let mut known: Vec<SigningUser> = vec![];
         for user in users {
-            let user = Known::of(user)?;
+            let user = SigningUser::of(user)?;
             if known.iter().any(|other| other.name == user.name) {
                 return Err(format!(
                     "there are two system users of the name {}: give each a name of its own",
@@ -84,7 +84,7 @@ impl SystemUsers {
     }
 
     /// The one that a token says it is of, which is to be checked.
-    pub(super) fn signer(&self, token: &str) -> Option<&Known> {
+    pub(super) fn signer(&self, token: &str) -> Option<&SigningUser> {
         #[derive(Deserialize)]
         struct Issuer {
             iss: String,
@@ -98,7 +98,7 @@ impl SystemUsers {
     }
 }
 
-impl Known {
+impl SigningUser {
     fn of(user: SystemUser) -> Result<Self, String> {
         let SystemUser { name, public, roles } = user;
         // Ids of users are numbers, and issuers are URLs: a system user is taken for none of them.
@@ -121,8 +121,8 @@ impl Known {
         let memberships = vec![Membership { user_id: name.clone(), context: Owner::system(), roles }];
         let user = User { username: name.clone(), is_active: true, ..User::default() };
         let (id, owner) = (name.clone(), Owner::system());
-        let standing = Standing { processed: 0, id, user, owner, is_live: true, memberships };
-        Ok(Self { name, key, standing: Arc::new(standing) })
+        let principal = Principal { processed: 0, id, user, owner, is_live: true, memberships };
+        Ok(Self { name, key, principal: Arc::new(principal) })
     }
 
     /// When the token expires, if it is of this user and for this issuer.

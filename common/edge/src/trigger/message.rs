@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, sync::LazyLock};
 
-use action::{chain::Content, client::Failure};
+use action::{chain::Content, client::CallFailure};
 use bytes::Bytes;
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use serde::{Serialize, de::DeserializeOwned};
@@ -92,12 +92,12 @@ impl<M: Serialize + DeserializeOwned> Content for Merged<M> {
         serde_json::to_vec(&payload).unwrap_or_default().into()
     }
 
-    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), Failure> {
+    fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
         let mut merged = self.message.clone();
         merge(&self.descriptor, &mut merged, answer)?;
         // What is of the wrong type is the fault of this target, not of a later one.
         serde_json::from_value::<M>(Value::Object(merged.clone()))
-            .map_err(|error| Failure::Malformed(error.to_string()))?;
+            .map_err(|error| CallFailure::Malformed(error.to_string()))?;
         self.message = merged;
         self.is_changed = true;
         Ok(())
@@ -110,12 +110,12 @@ fn merge(
     descriptor: &MessageDescriptor,
     message: &mut Map<String, Value>,
     answer: Map<String, Value>,
-) -> Result<(), Failure> {
+) -> Result<(), CallFailure> {
     for (name, value) in answer {
         let by_name = || descriptor.get_field_by_name(&name);
         let field = descriptor.get_field_by_json_name(&name).or_else(by_name);
         let Some(field) = field.filter(|field| !is_secret(field)) else {
-            return Err(Failure::Malformed(format!("{} has no member {name}", descriptor.name())));
+            return Err(CallFailure::Malformed(format!("{} has no member {name}", descriptor.name())));
         };
         let known = field.json_name();
         if value.is_null() {

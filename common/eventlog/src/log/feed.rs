@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    Failure, IDLE, Log, MOST_IN_FLIGHT, nats,
+    IDLE, Log, LogFailure, MOST_IN_FLIGHT, nats,
     window::{Next, State, Window},
 };
 use crate::record::{Broken, Record};
@@ -55,7 +55,7 @@ pub(super) struct Seat {
 }
 
 impl Feeds {
-    /// A part in a feed that has, or will have, the record behind `last`.
+    /// A part in a feed that has, or will have, the record after `last`.
     pub(super) fn join(self: &Arc<Self>, log: &Log, last: u64) -> Seat {
         let number = self.numbers.fetch_add(1, Relaxed);
         let mut open = self.open();
@@ -81,13 +81,13 @@ impl Feeds {
     }
 
     /// Sends what comes, until that is what another feed sends.
-    async fn fill(&self, feed: &Feed, reading: &stream::Stream, stream: &stream::Stream) -> Result<(), Failure> {
+    async fn fill(&self, feed: &Feed, reading: &stream::Stream, stream: &stream::Stream) -> Result<(), LogFailure> {
         let mut last = feed.window().end;
         let mut messages = messages(reading, last + 1).await?;
         loop {
             let (record, size) = match next(&mut messages, stream, last).await {
                 // They are asked for again.
-                Err(Failure::Nats(what)) if what == LOST => {
+                Err(LogFailure::Nats(what)) if what == LOST => {
                     tracing::debug!(last, "{LOST}; they are asked for again");
                     messages = self::messages(reading, last + 1).await?;
                     continue;
@@ -96,7 +96,7 @@ impl Feeds {
             };
             match record.stream_sequence {
                 // A consumer that is made anew by its client may begin anywhere; one that is asked for again does not.
-                found if found <= last => return Err(Failure::Nats(format!("message {found} came behind {last}"))),
+                found if found <= last => return Err(LogFailure::Nats(format!("message {found} came behind {last}"))),
                 found if found > last + 1 => return Err(Broken::MessageHole { last, found }.into()),
                 found => last = found,
             }
@@ -128,7 +128,7 @@ impl Feeds {
 }
 
 impl Feed {
-    /// Sends a record to all readers. It waits for one that is far behind, but not for long.
+    /// Sends a record to all readers. It waits for one that lags far, but not for long.
     async fn push(&self, record: Record, size: u64) {
         loop {
             let read = self.read.notified();
@@ -156,8 +156,8 @@ impl Feed {
 }
 
 impl Seat {
-    /// The record behind `last`, waited for; `None` where this feed never has it.
-    pub(super) async fn next(&self, last: u64) -> Result<Option<Arc<Record>>, Failure> {
+    /// The record after `last`, waited for; `None` where this feed never has it.
+    pub(super) async fn next(&self, last: u64) -> Result<Option<Arc<Record>>, LogFailure> {
         loop {
             let came = self.feed.came.notified();
             let next = self.feed.window().next(self.number, last);
@@ -183,7 +183,7 @@ impl Drop for Seat {
 }
 
 /// What a stream has from a message on, as it comes.
-pub(super) async fn messages(stream: &stream::Stream, start_sequence: u64) -> Result<Ordered, Failure> {
+pub(super) async fn messages(stream: &stream::Stream, start_sequence: u64) -> Result<Ordered, LogFailure> {
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
         max_batch: MOST_IN_FLIGHT,
@@ -193,16 +193,16 @@ pub(super) async fn messages(stream: &stream::Stream, start_sequence: u64) -> Re
     consumer.messages().await.map_err(nats)
 }
 
-/// The record behind the one of stream sequence `last`, and its size in bytes.
-async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Result<(Record, u64), Failure> {
+/// The record after the one of stream sequence `last`, and its size in bytes.
+async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Result<(Record, u64), LogFailure> {
     let message = loop {
         match timeout(IDLE, messages.next()).await {
             Ok(Some(message)) => break message.map_err(nats)?,
-            Ok(None) => return Err(Failure::Nats(LOST.to_owned())),
+            Ok(None) => return Err(LogFailure::Nats(LOST.to_owned())),
             Err(_) => nothing_lost(stream, last).await?,
         }
     };
-    let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
+    let sequence = message.info().map_err(|error| LogFailure::Nats(error.to_string()))?.stream_sequence;
     Ok((Record::decode(sequence, &message.payload)?, message.payload.len() as u64))
 }
 
@@ -210,9 +210,9 @@ async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Res
 const LOST: &str = "records were lost on their way";
 
 /// A feed that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
-async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), Failure> {
+async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), LogFailure> {
     match stream.get_info().await.map_err(nats)?.state.last_sequence {
-        end if end > last => Err(Failure::Nats(LOST.to_owned())),
+        end if end > last => Err(LogFailure::Nats(LOST.to_owned())),
         _ => Ok(()),
     }
 }

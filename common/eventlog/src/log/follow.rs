@@ -1,10 +1,10 @@
-//! Following the log: all records behind a position, each checked to continue what was read before.
+//! Following the log: all records after a position, each checked to continue what was read before.
 
 use std::sync::Arc;
 
 use futures::Stream;
 
-use super::{Failure, Log, feed::Seat};
+use super::{Log, LogFailure, feed::Seat};
 use crate::record::{Lineage, Position, Record};
 
 /// A reader.
@@ -18,19 +18,19 @@ struct Reader {
 }
 
 impl Log {
-    /// All records behind a position, without holes; it waits for further ones and never ends by itself. Readers of a process
+    /// All records after a position, without holes; it waits for further ones and never ends by itself. Readers of a process
     /// that are near to each other share them.
     pub async fn follow(
         &self,
         from: Position,
-    ) -> Result<impl Stream<Item = Result<Arc<Record>, Failure>> + Unpin + use<>, Failure> {
+    ) -> Result<impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin + use<>, LogFailure> {
         let lineage = match from.stream_sequence {
             0 => None,
             last => self.read(last).await?.as_ref().map(Lineage::of),
         };
         let seat = self.feeds.join(self, from.stream_sequence);
         let reader = Reader { log: self.clone(), at: from, lineage, seat, has_failed: false };
-        // It ends with its first failure, at once: nothing behind that may be read.
+        // It ends with its first failure, at once: nothing after that may be read.
         let records =
             futures::stream::try_unfold(reader, |mut reader| async move { Ok(Some((reader.next().await?, reader))) });
         Ok(Box::pin(records))
@@ -38,13 +38,13 @@ impl Log {
 }
 
 impl Reader {
-    async fn next(&mut self) -> Result<Arc<Record>, Failure> {
+    async fn next(&mut self) -> Result<Arc<Record>, LogFailure> {
         let record = loop {
             let last = self.at.stream_sequence;
             match self.seat.next(last).await {
                 Ok(Some(record)) => break record,
                 Ok(None) => {}
-                Err(Failure::Nats(_)) if !self.has_failed => self.has_failed = true,
+                Err(LogFailure::Nats(_)) if !self.has_failed => self.has_failed = true,
                 Err(failure) => return Err(failure),
             }
             self.seat = self.log.feeds.join(&self.log, last);

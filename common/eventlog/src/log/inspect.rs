@@ -3,30 +3,30 @@
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
-use super::{Failure, Log, check_rules, context, feed::messages, is_absent, nats, rules};
+use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, nats, rules};
 use crate::record::{Broken, Record};
 
 impl Log {
     /// Opens the log of a shard where there is one, whatever its rules are.
-    pub async fn find(client: async_nats::Client, shard: u16) -> Result<Self, Failure> {
+    pub async fn find(client: async_nats::Client, shard: u16) -> Result<Self, LogFailure> {
         let has_jetstream = client.server_info().jetstream;
         let context = context(client);
         let name = format!("EVENTS_{shard}");
         match context.get_stream(&name).await {
             Ok(stream) => Ok(Self::of(context, stream, shard)),
-            Err(error) if is_absent(&error) => Err(Failure::Absent { stream: name }),
-            Err(_) if !has_jetstream => Err(Failure::NoJetStream),
+            Err(error) if is_absent(&error) => Err(LogFailure::Absent { stream: name }),
+            Err(_) if !has_jetstream => Err(LogFailure::NoJetStream),
             Err(error) => Err(nats(error)),
         }
     }
 
     /// Whether the stream's rules are such that it can lose no event, and as many servers keep it as asked for.
-    pub async fn check_rules(&self, shard: u16, replicas: usize) -> Result<(), Failure> {
+    pub async fn check_rules(&self, shard: u16, replicas: usize) -> Result<(), LogFailure> {
         check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(shard, replicas))
     }
 
-    /// The servers that keep the log and are away or behind their leader.
-    pub async fn lagging(&self) -> Result<Vec<String>, Failure> {
+    /// The servers that keep the log and are away or lag.
+    pub async fn lagging(&self) -> Result<Vec<String>, LogFailure> {
         let cluster = self.stream.get_info().await.map_err(nats)?.cluster;
         let peers = cluster.map(|cluster| cluster.replicas).unwrap_or_default().into_iter();
         Ok(peers.filter(|peer| peer.offline || !peer.current).map(|peer| peer.name).collect())
@@ -36,7 +36,7 @@ impl Log {
     /// that is not there yet it is the last record.
     ///
     /// It asks for some twenty records of a million, so it takes the sequences that they tell on trust.
-    pub async fn record_before(&self, sequence: u64) -> Result<Option<Record>, Failure> {
+    pub async fn record_before(&self, sequence: u64) -> Result<Option<Record>, LogFailure> {
         // Of the records up to `before` none has the event, of those from `beyond` on each has it or a later one.
         let (mut before, mut beyond, mut found) = (0, self.end().await? + 1, None);
         if sequence <= 1 {
@@ -59,11 +59,11 @@ impl Log {
     pub async fn messages(
         &self,
         start_sequence: u64,
-    ) -> Result<impl Stream<Item = Result<(u64, Bytes), Failure>> + Unpin + use<>, Failure> {
+    ) -> Result<impl Stream<Item = Result<(u64, Bytes), LogFailure>> + Unpin + use<>, LogFailure> {
         let messages = messages(&self.reading, start_sequence).await?;
         Ok(messages.map(|message| {
             let message = message.map_err(nats)?;
-            let sequence = message.info().map_err(|error| Failure::Nats(error.to_string()))?.stream_sequence;
+            let sequence = message.info().map_err(|error| LogFailure::Nats(error.to_string()))?.stream_sequence;
             Ok((sequence, message.message.payload))
         }))
     }

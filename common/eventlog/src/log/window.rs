@@ -8,13 +8,13 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::Failure;
+use super::LogFailure;
 use crate::record::Record;
 
 /// How many bytes of the log a feed is ahead of its slowest reader at most.
 const AHEAD: u64 = 4 << 20;
 /// How many bytes it keeps that all have read, for those who begin a little later.
-const BEHIND: u64 = 1 << 20;
+const MOST_LAG: u64 = 1 << 20;
 /// How long it waits for readers that stand still, before it goes on without them.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits all in all for readers that are slow, before it goes on without them.
@@ -50,7 +50,7 @@ pub(super) enum State {
     Goes,
     /// It has met another one, or has no reader.
     Ended,
-    Failed(Failure),
+    Failed(LogFailure),
 }
 
 /// What a feed has for a reader.
@@ -59,18 +59,18 @@ pub(super) enum Next {
     Later,
     /// It does not have the record, and never will.
     Never,
-    Failed(Failure),
+    Failed(LogFailure),
 }
 
 impl Window {
-    /// An empty one behind a record, for readers that have read that.
+    /// An empty one after a record, for readers that have read that.
     pub(super) fn new(last: u64, readers: impl IntoIterator<Item = u64>) -> Self {
         let readers = readers.into_iter().map(|number| (number, last)).collect();
         let (records, state) = (VecDeque::new(), State::Goes);
         Self { records, end: last, sent: 0, gone: 0, readers, full: None, state }
     }
 
-    /// Whether the record behind `last` is here, or is the next to come.
+    /// Whether the record after `last` is here, or is the next to come.
     pub(super) fn serves(&self, last: u64) -> bool {
         matches!(self.state, State::Goes) && (self.end - self.records.len() as u64..=self.end).contains(&last)
     }
@@ -83,8 +83,8 @@ impl Window {
         serves
     }
 
-    /// The record behind `last`, if it is here.
-    fn behind(&self, last: u64) -> Option<&(Arc<Record>, u64)> {
+    /// The record after `last`, if it is here.
+    fn after(&self, last: u64) -> Option<&(Arc<Record>, u64)> {
         let first = self.end - self.records.len() as u64;
         self.records.get(usize::try_from(last.checked_sub(first)?).ok()?)
     }
@@ -96,7 +96,7 @@ impl Window {
 
     /// How many bytes were sent up to a record.
     fn sent_with(&self, last: u64) -> u64 {
-        last.checked_sub(1).and_then(|before| self.behind(before)).map_or(self.gone, |(_, sent)| *sent)
+        last.checked_sub(1).and_then(|before| self.after(before)).map_or(self.gone, |(_, sent)| *sent)
     }
 
     /// Until when there is no room for a further record; `None` where there is. Goes on without those who were waited for
@@ -134,7 +134,7 @@ impl Window {
         self.records.push_back((record, self.sent));
         let read = self.sent_with(self.slowest());
         while let Some((_, sent)) = self.records.front()
-            && sent + BEHIND < read
+            && sent + MOST_LAG < read
         {
             self.gone = *sent;
             self.records.pop_front();
@@ -142,7 +142,7 @@ impl Window {
     }
 
     pub(super) fn next(&mut self, number: u64, last: u64) -> Next {
-        let record = self.behind(last).map(|(record, _)| record.clone());
+        let record = self.after(last).map(|(record, _)| record.clone());
         match (&self.state, record) {
             (State::Goes | State::Failed(_), Some(record)) => {
                 // One that was left behind is waited for no more, though it may still find what it needs.

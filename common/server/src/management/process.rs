@@ -18,17 +18,17 @@ pub(super) fn measure(started: Timestamp) {
     let cpu = Duration::new(cpu.tv_sec.try_into().unwrap_or_default(), cpu.tv_nsec.try_into().unwrap_or_default());
     PROCESS_CPU.one().set(cpu);
     PROCESS_START.one().set(started.as_duration().as_secs_f64());
-    PROCESS_MAX_FDS.one().set_whole(getrlimit(Resource::Nofile).current.unwrap_or_default());
+    PROCESS_MAX_FDS.one().set_integer(getrlimit(Resource::Nofile).current.unwrap_or_default());
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        PROCESS_FDS.one().set_whole(open.count() as u64);
+        PROCESS_FDS.one().set_integer(open.count() as u64);
     }
-    TASKS.one().set_whole(Handle::current().metrics().num_alive_tasks() as u64);
+    TASKS.one().set_integer(Handle::current().metrics().num_alive_tasks() as u64);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(kibibytes) = number(&status, "VmRSS:") {
-        PROCESS_MEMORY.one().set_whole(kibibytes * 1024);
+        PROCESS_MEMORY.one().set_integer(kibibytes * 1024);
     }
     if let Some(threads) = number(&status, "Threads:") {
-        PROCESS_THREADS.one().set_whole(threads);
+        PROCESS_THREADS.one().set_integer(threads);
     }
 }
 

@@ -23,7 +23,7 @@ impl Names {
     pub(super) fn of(pool: &DescriptorPool) -> Self {
         let reached = |messages: Vec<&str>| {
             let messages = messages.into_iter().filter_map(|name| pool.get_message_by_name(name));
-            reach(messages.collect())
+            reachable(messages.collect())
         };
         let in_requests = reached(OPERATIONS.iter().map(|facts| facts.request).collect());
         let in_answers = reached(OPERATIONS.iter().map(|facts| facts.response).collect());
@@ -66,7 +66,7 @@ fn capitalised(word: &str) -> String {
 }
 
 /// The full names of all messages and enums within these messages, themselves included.
-fn reach(mut waiting: Vec<MessageDescriptor>) -> HashSet<String> {
+fn reachable(mut waiting: Vec<MessageDescriptor>) -> HashSet<String> {
     let mut reached = HashSet::new();
     while let Some(message) = waiting.pop() {
         if message.package_name() == "google.protobuf" || !reached.insert(message.full_name().to_owned()) {
@@ -106,7 +106,7 @@ mod tests {
         let names = Names::of(&pool);
         let mut seen = HashMap::new();
         let messages = OPERATIONS.iter().flat_map(|facts| [facts.request, facts.response]);
-        for name in reach(messages.filter_map(|name| pool.get_message_by_name(name)).collect()) {
+        for name in reachable(messages.filter_map(|name| pool.get_message_by_name(name)).collect()) {
             for way in [Way::Request, Way::Answer] {
                 let other = seen.insert(names.get(&name, way), name.clone());
                 assert!(other.is_none_or(|other| other == name), "{name}");

@@ -28,9 +28,9 @@ impl FromStr for MasterKeys {
 }
 
 impl MasterKeys {
-    /// These, behind a newer one.
+    /// These keys, with a newer one before them.
     #[must_use]
-    pub fn behind(&self, newer: Key) -> Self {
+    pub fn with_newer(&self, newer: Key) -> Self {
         Self(std::iter::once(newer).chain(self.0.iter().cloned()).collect())
     }
 
@@ -86,7 +86,7 @@ mod tests {
     fn what_an_older_key_wrapped_opens_until_it_is_taken_away() {
         let old = MasterKeys(vec![Key::random()]);
         let sealed = old.seal("a purpose", b"a data key");
-        let both = old.behind(Key::random());
+        let both = old.with_newer(Key::random());
         assert_eq!(both.open("a purpose", &sealed).unwrap(), (b"a data key".to_vec(), false));
         assert!(both.open("another purpose", &sealed).is_err());
         let anew = both.seal("a purpose", b"a data key");

@@ -6,7 +6,7 @@ use async_nats::{Client, jetstream};
 use base::{clock::since_start, explain::explain};
 use eventlog::{
     durability::{Durability, Unsafe},
-    log::{Failure as LogFailure, Log},
+    log::{Log, LogFailure},
     nats::without_password,
     streams::{BESIDE, Found, server_time},
 };
@@ -15,7 +15,7 @@ use super::{Ahead, report::Report, shown};
 use crate::{
     cli,
     node::{SHARD, durability},
-    reach,
+    running_servers,
 };
 
 /// The oldest version that the platform is tried with.
@@ -29,14 +29,14 @@ const API_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks NATS, and gives the log where there is one that can be read.
 pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option<Log> {
-    let flags = match reach::nats(servers) {
+    let flags = match running_servers::nats(servers) {
         Ok(flags) => flags,
         Err(error) => {
             report.fail("nats", error.to_string(), "");
             return None;
         }
     };
-    let client = match reach::connect(&flags, "platform doctor").await {
+    let client = match running_servers::connect(&flags, "platform doctor").await {
         Ok(client) => client,
         Err(error) => {
             report.fail("nats", error.to_string(), "");
@@ -183,7 +183,7 @@ async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Opt
         _ => {}
     }
     if let Some(ahead) = Ahead::of(server_time(client, "EVENTS_0")).await {
-        ahead.tell("nats clock", "NATS", report);
+        ahead.report("nats clock", "NATS", report);
     }
     match log.last().await {
         Ok(_) => Some(log),

@@ -1,4 +1,4 @@
-//! Postgres: whether it is there, can hold the read models safely, and how far they are behind the log.
+//! Postgres: whether it is there, can hold the read models safely, and how far they lag.
 
 use std::{str::FromStr as _, time::Duration};
 
@@ -13,18 +13,18 @@ use view::{
 };
 
 use super::{Ahead, report::Report};
-use crate::{cli, node::SHARD, reach};
+use crate::{cli, node::SHARD, running_servers};
 
 /// The oldest version that the platform is tried with.
 const OLDEST: i32 = 15;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many events a projection that works may be behind.
+/// How many events a projection that works may lag.
 const LAG: u64 = 1000;
 /// How old the last record may be and not yet projected, in seconds.
 const STANDING: i64 = 10;
 
 pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut Report) {
-    let url = match reach::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
+    let url = match running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
         Ok(url) => url,
         Err(error) => return report.fail("postgres", error.to_string(), ""),
     };
@@ -43,7 +43,7 @@ pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut
             jiff::Timestamp::from_microsecond(told).ok()
         };
         if let Some(ahead) = Ahead::of(time).await {
-            ahead.tell("postgres clock", "Postgres", report);
+            ahead.report("postgres clock", "Postgres", report);
         }
         Ok::<_, tokio_postgres::Error>(())
     });
@@ -135,7 +135,7 @@ async fn check_projection(
         report.warn(CHECK, format!("{name} has not begun to follow the log"), "start a projector");
         return Ok(());
     };
-    // Read behind the checkpoint, so that a log that goes on is not taken for a shorter one.
+    // Read after the checkpoint, so that a log that goes on is not taken for a shorter one.
     let last = log.last().await.map_err(|error| explain(&error))?;
     let (at, end) = (checkpoint.position, last.as_ref().map(eventlog::record::Record::position).unwrap_or_default());
     let is_here = at.stream_sequence <= end.stream_sequence && log.has(at).await.map_err(|error| explain(&error))?;

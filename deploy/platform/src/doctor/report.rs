@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::say;
+use crate::output;
 
 /// The checks so far; as text each is printed at once.
 pub(super) struct Report {
@@ -36,7 +36,7 @@ impl Report {
     fn line(&mut self, status: &'static str, check: &'static str, found: &str, remedy: &str) {
         if !self.json {
             let separator = if remedy.is_empty() { "" } else { ". What to do: " };
-            say::out(format_args!("{status:<5} {check:<16} {found}{separator}{remedy}"));
+            output::print(format_args!("{status:<5} {check:<16} {found}{separator}{remedy}"));
         }
         let remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
         self.checks.push(json!({ "check": check, "status": status, "found": found, "remedy": remedy }));

@@ -44,8 +44,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// A reader that begins behind a record, which it takes on trust; at the beginning of the log where there is none.
-    pub(super) fn behind(record: Option<Record>) -> Self {
+    /// A reader that begins after a record, which it takes on trust; at the beginning of the log where there is none.
+    pub(super) fn after(record: Option<Record>) -> Self {
         match record {
             None => Self { is_whole: true, ..Self::default() },
             Some(record) => Self { at: record.position(), header: Some(record.commit), ..Self::default() },

@@ -6,7 +6,7 @@ use std::{
 };
 
 use eventlog::{
-    log::{Failure as LogFailure, Log},
+    log::{Log, LogFailure},
     record::{Position, Record, Recorded},
 };
 use futures::StreamExt;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Failure, cli, say};
+use crate::{Failure, cli, output};
 
 /// How many events there are to begin with when nobody says.
 const LAST: u64 = 10;
@@ -69,9 +69,9 @@ async fn print(log: &Log, options: &cli::Tail) -> Result<(), Failure> {
         return Err(format!("the log ends with event {last}: with --follow event {from} is waited for").into());
     }
     loop {
-        match window.print_behind(log, &mut at, (!options.follow).then_some(end)).await {
+        match window.print_after(log, &mut at, (!options.follow).then_some(end)).await {
             Err(error) if options.follow && is_passing(&*error) => {
-                say::aside(format_args!("{error}; trying again"));
+                output::notice(format_args!("{error}; trying again"));
                 sleep(PAUSE).await;
             }
             ended => return ended,
@@ -80,8 +80,8 @@ async fn print(log: &Log, options: &cli::Tail) -> Result<(), Failure> {
 }
 
 impl Window {
-    /// Prints what is behind a position, up to a stream sequence if one is given.
-    async fn print_behind(&mut self, log: &Log, at: &mut Position, end: Option<u64>) -> Result<(), Failure> {
+    /// Prints what comes after a position, up to a stream sequence if one is given.
+    async fn print_after(&mut self, log: &Log, at: &mut Position, end: Option<u64>) -> Result<(), Failure> {
         if end.is_some_and(|end| at.stream_sequence >= end) {
             return Ok(());
         }

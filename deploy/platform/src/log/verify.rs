@@ -1,10 +1,10 @@
-//! `platform log verify`: reads the log from one end to the other and says whether it is whole.
+//! `platform log verify`: reads the log from one end to the other and reports whether it is intact.
 
 use std::time::Duration;
 
 use base::clock::since_start;
 use eventlog::{
-    log::{Failure as LogFailure, Log},
+    log::{Log, LogFailure},
     record::Record,
 };
 use futures::StreamExt;
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::chain::{Chain, Violation};
-use crate::{Failure, cli, say};
+use crate::{Failure, cli, output};
 
-/// How often it says how far it is.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+/// How often the progress is printed.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long it hears nothing before it looks whether there is a next message.
 const IDLE: Duration = Duration::from_secs(5);
 
@@ -24,12 +24,12 @@ pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Re
     let log = super::open(&options.servers).await?;
     let end = log.end().await?;
     if end == 0 {
-        say::out("the log is empty: no platform was set up in it yet");
+        output::print("the log is empty: no platform was set up in it yet");
         return Ok(());
     }
     let before = log.record_before(options.from).await.map_err(told)?;
     let begin = since_start();
-    let mut chain = Chain::behind(before);
+    let mut chain = Chain::after(before);
     let first = chain.at.stream_sequence + 1;
     tokio::select! {
         checked = check(&log, &mut chain, end) => checked?,
@@ -41,7 +41,7 @@ pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Re
         let (sequence, from) = (chain.at.sequence, options.from);
         return Err(format!("the log ends with event {sequence}, so there is nothing to check from {from} on").into());
     }
-    say::out(summary(&chain, first, since_start().saturating_sub(begin)));
+    output::print(summary(&chain, first, since_start().saturating_sub(begin)));
     Ok(())
 }
 
@@ -60,10 +60,13 @@ async fn check(log: &Log, chain: &mut Chain, end: u64) -> Result<(), Failure> {
         let (place, payload) = message?;
         chain.check_place(place)?;
         chain.check(&Record::decode(place, &payload).map_err(Violation::from)?)?;
-        if since_start().saturating_sub(last_told) > TELL_EVERY {
+        if since_start().saturating_sub(last_told) > PROGRESS_EVERY {
             last_told = since_start();
             let percent = place * 100 / end;
-            say::aside(format_args!("message {place} of {end} ({percent} %), event {}: no fault", chain.at.sequence));
+            output::notice(format_args!(
+                "message {place} of {end} ({percent} %), event {}: no fault",
+                chain.at.sequence
+            ));
         }
     }
     Ok(())

@@ -34,8 +34,8 @@ pub(crate) struct Measuring {
     pub(crate) clients: [(&'static str, Client); 2],
     pub(crate) databases: Vec<Database>,
     pub(crate) indexes: Indexes,
-    /// Since when a projection is behind the log.
-    pub(crate) behind: HashMap<String, Instant>,
+    /// Since when each projection lags.
+    pub(crate) lagging_since: HashMap<String, Instant>,
 }
 
 impl Measuring {
@@ -70,8 +70,8 @@ impl Measuring {
         for (name, newest) in self.indexes.all() {
             let state = match &*newest.borrow() {
                 Some(snapshot) => {
-                    INDEX_SEQUENCE.with(&[name]).set_whole(snapshot.position.sequence);
-                    INDEX_DOCUMENTS.with(&[name]).set_whole(snapshot.documents());
+                    INDEX_SEQUENCE.with(&[name]).set_integer(snapshot.position.sequence);
+                    INDEX_DOCUMENTS.with(&[name]).set_integer(snapshot.documents());
                     State::Ok
                 }
                 None => State::Starting("no published index has come yet".to_owned()),
@@ -107,25 +107,25 @@ impl Measuring {
             let (events, seconds) = match place {
                 Some(place) if place.stream_sequence < end => self.lag(&part, place, end).await,
                 _ => {
-                    self.behind.remove(&part);
+                    self.lagging_since.remove(&part);
                     (0, 0.0)
                 }
             };
             let labels = [projection.name, &projection.version.to_string(), &SHARD.to_string()];
-            PROJECTION_LAG_EVENTS.with(&labels).set_whole(events);
+            PROJECTION_LAG_EVENTS.with(&labels).set_integer(events);
             PROJECTION_LAG_SECONDS.with(&labels).set(seconds);
             self.health.lag(&part, events, seconds);
             if place.is_some_and(|place| place.stream_sequence >= end) && !is_writer() {
                 let sequence = place.map_or(0, |place| place.sequence);
-                LOG_LAST_SEQUENCE.with(&[&SHARD.to_string()]).set_whole(sequence);
+                LOG_LAST_SEQUENCE.with(&[&SHARD.to_string()]).set_integer(sequence);
             }
         }
     }
 
-    /// How many events are behind a place, and how old the first of them is; where it cannot be read, since when it is
+    /// How many events come after a place, and how old the first of them is; where it cannot be read, since when it is
     /// waited for.
     async fn lag(&mut self, part: &str, place: Place, end: u64) -> (u64, f64) {
-        let since = self.behind.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
+        let since = self.lagging_since.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
         let read = async |at| timeout(PATIENCE, self.log.read(at)).await.ok().and_then(Result::ok).flatten();
         let age = read(place.stream_sequence + 1).await.map(|next| {
             let age = clock::now().duration_since(next.committed_at());

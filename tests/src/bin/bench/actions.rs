@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use action::book::Book;
+use action::executions::ExecutionIndex;
 use eventlog::log::Log;
 use proto::operation::GET_TARGET;
 use reqwest::Method;
@@ -18,7 +18,7 @@ use tests::{
 };
 use view::database::Database;
 
-/// How often a book is asked.
+/// How often the index is asked.
 const LOOKS: u32 = 1_000_000;
 /// How many requests are sent, one after another.
 const REQUESTS: u32 = 2000;
@@ -33,13 +33,13 @@ pub(crate) async fn measure() {
     let nats = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
     let log = Log::open(nats, 0, 1).await.expect("the log can be opened");
     let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
-    let book = Book::open(log, &database, 0).await.expect("the log can be read");
+    let index = ExecutionIndex::open(log, &database, 0).await.expect("the log can be read");
     println!("| what | time |\n|---|---|");
-    look(&book, &platform, "look for an execution where there is none");
+    look(&index, &platform, "look for an execution where there is none");
     execute(&client, json!({ "response": { "service": GET_TARGET.facts.service } }), &[&id]).await;
-    let found = || async { look_once(&book, &platform).then_some(()) };
+    let found = || async { look_once(&index, &platform).then_some(()) };
     eventually("the execution is known", found).await;
-    look(&book, &platform, "find one by its service");
+    look(&index, &platform, "find one by its service");
     let with = requests(&client, &id).await;
     execute(&client, json!({ "response": { "service": GET_TARGET.facts.service } }), &[]).await;
     let without = requests(&client, &id).await;
@@ -51,15 +51,15 @@ pub(crate) async fn measure() {
     }
 }
 
-fn look_once(book: &Book, platform: &Platform) -> bool {
+fn look_once(index: &ExecutionIndex, platform: &Platform) -> bool {
     let facts = &GET_TARGET.facts;
-    book.call(black_box(&platform.bootstrap.instance_id), (facts.service, facts.grpc)).is_some()
+    index.call(black_box(&platform.bootstrap.instance_id), (facts.service, facts.grpc)).is_some()
 }
 
-fn look(book: &Book, platform: &Platform, what: &str) {
+fn look(index: &ExecutionIndex, platform: &Platform, what: &str) {
     let begun = Instant::now();
     for _ in 0..LOOKS {
-        black_box(look_once(book, platform));
+        black_box(look_once(index, platform));
     }
     println!("| {what} | {:.0} ns |", begun.elapsed().as_secs_f64() / f64::from(LOOKS) * 1e9);
 }

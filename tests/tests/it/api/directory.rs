@@ -49,10 +49,10 @@ async fn what_many_find_too_old_is_loaded_once() {
 
         let database = Database::new(url, 16).expect("the address is right");
         let directory = Directory::new(database, progress.clone(), 0);
-        let ask = || directory.standing(instance, Name::Id(user.clone()), required);
+        let ask = || directory.principal(instance, Name::Id(user.clone()), required);
         assert!(ask().await.expect("Postgres is there").is_some());
-        for standing in futures::future::join_all((0..CALLERS).map(|_| ask())).await {
-            assert_eq!(standing.expect("Postgres is there").expect("the user is there").id, *user);
+        for principal in futures::future::join_all((0..CALLERS).map(|_| ask())).await {
+            assert_eq!(principal.expect("Postgres is there").expect("the user is there").id, *user);
         }
         drop(directory);
         let read = reads(url).await - before;

@@ -5,7 +5,7 @@ use eventlog::record::Event;
 use super::*;
 
 /// What the records of a whole log say, in two epochs.
-fn whole() -> Vec<CommitRecord> {
+fn complete_log() -> Vec<CommitRecord> {
     let event = |id: &str, version: u64| Event {
         aggregate_type: "target".into(),
         aggregate_id: id.into(),
@@ -48,19 +48,19 @@ fn linked(commits: Vec<CommitRecord>) -> Vec<Record> {
 }
 
 fn told(records: &[Record]) -> String {
-    let mut chain = Chain::behind(None);
+    let mut chain = Chain::after(None);
     let faults: Vec<_> = records.iter().map_while(|record| Some(chain.check(record).err())).flatten().take(1).collect();
     faults.first().map(ToString::to_string).unwrap_or_default()
 }
 
 #[test]
 fn a_whole_log_has_no_fault_also_from_its_middle() {
-    let records = linked(whole());
-    let mut chain = Chain::behind(None);
+    let records = linked(complete_log());
+    let mut chain = Chain::after(None);
     assert!(records.iter().all(|record| chain.check(record).is_ok()));
     assert_eq!((chain.records, chain.epochs, chain.aggregates(), chain.at.sequence), (5, 2, 2, 5));
     for begin in 1..records.len() {
-        let mut chain = Chain::behind(Some(records[begin - 1].clone()));
+        let mut chain = Chain::after(Some(records[begin - 1].clone()));
         assert!(records[begin..].iter().all(|record| chain.check(record).is_ok()), "{begin}");
     }
 }
@@ -84,7 +84,7 @@ fn each_fault_is_told_with_its_place_and_what_was_expected() {
         (3, |it| it.events[0].payload = Bytes::from_static(b"{"), &["payload", "event 3 (target.changed)", "JSON"]),
     ];
     for (index, spoil, words) in cases {
-        let mut commits = whole();
+        let mut commits = complete_log();
         spoil(&mut commits[index]);
         let told = told(&linked(commits));
         let place = format!("message {} of the log", index + 1);
@@ -95,17 +95,17 @@ fn each_fault_is_told_with_its_place_and_what_was_expected() {
 
 #[test]
 fn broken_links_are_told() {
-    let mut records = linked(whole());
+    let mut records = linked(complete_log());
     records[3].commit.first_sequence = 9;
     assert!(told(&records).contains("found a record that begins with event 9, expected event 3"), "{}", told(&records));
-    let mut records = linked(whole());
+    let mut records = linked(complete_log());
     records[3].commit.previous_digest = vec![0xab; 32].into();
     assert!(told(&records).starts_with("message 4 of the log") && told(&records).contains("found the digest abab"));
-    let mut records = linked(whole());
+    let mut records = linked(complete_log());
     records.remove(2);
     assert!(
         told(&records).starts_with("message 3 of the log") && told(&records).contains("message 4 behind message 2")
     );
-    let first = linked(whole()).remove(1);
+    let first = linked(complete_log()).remove(1);
     assert!(told(&[first]).starts_with("message 1 of the log"));
 }

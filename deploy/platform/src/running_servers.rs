@@ -1,4 +1,4 @@
-//! How tools reach the servers that they look at: by the flags given, else by what a running standalone platform keeps in
+//! How tools find the servers that they look at: by the flags given, else by what a running standalone platform keeps in
 //! its data directory. They are no platform themselves and take no lock.
 
 use std::{fs, io, path::Path};

@@ -1,4 +1,4 @@
-//! What the writer tells of itself: phases, and figures of what it commits.
+//! Reports how the writer is: its phases, and figures of what it commits.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use super::{Phase, Writer};
 /// What the writer is called among the parts of its node.
 const PART: &str = "writer";
 
-/// Tells that another node may write now.
+/// Reports that another node may write now.
 pub(super) fn stepped_down() {
     STEP_DOWNS.one().count();
     tracing::warn!("this node no longer writes");
 }
 
 impl Writer {
-    /// Begins a phase and tells those who wait for it, and operators.
+    /// Begins a phase and reports it to whoever waits for it, and to operators.
     pub(super) fn enter(&self, phase: &watch::Sender<Phase>, next: Phase) {
         WRITER_ACTIVE.one().set_bool(next == Phase::Active);
-        TAIL_LIMIT.one().set_whole(self.tail_limit as u64);
+        TAIL_LIMIT.one().set_integer(self.tail_limit as u64);
         if next != Phase::Active {
-            TAIL_BYTES.one().set_whole(0);
+            TAIL_BYTES.one().set_integer(0);
         }
         let state = match &next {
             Phase::Standby(_) => State::Standby,
@@ -41,27 +41,27 @@ impl Writer {
         phase.send_replace(next);
     }
 
-    /// Tells that a node of a newer version has to write; it stays so until this node takes over again.
-    pub(super) fn tell_outdated(&self) {
+    /// Reports that a node of a newer version has to write; it stays so until this node takes over again.
+    pub(super) fn report_outdated(&self) {
         self.health.report(PART, State::Outdated("only a newer version can do what was asked of it".to_owned()));
     }
 
-    /// Tells of a barrier: from now on the epoch is this writer's.
-    pub(super) fn tell_barrier(&self, barrier: &Record) {
-        WRITER_EPOCH.one().set_whole(barrier.commit.epoch);
-        self.tell_end(barrier);
+    /// Reports a barrier: from now on the epoch is this writer's.
+    pub(super) fn report_barrier(&self, barrier: &Record) {
+        WRITER_EPOCH.one().set_integer(barrier.commit.epoch);
+        self.report_end(barrier);
     }
 
-    /// Tells of a record that was committed.
-    pub(super) fn tell_commit(&self, record: &Record, took: Duration) {
+    /// Reports a record that was committed.
+    pub(super) fn report_commit(&self, record: &Record, took: Duration) {
         COMMIT_EVENTS.one().record_number(record.events.len());
         COMMIT_DURATION.one().record_time(took);
-        self.tell_end(record);
+        self.report_end(record);
         let (sequence, events) = (record.position().sequence, record.events.len());
         tracing::debug!(sequence, events, duration_ms = took.as_secs_f64() * 1e3, "a record was committed");
     }
 
-    fn tell_end(&self, record: &Record) {
-        LOG_LAST_SEQUENCE.with(&[&self.shard.to_string()]).set_whole(record.position().sequence);
+    fn report_end(&self, record: &Record) {
+        LOG_LAST_SEQUENCE.with(&[&self.shard.to_string()]).set_integer(record.position().sequence);
     }
 }

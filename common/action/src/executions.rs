@@ -1,9 +1,9 @@
-//! All executions and targets, in memory: loaded from the read models once, then kept by the log alone, so that a match
-//! costs no question to anybody and goes on when Postgres is away.
+//! The execution index: all executions and targets in memory, loaded from the read models once and then updated from the
+//! log alone. So a match asks nobody, and still works when Postgres is away.
 
+mod definitions;
 mod follow;
 mod matcher;
-mod shelf;
 
 use std::{
     collections::HashMap,
@@ -11,11 +11,10 @@ use std::{
     time::Duration,
 };
 
+pub use definitions::{Definitions, LoadFailure};
 use domain::resource::{execution::Function, target::Target};
-use eventlog::log::Log;
-pub use follow::Failure;
+use eventlog::log::{Log, LogFailure};
 pub use matcher::Matcher;
-pub use shelf::{Shelf, Unloaded};
 use tokio::{
     sync::{Semaphore, watch},
     time::timeout,
@@ -24,9 +23,9 @@ use view::database::Database;
 
 /// How many calls of one target may be under way on a node.
 const SEATS: usize = 128;
-/// How many calls of the targets of one instance may be under way or waiting on a node, and how many that tell of events.
+/// How many calls of the targets of one instance may be under way or waiting on a node, and how many that deliver events.
 const PLACES: usize = 1024;
-const TELLING: usize = 512;
+const NOTIFICATIONS: usize = 512;
 /// How much of calls that nobody waits for an instance may have on a node, in KiB.
 const DETACHED: usize = 16 * 1024;
 /// How long a change is waited for that this node has written itself.
@@ -52,16 +51,16 @@ pub struct Called {
 pub struct Share {
     /// Calls that somebody waits for, under way or waiting for a seat.
     pub(crate) places: Semaphore,
-    /// Calls that tell of events. Those of requests have their places whatever the events of their instance take.
-    pub(crate) telling: Semaphore,
+    /// Calls that deliver events. Those of requests have their places whatever the events of their instance take.
+    pub(crate) notifications: Semaphore,
     /// KiB of calls that nobody waits for.
     pub(crate) detached: Arc<Semaphore>,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        let (places, telling) = (Semaphore::new(PLACES), Semaphore::new(TELLING));
-        Self { places, telling, detached: Arc::new(Semaphore::new(DETACHED)) }
+        let (places, notifications) = (Semaphore::new(PLACES), Semaphore::new(NOTIFICATIONS));
+        Self { places, notifications, detached: Arc::new(Semaphore::new(DETACHED)) }
     }
 }
 
@@ -80,9 +79,9 @@ pub struct Matched {
     pub response: Option<Chain>,
 }
 
-/// The executions of all instances.
+/// The executions of all instances, by what triggers them.
 #[derive(Clone)]
-pub struct Book {
+pub struct ExecutionIndex {
     matchers: Arc<RwLock<HashMap<String, Arc<Matcher>>>>,
     /// By instance and id.
     targets: Arc<RwLock<Targets>>,
@@ -90,16 +89,17 @@ pub struct Book {
     reached: Arc<watch::Sender<u64>>,
 }
 
-impl Book {
-    /// A book that is as far as the log now, and follows it from here.
+impl ExecutionIndex {
+    /// An index that is as far as the log now, and follows it from here.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, Failure> {
-        let book = Self { matchers: Arc::default(), targets: Arc::default(), reached: Arc::new(watch::Sender::new(0)) };
-        let following = follow::begin(log, database, shard, &book).await?;
+    pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, LogFailure> {
+        let index =
+            Self { matchers: Arc::default(), targets: Arc::default(), reached: Arc::new(watch::Sender::new(0)) };
+        let following = follow::begin(log, database, shard, &index).await?;
         tokio::spawn(following);
-        Ok(book)
+        Ok(index)
     }
 
     /// What a call to a method triggers. An instance without executions costs one look into a map.
@@ -117,20 +117,20 @@ impl Book {
         self.matcher(instance_id)?.functions.get(function.name()).cloned()
     }
 
-    /// A target that there is.
+    /// The target with this id, if it exists.
     pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<Called>> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.get(&(instance_id.to_owned(), id.to_owned())).cloned()
     }
 
     /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.
-    pub async fn has(&self, sequence: u64) {
-        let _ = timeout(OWN_WAIT, self.reaches(sequence)).await;
+    pub async fn wait_briefly_for(&self, sequence: u64) {
+        let _ = timeout(OWN_WAIT, self.wait_for(sequence)).await;
     }
 
     /// Waits until it has an event, however long that takes.
-    pub async fn reaches(&self, sequence: u64) {
-        // Its sender is this book's own.
+    pub async fn wait_for(&self, sequence: u64) {
+        // Its sender is this index's own.
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= sequence).await;
     }
 

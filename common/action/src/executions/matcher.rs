@@ -99,7 +99,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::book::Called;
+    use crate::executions::Called;
 
     fn called(id: &str) -> Arc<Called> {
         let target = Target {

@@ -1,4 +1,4 @@
-//! What a work unit tells of itself: how it is, how far it is, and what that takes.
+//! Reports how a work unit is, how far it is, and how long its batches take.
 
 use std::{
     convert::Infallible,
@@ -40,9 +40,9 @@ pub(crate) enum Cause {
     Fenced,
 }
 
-/// The voice of one unit.
+/// Reports for one unit, to health and metrics.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct Reporter {
     health: Health,
     projection: &'static str,
     part: String,
@@ -68,13 +68,13 @@ impl Cause {
     }
 }
 
-impl Teller {
+impl Reporter {
     /// A unit that waits for its lease.
     pub(crate) fn new(health: &Health, projection: &Projection, shard: u16) -> Self {
         let labels = [projection.name, &projection.version.to_string(), &shard.to_string()];
         PROJECTION_LAG_EVENTS.with(&labels);
         PROJECTION_LAG_SECONDS.with(&labels);
-        let teller = Self {
+        let reporter = Self {
             health: health.clone(),
             projection: projection.name,
             part: projection.part(),
@@ -84,12 +84,12 @@ impl Teller {
             heartbeat: PROJECTION_HEARTBEAT.with(&labels),
             apply: PROJECTION_APPLY.with(&[projection.name]),
         };
-        teller.show_stall(None);
-        teller.health.report(&teller.part, State::Standby);
-        teller
+        reporter.show_stall(None);
+        reporter.health.report(&reporter.part, State::Standby);
+        reporter
     }
 
-    /// Says that it stands by where the lease is not had at once. It never ends.
+    /// Reports that the unit is on standby when the lease is not free at once. It never ends.
     pub(crate) async fn stand_by(&self) -> Infallible {
         sleep(FREE_LEASE).await;
         self.stalled_by(None);
@@ -101,29 +101,29 @@ impl Teller {
         std::future::pending().await
     }
 
-    /// Says that it has begun, and where. One that stalled before has not shown yet that it gets any further.
-    pub(crate) fn begins(&self, reached: Reached) {
+    /// Reports that the unit has begun, and where. One that stalled before has not shown yet that it gets any further.
+    pub(crate) fn has_begun(&self, reached: Reached) {
         if !self.is_stalled.load(Relaxed) {
-            self.stands(reached);
+            self.works(reached);
         }
     }
 
-    /// Says that it works and how far it is.
-    pub(crate) fn stands(&self, reached: Reached) {
+    /// Reports that the unit works, and how far it is.
+    pub(crate) fn works(&self, reached: Reached) {
         self.stalled_by(None);
         self.is_outdated.store(false, Relaxed);
         self.health.report(&self.part, State::Ok);
         self.health.stand(&self.part, reached);
-        self.sequence.set_whole(reached.sequence);
+        self.sequence.set_integer(reached.sequence);
         self.heartbeat.set(clock::now().as_duration().as_secs_f64());
     }
 
-    /// Says how long a batch took.
+    /// Reports how long a batch took.
     pub(crate) fn applied(&self, took: Duration) {
         self.apply.record_time(took);
     }
 
-    /// Says why it does not go on.
+    /// Reports why the unit does not go on.
     pub(crate) fn stalls(&self, cause: Cause, reason: String) {
         if cause == Cause::Fenced {
             FENCE_REJECTIONS.with(&["projector"]).count();
@@ -132,7 +132,7 @@ impl Teller {
         self.health.report(&self.part, State::Stalled(reason));
     }
 
-    /// Says that only a newer version of the platform can go on.
+    /// Reports that only a newer version of the platform can go on.
     pub(crate) fn is_outdated(&self, reason: String) {
         self.stalled_by(Some(Cause::Event));
         self.is_outdated.store(true, Relaxed);

@@ -1,4 +1,5 @@
-//! The reaction on the log: which events trigger executions, as those were when the event was committed.
+//! The relay follows the log and queues a delivery for each execution that an event triggers, by the executions as they
+//! were when the event was committed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use action::book::{Matcher, Shelf};
+use action::executions::{Definitions, Matcher};
 use eventlog::record::{Position, Record, Recorded};
 use futures::StreamExt;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    Deliveries, Failure, depth,
+    Deliveries, DeliveryFailure, depth,
     payload::{Delivery, deliveries},
     queue::Queue,
 };
@@ -22,80 +23,81 @@ const CHUNK: usize = 64;
 /// How many deliveries are made before they are put in, and how many bytes they have.
 const MOST_MADE: usize = 1024;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// How often the place is kept while nothing is triggered.
-const KEEP_EVERY: Duration = Duration::from_secs(1);
-/// The reaction while it runs.
-pub(super) struct Reaction<'a> {
+/// How often the position is saved while nothing is triggered.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+
+/// The relay while it runs.
+pub(super) struct Relay<'a> {
     deliveries: &'a Deliveries,
     queue: Queue,
     wake: mpsc::Sender<String>,
-    shelf: Shelf,
+    definitions: Definitions,
     matchers: HashMap<String, Matcher>,
     /// What is not in the queue yet, and the bytes of its bodies.
     made: Vec<Delivery>,
     bytes: usize,
-    /// Where something was put in since the place was kept.
+    /// Where something was put in since the position was saved.
     subjects: HashSet<String>,
     at: Position,
     revision: u64,
-    kept: Instant,
+    saved_at: Instant,
 }
 
-impl<'a> Reaction<'a> {
-    /// Takes the reaction up where it was left. Where that is not known it begins at the end of the log: nothing is
-    /// called a second time, and what was not called is told to be lost.
+impl<'a> Relay<'a> {
+    /// Goes on from the saved position. Where that is not known it begins at the end of the log: nothing is
+    /// called a second time, and a warning says that the events before are not delivered.
     pub(super) async fn begin(
         deliveries: &'a Deliveries,
         queue: Queue,
         wake: mpsc::Sender<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, DeliveryFailure> {
         let Deliveries { log, database, shard, .. } = deliveries;
-        let place = queue.place().await?;
-        let is_known = match place {
+        let saved = queue.position().await?;
+        let is_known = match saved {
             Some((at, _)) => log.has(at).await?,
             None => false,
         };
-        let at = match place {
+        let at = match saved {
             Some((at, _)) if is_known => at,
             _ => log.last().await?.map(|record| record.position()).unwrap_or_default(),
         };
-        let shelf = Shelf::at(log, database, *shard, at).await?.ok_or(Failure::Behind)?;
-        if !is_known && !shelf.instances().is_empty() {
+        let definitions = Definitions::at(log, database, *shard, at).await?.ok_or(DeliveryFailure::HistoryLags)?;
+        if !is_known && !definitions.instances().is_empty() {
             tracing::warn!(
                 sequence = at.sequence,
                 "the place of the deliveries is not known: events up to here are not delivered"
             );
         }
-        let revision = queue.moved(at, place.map(|(_, revision)| revision)).await?;
-        let kept = Instant::now();
+        let revision = queue.save_position(at, saved.map(|(_, revision)| revision)).await?;
+        let saved_at = Instant::now();
         let (matchers, made, subjects) = (HashMap::new(), vec![], HashSet::new());
-        let mut reaction =
-            Self { deliveries, queue, wake, shelf, matchers, made, bytes: 0, subjects, at, revision, kept };
-        for instance_id in reaction.shelf.instances() {
-            reaction.arrange(&instance_id);
+        let mut relay =
+            Self { deliveries, queue, wake, definitions, matchers, made, bytes: 0, subjects, at, revision, saved_at };
+        for instance_id in relay.definitions.instances() {
+            relay.arrange(&instance_id);
         }
-        Ok(reaction)
+        Ok(relay)
     }
 
-    pub(super) async fn run(mut self) -> Result<Infallible, Failure> {
+    pub(super) async fn run(mut self) -> Result<Infallible, DeliveryFailure> {
         let mut records = self.deliveries.log.follow(self.at).await?.ready_chunks(CHUNK);
         loop {
-            let chunk = records.next().await.ok_or(Failure::LogEnded)?;
+            let chunk = records.next().await.ok_or(DeliveryFailure::LogEnded)?;
             for record in chunk {
                 self.take(&*record?).await?;
             }
             self.put().await?;
-            if !self.subjects.is_empty() || self.kept.elapsed() >= KEEP_EVERY {
-                self.keep().await?;
+            if !self.subjects.is_empty() || self.saved_at.elapsed() >= SAVE_EVERY {
+                self.save_position().await?;
             }
         }
     }
 
     /// Takes a record up: what each event triggers by the executions before it, and what it makes of them.
-    async fn take(&mut self, record: &Record) -> Result<(), Failure> {
+    async fn take(&mut self, record: &Record) -> Result<(), DeliveryFailure> {
         for recorded in &record.events {
             self.trigger(recorded).await?;
-            if self.shelf.apply(recorded) {
+            if self.definitions.apply(recorded) {
                 self.arrange(&recorded.event.instance_id);
             }
         }
@@ -103,7 +105,7 @@ impl<'a> Reaction<'a> {
         Ok(())
     }
 
-    async fn trigger(&mut self, recorded: &Recorded) -> Result<(), Failure> {
+    async fn trigger(&mut self, recorded: &Recorded) -> Result<(), DeliveryFailure> {
         let event = &recorded.event;
         let matcher = self.matchers.get(&event.instance_id).filter(|_| recorded.is_for_instance());
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
@@ -119,28 +121,28 @@ impl<'a> Reaction<'a> {
     }
 
     /// Puts into the queue what was made.
-    async fn put(&mut self) -> Result<(), Failure> {
+    async fn put(&mut self) -> Result<(), DeliveryFailure> {
         self.bytes = 0;
         let made = std::mem::take(&mut self.made);
         self.subjects.extend(self.queue.put(&made).await?);
         Ok(())
     }
 
-    /// Keeps the place behind all that was put in, and has that delivered.
-    async fn keep(&mut self) -> Result<(), Failure> {
+    /// Saves the position after all that was put in, and has that delivered.
+    async fn save_position(&mut self) -> Result<(), DeliveryFailure> {
         if !self.subjects.is_empty() {
             base::fault::point("deliveries.put");
         }
-        self.revision = self.queue.moved(self.at, Some(self.revision)).await?;
-        self.kept = Instant::now();
+        self.revision = self.queue.save_position(self.at, Some(self.revision)).await?;
+        self.saved_at = Instant::now();
         for subject in self.subjects.drain() {
-            // The lanes live as long as this.
+            // The workers live as long as this.
             let _ = self.wake.send(subject).await;
         }
         Ok(())
     }
 
     fn arrange(&mut self, instance_id: &str) {
-        self.matchers.insert(instance_id.to_owned(), self.shelf.matcher(instance_id));
+        self.matchers.insert(instance_id.to_owned(), self.definitions.matcher(instance_id));
     }
 }

@@ -1,4 +1,4 @@
-//! What a process keeps in memory by the log alone, however long it lives.
+//! Keeps a state in memory up to date from the log alone, as long as the process lives.
 
 use std::time::Duration;
 
@@ -6,42 +6,46 @@ use base::explain::explain;
 use futures::StreamExt;
 use tokio::time::sleep;
 
-use super::{Failure, Log};
+use super::{Log, LogFailure};
 use crate::record::{Position, Record};
 
 /// How long it waits before it asks a log again that did not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What records change.
-pub trait Kept: Send + 'static {
-    /// What it is, in words for operators.
+/// A state that is updated by the records of the log.
+pub trait Follower: Send + 'static {
+    /// What the state is, in words for operators.
     const WHAT: &'static str;
 
-    /// Takes up a record.
+    /// Applies a record.
     fn apply(&mut self, record: &Record);
 }
 
-/// Brings what stands at a position as far as the log is now. What it gives keeps it there.
+/// Brings a state from a position to the end of the log now. The future that it returns keeps it up to date.
 ///
 /// # Errors
 /// When the log cannot be read.
-pub async fn keep<K: Kept>(log: Log, kept: K, at: Position) -> Result<impl Future<Output = ()> + Send, Failure> {
-    let mut keeping = Keeping { log, kept, at };
-    let end = keeping.log.end().await?;
-    if keeping.at.stream_sequence < end {
-        keeping.follow(Some(end)).await?;
+pub async fn keep_updated<K: Follower>(
+    log: Log,
+    follower: K,
+    at: Position,
+) -> Result<impl Future<Output = ()> + Send, LogFailure> {
+    let mut updating = Updating { log, follower, at };
+    let end = updating.log.end().await?;
+    if updating.at.stream_sequence < end {
+        updating.follow(Some(end)).await?;
     }
-    Ok(keeping.keep())
+    Ok(updating.run())
 }
 
-struct Keeping<K> {
+struct Updating<K> {
     log: Log,
-    kept: K,
+    follower: K,
     at: Position,
 }
 
-impl<K: Kept> Keeping<K> {
-    async fn keep(mut self) {
+impl<K: Follower> Updating<K> {
+    async fn run(mut self) {
         loop {
             if let Err(failure) = self.follow(None).await {
                 let error = explain(&failure);
@@ -52,11 +56,11 @@ impl<K: Kept> Keeping<K> {
     }
 
     /// Follows the log, up to a record if one is given.
-    async fn follow(&mut self, end: Option<u64>) -> Result<(), Failure> {
+    async fn follow(&mut self, end: Option<u64>) -> Result<(), LogFailure> {
         let mut records = self.log.follow(self.at).await?;
         while let Some(record) = records.next().await {
             let record = record?;
-            self.kept.apply(&record);
+            self.follower.apply(&record);
             self.at = record.position();
             if end.is_some_and(|end| self.at.stream_sequence >= end) {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! The targets and executions themselves, as the log says.
+//! The definitions of targets and executions, folded from the log; the index is made of them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,7 +12,7 @@ use domain::{
     standard::{Event, Resource, Standard},
 };
 use eventlog::{
-    log::{self, Log},
+    log::{Log, LogFailure},
     record::{Key, Position, Recorded, decode},
 };
 use futures::StreamExt;
@@ -27,12 +27,12 @@ use view::{
 
 use super::{Called, Chain, SEATS, Share, matcher::Matcher};
 
-/// Targets and executions that cannot be read.
+/// Why targets and executions cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum Unloaded {
+pub enum LoadFailure {
     /// The log cannot be read.
     #[error(transparent)]
-    Log(#[from] log::Failure),
+    Log(#[from] LogFailure),
     /// The read models cannot be read.
     #[error(transparent)]
     Database(#[from] Failure),
@@ -41,9 +41,9 @@ pub enum Unloaded {
     LogEnded,
 }
 
-/// Targets and executions of all instances.
+/// The targets and executions of all instances.
 #[derive(Debug, Default)]
-pub struct Shelf {
+pub struct Definitions {
     targets: HashMap<String, HashMap<String, Arc<Called>>>,
     shares: HashMap<String, Arc<Share>>,
     executions: HashMap<String, HashMap<String, Execution>>,
@@ -51,58 +51,63 @@ pub struct Shelf {
     loaded: [u64; 2],
 }
 
-impl Shelf {
-    /// What the read models have, and the record behind which the log goes on.
+impl Definitions {
+    /// What the read models have, and the record after which the log goes on.
     pub async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
-        let mut shelf = Self::default();
+        let mut definitions = Self::default();
         let mut begin: Option<Position> = None;
         for (index, projection) in [&TARGETS, &EXECUTIONS].into_iter().enumerate() {
             let checkpoint = ReadModel::new(projection, shard).checkpoint(&transaction).await?;
             let position = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-            shelf.loaded[index] = position.sequence;
+            definitions.loaded[index] = position.sequence;
             let is_earlier = begin.is_none_or(|begin| position.stream_sequence < begin.stream_sequence);
             begin = if is_earlier { Some(position) } else { begin };
         }
         for Stored { instance_id, found } in ReadModel::new(&TARGETS, shard).all::<Target>(&transaction).await? {
-            shelf.put_target(instance_id, found.id, found.state);
+            definitions.put_target(instance_id, found.id, found.state);
         }
         for Stored { instance_id, found } in ReadModel::new(&EXECUTIONS, shard).all::<Execution>(&transaction).await? {
-            shelf.executions.entry(instance_id).or_default().insert(found.id, found.state);
+            definitions.executions.entry(instance_id).or_default().insert(found.id, found.state);
         }
         transaction.commit().await?;
-        Ok((shelf, begin.unwrap_or_default()))
+        Ok((definitions, begin.unwrap_or_default()))
     }
 
-    /// As it was at a position of the log; `None` while history is not as far.
-    pub async fn at(log: &Log, database: &Database, shard: u16, position: Position) -> Result<Option<Self>, Unloaded> {
-        let (mut shelf, begin) = Self::load(database, shard).await?;
+    /// The definitions as they were at a position of the log; `None` while history is not as far.
+    pub async fn at(
+        log: &Log,
+        database: &Database,
+        shard: u16,
+        position: Position,
+    ) -> Result<Option<Self>, LoadFailure> {
+        let (mut definitions, begin) = Self::load(database, shard).await?;
         if !log.has(begin).await? {
             return Ok(None);
         }
-        let last = shelf.loaded.into_iter().max().unwrap_or_default();
+        let last = definitions.loaded.into_iter().max().unwrap_or_default();
         // Forward to the position, and back from where it is too far.
         let mut at = if begin.stream_sequence < position.stream_sequence { begin } else { position };
         let mut later = HashSet::new();
         let mut records = log.follow(at).await?;
         while at.stream_sequence < position.stream_sequence || at.sequence < last {
-            let record = records.next().await.ok_or(Unloaded::LogEnded)??;
+            let record = records.next().await.ok_or(LoadFailure::LogEnded)??;
             at = record.position();
             for recorded in &record.events {
                 let kind = recorded.event.aggregate_type.as_str();
                 if at.stream_sequence <= position.stream_sequence {
-                    shelf.apply(recorded);
+                    definitions.apply(recorded);
                 } else if [Target::NAME, Execution::NAME].contains(&kind) {
                     later.insert(recorded.key());
                 }
             }
         }
-        if !shelf.rewind(database, shard, later, position).await? {
+        if !definitions.rewind(database, shard, later, position).await? {
             return Ok(None);
         }
-        shelf.loaded = [position.sequence; 2];
-        Ok(Some(shelf))
+        definitions.loaded = [position.sequence; 2];
+        Ok(Some(definitions))
     }
 
     /// Takes aggregates back to what they were at a position, as history has it.
@@ -112,11 +117,11 @@ impl Shelf {
         shard: u16,
         keys: HashSet<Key>,
         position: Position,
-    ) -> Result<bool, Unloaded> {
+    ) -> Result<bool, LoadFailure> {
         if keys.is_empty() {
             return Ok(true);
         }
-        let connection = database.connection().await.map_err(Unloaded::from)?;
+        let connection = database.connection().await.map_err(LoadFailure::from)?;
         let checkpoint = ReadModel::new(&HISTORY, shard).checkpoint(&connection).await?;
         if checkpoint.is_none_or(|checkpoint| checkpoint.position.sequence < position.sequence) {
             return Ok(false);
@@ -143,7 +148,7 @@ impl Shelf {
         self.executions.keys().cloned().collect()
     }
 
-    /// Takes up an event, and tells whether it was one of a target or an execution.
+    /// Applies an event, and returns whether it was one of a target or an execution.
     pub fn apply(&mut self, recorded: &Recorded) -> bool {
         let event = &recorded.event;
         let (instance_id, id) = (event.instance_id.clone(), event.aggregate_id.clone());
@@ -180,7 +185,7 @@ impl Shelf {
         self.targets.values().flat_map(HashMap::values)
     }
 
-    /// A target that there is.
+    /// The target with this id, if it exists.
     pub fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
         self.targets.get(instance_id)?.get(id)
     }

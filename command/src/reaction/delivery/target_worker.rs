@@ -1,5 +1,5 @@
-//! Lanes: the deliveries of one target each. A target that fails holds up itself alone, and of its deliveries only those
-//! of the same aggregate.
+//! Target workers: each makes the deliveries of one target. A target that fails holds up itself alone, and of its
+//! deliveries only those of the same aggregate.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -18,26 +18,26 @@ use tokio::{
 };
 
 use super::{
-    Deliveries, Failure,
+    Deliveries, DeliveryFailure,
     payload::Delivery,
     queue::{Failed, Queue, Waiting},
 };
 
-/// How many deliveries of a lane are under way.
+/// How many deliveries of a worker are under way at most.
 const WINDOW: usize = 64;
 /// How many more it knows of, which wait for one of the same aggregate.
 const KNOWN: usize = 64 * 1024;
-/// How long a lane without deliveries stays.
+/// How long a worker without deliveries stays.
 const IDLE: Duration = Duration::from_secs(30);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// The pause before a lane that failed begins again.
+/// The pause before a worker that failed begins again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How many wakes may wait.
 const WAKES: usize = 1024;
 
-/// All lanes of a node.
-pub(super) struct Lanes {
+/// All target workers of a node.
+pub(super) struct TargetWorkers {
     deliveries: Arc<Deliveries>,
     queue: Queue,
     woken: mpsc::Receiver<String>,
@@ -45,29 +45,29 @@ pub(super) struct Lanes {
     running: JoinSet<String>,
 }
 
-impl Lanes {
-    /// Lanes of these subjects, and of those that are sent.
+impl TargetWorkers {
+    /// Workers for these subjects, and for those that are sent.
     pub(super) fn new(
         deliveries: Arc<Deliveries>,
         queue: Queue,
         subjects: Vec<String>,
     ) -> (Self, mpsc::Sender<String>) {
         let (wake, woken) = mpsc::channel(WAKES);
-        let mut lanes = Self { deliveries, queue, woken, open: HashSet::new(), running: JoinSet::new() };
+        let mut workers = Self { deliveries, queue, woken, open: HashSet::new(), running: JoinSet::new() };
         for subject in subjects {
-            lanes.open(subject);
+            workers.open(subject);
         }
-        (lanes, wake)
+        (workers, wake)
     }
 
-    /// Opens a lane where there is something to deliver. One that has ended is opened again when something came in the
+    /// Starts a worker where there is something to deliver. One that has ended is started again when something came in the
     /// meantime.
-    pub(super) async fn run(mut self) -> Result<Infallible, Failure> {
+    pub(super) async fn run(mut self) -> Result<Infallible, DeliveryFailure> {
         loop {
             tokio::select! {
                 Some(subject) = self.woken.recv() => self.open(subject),
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => {
-                    let subject = ended.map_err(Failure::nats)?;
+                    let subject = ended.map_err(DeliveryFailure::nats)?;
                     self.open.remove(&subject);
                     if self.queue.has(&subject).await? {
                         self.open(subject);
@@ -81,7 +81,7 @@ impl Lanes {
         if self.open.insert(subject.clone()) {
             let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
             self.running.spawn(async move {
-                if let Err(failure) = Lane::new(deliveries, queue).run(&subject).await {
+                if let Err(failure) = TargetWorker::new(deliveries, queue).run(&subject).await {
                     tracing::warn!(error = explain(&failure), "the deliveries of a target begin again");
                     sleep(PAUSE).await;
                 }
@@ -91,17 +91,17 @@ impl Lanes {
     }
 }
 
-/// The deliveries of one target.
-struct Lane {
+/// Makes the deliveries of one target.
+struct TargetWorker {
     deliveries: Arc<Deliveries>,
     queue: Queue,
-    /// Where what waits behind the delivery of an aggregate that is under way is in the queue.
-    behind: HashMap<String, VecDeque<u64>>,
+    /// For each aggregate with a delivery under way: the places in the queue of those that wait for it.
+    waiting: HashMap<String, VecDeque<u64>>,
     /// How many those are.
     known: usize,
-    running: JoinSet<Result<Done, Failure>>,
+    running: JoinSet<Result<Done, DeliveryFailure>>,
     /// What is taken out of the queue, which nobody waits for.
-    ending: JoinSet<Result<(), Failure>>,
+    ending: JoinSet<Result<(), DeliveryFailure>>,
 }
 
 /// A delivery that was made or given up.
@@ -111,13 +111,13 @@ struct Done {
     place: Option<u64>,
 }
 
-impl Lane {
+impl TargetWorker {
     fn new(deliveries: Arc<Deliveries>, queue: Queue) -> Self {
         let (running, ending) = (JoinSet::new(), JoinSet::new());
-        Self { deliveries, queue, behind: HashMap::new(), known: 0, running, ending }
+        Self { deliveries, queue, waiting: HashMap::new(), known: 0, running, ending }
     }
 
-    async fn run(mut self, subject: &str) -> Result<(), Failure> {
+    async fn run(mut self, subject: &str) -> Result<(), DeliveryFailure> {
         let mut waiting = self.queue.follow(subject).await?;
         loop {
             let is_idle = self.running.is_empty() && self.ending.is_empty();
@@ -130,33 +130,33 @@ impl Lane {
                     Err(_) => {}
                 },
                 Some(done) = self.running.join_next(), if !self.running.is_empty() => {
-                    let Done { aggregate, place } = done.map_err(Failure::nats)??;
+                    let Done { aggregate, place } = done.map_err(DeliveryFailure::nats)??;
                     if let Some(place) = place {
                         let queue = self.queue.clone();
                         self.ending.spawn(async move { queue.done(place).await });
                     }
                     self.next(aggregate);
                 }
-                Some(ended) = self.ending.join_next(), if !self.ending.is_empty() => ended.map_err(Failure::nats)??,
+                Some(ended) = self.ending.join_next(), if !self.ending.is_empty() => ended.map_err(DeliveryFailure::nats)??,
             }
         }
     }
 
     fn take(&mut self, waiting: Waiting) {
         let Waiting { place, delivery } = waiting;
-        if let Some(behind) = self.behind.get_mut(&delivery.aggregate) {
-            behind.push_back(place);
+        if let Some(others) = self.waiting.get_mut(&delivery.aggregate) {
+            others.push_back(place);
             self.known += 1;
             return;
         }
-        self.behind.insert(delivery.aggregate.clone(), VecDeque::new());
+        self.waiting.insert(delivery.aggregate.clone(), VecDeque::new());
         self.begin(delivery.aggregate.clone(), place, Some(delivery));
     }
 
-    /// Goes on with what waits behind a delivery that is done.
+    /// Goes on with what waits for a delivery that is done.
     fn next(&mut self, aggregate: String) {
-        let Some(place) = self.behind.get_mut(&aggregate).and_then(VecDeque::pop_front) else {
-            self.behind.remove(&aggregate);
+        let Some(place) = self.waiting.get_mut(&aggregate).and_then(VecDeque::pop_front) else {
+            self.waiting.remove(&aggregate);
             return;
         };
         self.known -= 1;
@@ -180,7 +180,7 @@ impl Lane {
 
 impl Deliveries {
     /// Tries until the delivery succeeds or is given up. Then it can be taken out of the queue.
-    async fn deliver(&self, queue: &Queue, delivery: Delivery) -> Result<(), Failure> {
+    async fn deliver(&self, queue: &Queue, delivery: Delivery) -> Result<(), DeliveryFailure> {
         let call = Call {
             delivery_id: delivery.id.clone(),
             depth: delivery.depth,
@@ -188,15 +188,15 @@ impl Deliveries {
             body: delivery.body.get().to_owned().into(),
         };
         // A target that is not there then is gone.
-        self.actions.book.reaches(delivery.sequence).await;
+        self.actions.executions.wait_for(delivery.sequence).await;
         let mut tries = 0;
         loop {
-            let Some(called) = self.actions.book.target(&delivery.instance_id, &delivery.target_id) else {
+            let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
                 DELIVERIES.with(&["dropped"]).count();
                 return Ok(());
             };
             tries += 1;
-            let Err(failure) = self.actions.client.tell(&called, &call).await else {
+            let Err(failure) = self.actions.client.notify(&called, &call).await else {
                 base::fault::point("deliveries.delivered");
                 DELIVERIES.with(&["ok"]).count();
                 return Ok(());

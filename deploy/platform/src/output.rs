@@ -1,0 +1,15 @@
+//! Writes to standard output and standard error. A reader that has gone away, as `head` does, ends nothing.
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+/// Prints a line of the result to standard output.
+pub(crate) fn print(line: impl Display) {
+    // There is nobody left to tell that this failed.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+/// Prints a line about the progress to standard error.
+pub(crate) fn notice(line: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
