@@ -50,7 +50,7 @@ impl Database {
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
     ///
     /// Whoever stands still inside a transaction keeps its locks, for which others would wait. Postgres ends such a session,
-    /// save in the middle of a `copy`; see [`Checkpoint::take_over`].
+    /// save in the middle of a `copy`; see [`ReadModel::take_over`](crate::read_model::ReadModel::take_over).
     pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
         let idle = IDLE_IN_TRANSACTION.as_millis();
         let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");

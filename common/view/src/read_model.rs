@@ -42,7 +42,8 @@ impl<'a> ReadModel<'a> {
         Self { projection, shard }
     }
 
-    /// Takes the checkpoint over; see [`Checkpoint::take_over`].
+    /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
+    /// begins with empty tables, whatever was left in them.
     pub async fn take_over(self, client: &mut Client) -> Result<Checkpoint, Failure> {
         Checkpoint::take_over(client, self.projection, self.shard).await
     }
@@ -52,7 +53,8 @@ impl<'a> ReadModel<'a> {
         Checkpoint::read(client, self.projection, self.shard).await
     }
 
-    /// Moves the checkpoint, if it still is `from`; see [`Checkpoint::advance`].
+    /// Moves the checkpoint, if it still is `from`. In a transaction it comes before the rows: from then on whoever takes
+    /// over knows whose transaction it is.
     pub async fn advance(
         self,
         client: &impl GenericClient,
