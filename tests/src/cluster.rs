@@ -24,7 +24,7 @@ use crate::{
     platform::Platform,
     process::{Process, binary},
     servers::Servers,
-    template::{self, SetUp},
+    set_up::{self, SetUp},
 };
 
 /// Servers with a log that was set up, without any node.
@@ -56,7 +56,7 @@ pub struct Node {
 impl Cluster {
     /// Starts servers with a log that a standalone platform has set up.
     pub async fn start() -> Self {
-        let SetUp { servers, bootstrap, token } = template::set_up().await;
+        let SetUp { servers, bootstrap, token } = set_up::set_up().await;
         let servers = Servers::start_on(servers).await;
         let (flags, client) = (servers.flags(), Client::with_token(&bootstrap.issuer, token));
         Self { servers, flags, bootstrap, client, logs: tempfile::tempdir().expect("a temporary folder can be made") }

@@ -18,6 +18,7 @@ pub mod process;
 pub mod proxy;
 pub mod secrets;
 pub mod servers;
+mod set_up;
 mod template;
 pub mod tenant;
 

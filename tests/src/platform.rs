@@ -9,8 +9,7 @@ pub use crate::client::ServiceUser;
 use crate::{
     instance::{self, Instance},
     process::Process,
-    servers::wait,
-    template,
+    servers::{wait, with_postgres},
 };
 
 /// A platform in one process on a folder of its own, stopped when dropped.
@@ -52,7 +51,7 @@ impl Platform {
     async fn start_at(listen: &str, flags: &[String], environment: &[(&str, &str)], stderr: Stdio) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         if !flags.iter().any(|flag| flag == "--postgres-url") {
-            template::with_postgres(&folder.path().join("data")).await;
+            with_postgres(&folder.path().join("data")).await;
         }
         Self::start_in(folder, listen, flags, environment, stderr).await
     }

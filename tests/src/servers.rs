@@ -1,6 +1,14 @@
 //! A NATS server and a Postgres without any role of the platform, for tests that bring their own.
 
-use std::{fs, path::PathBuf, process::Stdio};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use base::secret::random;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -10,7 +18,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::{
     process::{Process, server},
-    template,
+    template::{Template, copy},
 };
 
 /// Running servers, stopped when dropped.
@@ -40,7 +48,7 @@ impl Servers {
     /// Starts both on a new folder.
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        template::with_postgres(folder.path()).await;
+        with_postgres(folder.path()).await;
         Self::start_on(folder).await
     }
 
@@ -128,4 +136,19 @@ pub(crate) fn wait(pid: Pid) {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+}
+
+/// Makes a data folder with the files of a Postgres that is empty, and with a master key of its own.
+pub(crate) async fn with_postgres(data: &Path) {
+    let template = Template::find("postgres", async |folder| {
+        let servers = Servers::start_on(tempfile::tempdir().expect("a temporary folder can be made")).await;
+        let made = servers.stop().await;
+        for part in ["version", "postgres", "postgres.password"] {
+            copy(&made.path().join(part), &folder.join(part));
+        }
+    });
+    copy(&template.await.folder, data);
+    let key: String = random::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(data.join("master.key"));
+    file.and_then(|mut file| writeln!(file, "{key}")).expect("the folder can be written");
 }

@@ -72,7 +72,7 @@ impl Command for Rewrap {
     type Outcome = usize;
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, usize), Refusal> {
-        let system = turn.get::<Standard<System>>(&self.system);
+        let system = turn.get::<Standard<System>>(&self.system).owned_by(&Owner::system());
         let key = |outdated: &Outdated| Key::of::<Standard<DataKey>>(&outdated.instance_id, &outdated.id);
         let all: Vec<_> = self.outdated.iter().map(|outdated| turn.get::<Standard<DataKey>>(&key(outdated))).collect();
         deciding.permit(turn, &Owner::system(), &Object { name: DataKey::NAME, exists: true })?;

@@ -66,9 +66,10 @@ pub(crate) enum Verdict<T> {
 
 /// A command on its way.
 pub(super) struct Submission {
-    pub(super) task: Box<dyn Task>,
-    /// Keeps others with the same id away until the outcome is known.
+    /// Keeps others with the same id away until the outcome is known. It is dropped before the task, with which the caller
+    /// learns that there is none: whoever knows that may use the key again.
     in_progress: Option<InProgress>,
+    pub(super) task: Box<dyn Task>,
     /// How often it had to wait for history.
     pub(super) rounds: u8,
 }
@@ -323,5 +324,23 @@ mod tests {
         let third = tokio::spawn(submit(&handle));
         queue.arrivals.recv().await.unwrap().refuse(writer_unavailable("not now"));
         assert_eq!(third.await.unwrap().unwrap_err().reason(), Reason::WriterUnavailable);
+    }
+
+    #[tokio::test]
+    async fn a_key_is_free_when_its_caller_learns_that_nobody_decided() {
+        let (_phase, phases) = watch::channel(Phase::Active);
+        let (handle, mut queue) = channel(phases);
+        let first = {
+            let (handle, ids) = (handle.clone(), handle.in_progress.clone());
+            // On a thread of its own, so that it looks the moment it learns of it.
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+                let refused = runtime.block_on(submit(&handle)).unwrap_err();
+                (refused.reason(), lock(&ids).is_empty())
+            })
+        };
+        let waiting = queue.arrivals.recv().await.unwrap();
+        drop(waiting);
+        assert_eq!(first.join().unwrap(), (Reason::OutcomeUnknown, true));
     }
 }

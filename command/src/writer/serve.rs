@@ -237,6 +237,7 @@ impl<'a> Active<'a> {
     fn decide(&mut self, submission: &mut Submission, draft: &mut Draft, now: Timestamp) -> Turned {
         let (task, limit) = (&mut submission.task, self.writer.record_limit / 2);
         let mut turn = Turn::new(&mut self.memory, draft, now);
+        // Both are read before either is looked at, so that one load brings both.
         let permitted = task.permit(&mut turn);
         let once = task.once().map(|(command_id, digest)| (turn.answer(command_id), *digest));
         if let Some(lack) = turn.lack() {

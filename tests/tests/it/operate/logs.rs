@@ -121,7 +121,21 @@ async fn lines_tell_what_happened_and_no_secret() {
     let failed = about("told-2", "a request was not served");
     assert_eq!((&failed["level"], &failed["reason"]), (&json!("WARN"), &json!("READ_MODEL_UNAVAILABLE")), "{failed}");
 
-    let own = ["platform", "store", "transport", "command", "query", "projector", "oidc"];
+    let own = [
+        "platform",
+        "base",
+        "eventlog",
+        "view",
+        "index",
+        "api",
+        "action",
+        "edge",
+        "server",
+        "command",
+        "query",
+        "projector",
+        "oidc",
+    ];
     for line in &told {
         let level = line["level"].as_str().unwrap_or_default();
         let root = line["target"].as_str().and_then(|target| target.split("::").next()).unwrap_or_default();
