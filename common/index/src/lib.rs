@@ -1,4 +1,4 @@
-//! No SQL and no request enters here: this is the search index of a resource in tantivy, made of its FIELDS (schema,
+//! No SQL and no request enters here: this is the search index of a resource in tantivy, made of its COLUMNS (schema,
 //! documents, filters, pages), and how its files get to all nodes.
 //!
 //! It answers with exactly the semantics of comparing strings, with exact totals, and a page costs the same at any
