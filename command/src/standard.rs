@@ -40,7 +40,7 @@ impl Commands {
     }
 
     /// Changes the resource that a request names.
-    pub(crate) async fn patch<R: Resource, I: Message + Identified, O: Message + Default>(
+    pub(crate) async fn patch<R: Resource, I: Identified, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
@@ -50,7 +50,7 @@ impl Commands {
         self.change::<R, _, _>(call, request, Asked::Patch(patch), answer).await
     }
 
-    async fn change<R: Resource, I: Message + Identified, O: Message + Default>(
+    async fn change<R: Resource, I: Identified, O: Message + Default>(
         &self,
         call: &Call,
         request: &I,
@@ -63,7 +63,7 @@ impl Commands {
 
     /// Removes the resource that a request names, and takes it out of all executions that name it: nothing that races with
     /// it leaves a name behind, because both are decided in one turn.
-    pub(crate) async fn delete<R: Resource, I: Message + Identified, O: Plain>(
+    pub(crate) async fn delete<R: Resource, I: Identified, O: Plain>(
         &self,
         call: &Call,
         request: &I,
@@ -130,40 +130,48 @@ impl<R: Resource> Command for Delete<R> {
 }
 
 /// Changes the resource that a request names, by nothing but what it says.
-pub(crate) async fn patch<I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+pub(crate) async fn patch<I>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<I::Response>, Error>
 where
-    I: Message + PatchRequest,
-    O: Plain,
+    I: PatchRequest,
+    I::Response: Plain,
 {
     commands.patch::<I::Resource, _, _>(&call, &request, request.patch(), Into::into).await
 }
 
 /// Removes the resource that a request names.
-pub(crate) async fn delete<R, I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+pub(crate) async fn delete<R, I>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<I::Response>, Error>
 where
     R: Resource,
-    I: Message + Identified,
-    O: Plain,
+    I: Identified,
+    I::Response: Plain,
 {
     commands.delete::<R, _, _>(&call, &request).await
 }
 
 /// Switches the resource that a request names off.
-pub(crate) async fn deactivate<R, I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+pub(crate) async fn deactivate<R, I>(
+    commands: Arc<Commands>,
+    call: Call,
+    request: I,
+) -> Result<Answer<I::Response>, Error>
 where
     R: Resource,
-    I: Message + Identified,
-    O: Plain,
+    I: Identified,
+    I::Response: Plain,
 {
     commands.change::<R, _, _>(&call, &request, Asked::Switch(false), Into::into).await
 }
 
 /// Switches the resource that a request names on again.
-pub(crate) async fn reactivate<R, I, O>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<O>, Error>
+pub(crate) async fn reactivate<R, I>(
+    commands: Arc<Commands>,
+    call: Call,
+    request: I,
+) -> Result<Answer<I::Response>, Error>
 where
     R: Resource,
-    I: Message + Identified,
-    O: Plain,
+    I: Identified,
+    I::Response: Plain,
 {
     commands.change::<R, _, _>(&call, &request, Asked::Switch(true), Into::into).await
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heck::{ToSnakeCase, ToUpperCamelCase};
+use heck::{ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor};
 
 use crate::validation::rust_path;
@@ -13,10 +13,21 @@ const DETAILS: &str = "platform.object.v3alpha.Details";
 pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     let mut packages: BTreeMap<String, String> = BTreeMap::new();
     for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
-        let code = [identified(&method.input()), written(&method.output()), got(&method), searched(&method)];
-        packages.entry(method.input().package_name().to_owned()).or_default().extend(code.into_iter().flatten());
+        let (request, response) = (method.input(), method.output());
+        let code = [Some(asked(&method)), identified(&request), written(&response), got(&method), searched(&method)];
+        packages.entry(request.package_name().to_owned()).or_default().extend(code.into_iter().flatten());
     }
     packages
+}
+
+/// A request says which operation it is for.
+fn asked(method: &MethodDescriptor) -> String {
+    let (request, response) = (rust_path(method.input().full_name()), rust_path(method.output().full_name()));
+    let operation = format!("crate::operation::{}", method.name().to_shouty_snake_case());
+    format!(
+        "impl crate::shape::Request for {request} {{ type Response = {response}; \
+         const OPERATION: &'static crate::operation::Operation<Self, {response}> = &{operation}; }}\n"
+    )
 }
 
 /// A request that names the object with an id.
@@ -45,10 +56,9 @@ fn got(method: &MethodDescriptor) -> Option<String> {
     let resource = rust_path(message(&shown)?.full_name());
     (names(&request) == ["id"] && method.name().starts_with("Get")).then(|| {
         format!(
-            "impl crate::shape::Get for {} {{ type Resource = {resource}; type Response = {}; \
+            "impl crate::shape::Get for {} {{ type Resource = {resource}; \
              fn response(resource: {resource}) -> Self::Response {{ Self::Response {{ {}: Some(resource) }} }} }}\n",
             rust_path(request.full_name()),
-            rust_path(response.full_name()),
             shown.name(),
         )
     })
@@ -68,7 +78,7 @@ fn searched(method: &MethodDescriptor) -> Option<String> {
     let oneof = choice.name();
     Some(format!(
         "impl crate::shape::Search for {} {{ type Column = {}; type Filter = {modules}::{}::{}; \
-         type Resource = {}; type Response = {}; \
+         type Resource = {}; \
          fn list(self) -> (Option<crate::object::ListQuery>, Self::Column, Vec<Self::Filter>) {{ \
          let column = self.sorting_column(); \
          (self.query, column, self.filters.into_iter().filter_map(|filter| filter.{oneof}).collect()) }} \
@@ -80,7 +90,6 @@ fn searched(method: &MethodDescriptor) -> Option<String> {
         name.to_snake_case(),
         oneof.to_upper_camel_case(),
         rust_path(message(&response.get_field_by_name("result")?)?.full_name()),
-        rust_path(response.full_name()),
     ))
 }
 

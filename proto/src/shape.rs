@@ -1,10 +1,25 @@
 //! What requests and responses of the standard shapes have in common, so that the shapes are handled once. The build
 //! implements it for the messages of that shape; a response of a write that only has details is made `From` them.
 
-use crate::object::{ListDetails, ListQuery};
+use prost::Message;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Contextual, Validate,
+    object::{ListDetails, ListQuery},
+    operation::Operation,
+};
+
+/// A request. Every operation has a message of its own, so that the type alone says what is asked for.
+pub trait Request: Message + Serialize + DeserializeOwned + Validate + Contextual + Default + 'static {
+    /// What it is answered with.
+    type Response: Message + Serialize + DeserializeOwned + Default + 'static;
+    /// What it is for.
+    const OPERATION: &'static Operation<Self, Self::Response>;
+}
 
 /// A request that names an object.
-pub trait Identified {
+pub trait Identified: Request {
     /// The id of the object.
     fn id(&self) -> &str;
 }
@@ -13,23 +28,19 @@ pub trait Identified {
 pub trait Get: Identified {
     /// The resource as clients read it.
     type Resource;
-    /// The response.
-    type Response;
 
     /// The response with it.
     fn response(resource: Self::Resource) -> Self::Response;
 }
 
 /// A request for a sorted page of what filters find.
-pub trait Search {
+pub trait Search: Request {
     /// What can be sorted by.
-    type Column: Copy + TryFrom<i32>;
+    type Column: Copy + Send + Sync + TryFrom<i32>;
     /// What can be found by.
-    type Filter;
+    type Filter: Send;
     /// A resource as clients read it.
     type Resource;
-    /// The response.
-    type Response;
 
     /// The part of the list, the column, and the filters, of which all must hold.
     fn list(self) -> (Option<ListQuery>, Self::Column, Vec<Self::Filter>);

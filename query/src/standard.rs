@@ -3,20 +3,25 @@
 use std::sync::Arc;
 
 use api::standard::Shown;
-use edge::{answer::Answer, call::Call, error::Error};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use index::{Hits, Key};
-use proto::shape::{Get, Identified, Search};
+use proto::shape::{Get, Identified, Request, Search};
 
 use crate::{Queries, search::List};
 
 /// More than any enumeration of columns has.
 const MOST_COLUMNS: i32 = 256;
 
-/// Makes certain that every column that a list can be sorted by is one of the resource.
+/// Mounts both.
 ///
 /// # Panics
-/// Where one is not: such a node must not start.
-pub(crate) fn check_columns<R: Shown>() {
+/// Where a list could be sorted by a column that the resource does not have: such a node must not start.
+pub(crate) fn mount<R: Shown>(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    check_columns::<R>();
+    mounting.on(get::<R>).on(search::<R>)
+}
+
+fn check_columns<R: Shown>() {
     let columns = (0..MOST_COLUMNS).filter_map(|number| <R::Search as Search>::Column::try_from(number).ok());
     for key in columns.map(R::key) {
         if let Key::Column(wanted) = key {
@@ -27,20 +32,20 @@ pub(crate) fn check_columns<R: Shown>() {
 }
 
 /// Shows the resource that a request names.
-pub(crate) async fn get<R: Shown>(
+async fn get<R: Shown>(
     queries: Arc<Queries>,
     call: Call,
     request: R::Get,
-) -> Result<Answer<<R::Get as Get>::Response>, Error> {
+) -> Result<Answer<<R::Get as Request>::Response>, Error> {
     queries.get(&call, R::TABLE, request.id(), |found| R::Get::response(R::shown(&found))).await
 }
 
 /// Shows what a request finds.
-pub(crate) async fn search<R: Shown>(
+async fn search<R: Shown>(
     queries: Arc<Queries>,
     call: Call,
     request: R::Search,
-) -> Result<Answer<<R::Search as Search>::Response>, Error> {
+) -> Result<Answer<<R::Search as Request>::Response>, Error> {
     let (query, column, filters) = request.list();
     let list = List { query, key: R::key(column), filters: filters.into_iter().map(R::filter).collect() };
     let answer =

@@ -14,11 +14,11 @@ use ::domain::{
 };
 use api::details;
 use base::secret::random_text;
-use edge::{answer::Answer, call::Call, error::Error, refusal::permission_denied};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting, refusal::permission_denied};
 use eventlog::record::Key;
 use proto::domain::{
     CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
-    SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest, ValidateResponse,
+    PatchDomainRequest, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest, ValidateResponse,
 };
 use view::keyring::claim_hash;
 
@@ -34,7 +34,12 @@ const GIVE_HOSTS: &str = "system.instance.write";
 /// How many letters and digits a challenge has.
 const CHALLENGE: usize = 32;
 
-pub(super) async fn create(
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(create).on(standard::patch::<PatchDomainRequest>).on(delete).on(validate).on(set_as_primary)
+}
+
+async fn create(
     commands: Arc<Commands>,
     call: Call,
     request: CreateDomainRequest,
@@ -79,7 +84,7 @@ impl Command for Create {
     }
 }
 
-pub(super) async fn delete(
+async fn delete(
     commands: Arc<Commands>,
     call: Call,
     request: DeleteDomainRequest,
@@ -112,7 +117,7 @@ impl Command for Delete {
 }
 
 /// The challenge is looked for outside of the turn. The turn verifies only what was looked for.
-pub(super) async fn validate(
+async fn validate(
     commands: Arc<Commands>,
     call: Call,
     request: ValidateRequest,
@@ -153,7 +158,7 @@ impl Command for Verify {
     }
 }
 
-pub(super) async fn set_as_primary(
+async fn set_as_primary(
     commands: Arc<Commands>,
     call: Call,
     request: SetAsPrimaryRequest,

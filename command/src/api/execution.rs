@@ -16,18 +16,24 @@ use edge::{
     answer::Answer,
     call::Call,
     error::{Error, Reason},
+    handler::Mounting,
 };
 use eventlog::record::Key;
-use proto::action::{PutExecutionRequest, PutExecutionResponse};
+use proto::action::{DeleteExecutionRequest, PutExecutionRequest, PutExecutionResponse};
 
 use crate::{
     execute::{Command, Commands, Deciding},
     executions::{self, Executions},
-    standard::details,
+    standard::{self, details},
     turn::{Current, Decided, Refusal, Turn},
 };
 
-pub(super) async fn put(
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(put).on(standard::delete::<Execution, DeleteExecutionRequest>)
+}
+
+async fn put(
     commands: Arc<Commands>,
     call: Call,
     request: PutExecutionRequest,

@@ -13,11 +13,12 @@ use domain::{
     settings::Set,
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use eventlog::record::Key;
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
     DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
+    PatchInstanceRequest, ReactivateInstanceRequest,
 };
 use view::keyring::{Purpose, SYSTEM};
 
@@ -30,8 +31,20 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting
+        .on(create)
+        .on(standard::patch::<PatchInstanceRequest>)
+        .on(delete)
+        .on(deactivate)
+        .on(standard::reactivate::<Instance, ReactivateInstanceRequest>)
+        .on(limit)
+        .on(bulk_limit)
+}
+
 /// It has the flags of the instance that it is created from.
-pub(super) async fn create(
+async fn create(
     commands: Arc<Commands>,
     call: Call,
     request: CreateInstanceRequest,
@@ -94,7 +107,7 @@ fn flags(call: &Call) -> FeaturesChange {
     }
 }
 
-pub(super) async fn delete(
+async fn delete(
     commands: Arc<Commands>,
     call: Call,
     request: DeleteInstanceRequest,
@@ -104,13 +117,13 @@ pub(super) async fn delete(
     commands.delete::<Instance, _, _>(&call, &request).await
 }
 
-pub(super) async fn deactivate(
+async fn deactivate(
     commands: Arc<Commands>,
     call: Call,
     request: DeactivateInstanceRequest,
 ) -> Result<Answer<DeactivateInstanceResponse>, Error> {
     keeps_in(&call, &request.id)?;
-    standard::deactivate::<Instance, _, _>(commands, call, request).await
+    standard::deactivate::<Instance, _>(commands, call, request).await
 }
 
 /// Whoever operates the platform as a user of an instance does not lock itself out of it.
@@ -125,11 +138,7 @@ fn of_another(call: &Call, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) async fn limit(
-    commands: Arc<Commands>,
-    call: Call,
-    request: LimitRequest,
-) -> Result<Answer<LimitResponse>, Error> {
+async fn limit(commands: Arc<Commands>, call: Call, request: LimitRequest) -> Result<Answer<LimitResponse>, Error> {
     let patch = limits(request.limits.unwrap_or_default());
     if patch.block == Some(true) {
         keeps_in(&call, &request.id)?;
@@ -137,7 +146,7 @@ pub(super) async fn limit(
     commands.patch::<Instance, _, _>(&call, &request, patch, Into::into).await
 }
 
-pub(super) async fn bulk_limit(
+async fn bulk_limit(
     commands: Arc<Commands>,
     call: Call,
     request: BulkLimitRequest,

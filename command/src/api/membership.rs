@@ -7,18 +7,28 @@ use domain::{
     resource::{membership::Membership, organization::Organization, user::User},
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, error::Error};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::Key;
-use proto::membership::{CreateMembershipRequest, CreateMembershipResponse};
+use proto::membership::{
+    CreateMembershipRequest, CreateMembershipResponse, DeleteMembershipRequest, PatchMembershipRequest,
+};
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    standard::{details, key},
+    standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
 };
 
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting
+        .on(create)
+        .on(standard::patch::<PatchMembershipRequest>)
+        .on(standard::delete::<Membership, DeleteMembershipRequest>)
+}
+
 /// The user must be one that the caller may know of.
-pub(super) async fn create(
+async fn create(
     commands: Arc<Commands>,
     call: Call,
     request: CreateMembershipRequest,

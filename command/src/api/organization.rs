@@ -11,15 +11,15 @@ use domain::{
     },
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, error::Error};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::Key;
 use prost::Message;
 use proto::{
     organization::{
         CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
         DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
-        ReactivateOrganizationRequest, ReactivateOrganizationResponse, SetAsInstanceDefaultRequest,
-        SetAsInstanceDefaultResponse,
+        PatchOrganizationRequest, ReactivateOrganizationRequest, ReactivateOrganizationResponse,
+        SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
     },
     shape::Identified,
 };
@@ -28,11 +28,22 @@ use crate::{
     authority::Object,
     escalation::{RoleContexts, RoleFreshness},
     execute::{Command, Commands, Deciding},
-    standard::{Plain, details, key},
+    standard::{self, Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
 
-pub(super) async fn create(
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting
+        .on(create)
+        .on(standard::patch::<PatchOrganizationRequest>)
+        .on(delete)
+        .on(deactivate)
+        .on(reactivate)
+        .on(set_as_default)
+}
+
+async fn create(
     commands: Arc<Commands>,
     call: Call,
     request: CreateOrganizationRequest,
@@ -45,7 +56,7 @@ pub(super) async fn create(
     commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
 }
 
-pub(super) async fn deactivate(
+async fn deactivate(
     commands: Arc<Commands>,
     call: Call,
     request: DeactivateOrganizationRequest,
@@ -53,7 +64,7 @@ pub(super) async fn deactivate(
     with_its_users(&commands, &call, &request, Asked::Switch(false)).await
 }
 
-pub(super) async fn reactivate(
+async fn reactivate(
     commands: Arc<Commands>,
     call: Call,
     request: ReactivateOrganizationRequest,
@@ -61,7 +72,7 @@ pub(super) async fn reactivate(
     with_its_users(&commands, &call, &request, Asked::Switch(true)).await
 }
 
-pub(super) async fn delete(
+async fn delete(
     commands: Arc<Commands>,
     call: Call,
     request: DeleteOrganizationRequest,
@@ -121,7 +132,7 @@ impl Command for Change {
     }
 }
 
-pub(super) async fn set_as_default(
+async fn set_as_default(
     commands: Arc<Commands>,
     call: Call,
     request: SetAsInstanceDefaultRequest,

@@ -11,7 +11,7 @@ use domain::{
     },
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use eventlog::record::Key;
 use proto::system::{RewrapDataKeysRequest, RewrapDataKeysResponse};
 use tokio::time::timeout;
@@ -32,8 +32,13 @@ const AT_ONCE: usize = 200;
 /// How long the read model may take to have all data keys.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(rewrap_data_keys)
+}
+
 /// A data key that was changed meanwhile is left for the next time.
-pub(super) async fn rewrap_data_keys(
+async fn rewrap_data_keys(
     commands: Arc<Commands>,
     call: Call,
     request: RewrapDataKeysRequest,

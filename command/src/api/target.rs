@@ -10,20 +10,25 @@ use domain::{
     context::Owner,
     resource::target::{Rotation, SignatureKey, Target, TargetKind},
 };
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use proto::{
     Violation,
-    action::{CreateTargetRequest, CreateTargetResponse, PatchTargetRequest, PatchTargetResponse},
+    action::{CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, PatchTargetRequest, PatchTargetResponse},
 };
 use url::Url;
 use view::keyring::Purpose;
 
-use crate::execute::Commands;
+use crate::{execute::Commands, standard};
 
 /// The length of a key that signs calls, in characters.
 const SIGNING_KEY_LENGTH: usize = 36;
 
-pub(super) async fn create(
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(create).on(patch).on(standard::delete::<Target, DeleteTargetRequest>)
+}
+
+async fn create(
     commands: Arc<Commands>,
     call: Call,
     request: CreateTargetRequest,
@@ -36,7 +41,7 @@ pub(super) async fn create(
     commands.create(&call, &request, (owner, target), answer).await
 }
 
-pub(super) async fn patch(
+async fn patch(
     commands: Arc<Commands>,
     call: Call,
     request: PatchTargetRequest,

@@ -12,7 +12,7 @@ use domain::{
     },
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error};
+use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use eventlog::record::Key;
 use jiff::Timestamp;
 use prost::Message;
@@ -38,7 +38,12 @@ use crate::{
     turn::{Current, Decided, Refusal, Turn},
 };
 
-pub(super) async fn create(
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(create).on(patch).on(delete).on(deactivate).on(reactivate).on(generate_secret)
+}
+
+async fn create(
     commands: Arc<Commands>,
     call: Call,
     request: CreateUserRequest,
@@ -46,7 +51,7 @@ pub(super) async fn create(
     commands.create(&call, &request, (call.context.clone(), words::new(&request)), Into::into).await
 }
 
-pub(super) async fn patch(
+async fn patch(
     commands: Arc<Commands>,
     call: Call,
     request: PatchUserRequest,
@@ -55,7 +60,7 @@ pub(super) async fn patch(
 }
 
 /// Its roles go with it.
-pub(super) async fn delete(
+async fn delete(
     commands: Arc<Commands>,
     call: Call,
     request: DeleteUserRequest,
@@ -63,7 +68,7 @@ pub(super) async fn delete(
     change(&commands, &call, &request, Asked::Delete, Into::into).await
 }
 
-pub(super) async fn deactivate(
+async fn deactivate(
     commands: Arc<Commands>,
     call: Call,
     request: DeactivateUserRequest,
@@ -71,7 +76,7 @@ pub(super) async fn deactivate(
     change(&commands, &call, &request, Asked::Switch(false), Into::into).await
 }
 
-pub(super) async fn reactivate(
+async fn reactivate(
     commands: Arc<Commands>,
     call: Call,
     request: ReactivateUserRequest,
@@ -79,7 +84,7 @@ pub(super) async fn reactivate(
     change(&commands, &call, &request, Asked::Switch(true), Into::into).await
 }
 
-pub(super) async fn generate_secret(
+async fn generate_secret(
     commands: Arc<Commands>,
     call: Call,
     request: GenerateUserSecretRequest,

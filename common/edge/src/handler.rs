@@ -2,17 +2,41 @@
 
 use std::{future::Future, sync::Arc};
 
-use crate::call::Call;
+use axum::Router;
+use proto::shape::Request;
 
-/// Gives a handler the state of its node.
-pub fn with<S, I, F>(
-    state: &Arc<S>,
-    handler: impl Fn(Arc<S>, Call, I) -> F + Clone + Send + Sync + 'static,
-) -> impl Fn(Call, I) -> F + Clone + Send + Sync + 'static
-where
-    S: Send + Sync + 'static,
-    F: Future + Send + 'static,
-{
-    let state = state.clone();
-    move |call, request| handler(state.clone(), call, request)
+use crate::{admission::Edge, answer::Answer, call::Call, error::Error, mount::mount};
+
+/// Mounts what a node answers about one kind of object.
+pub type Mount<S> = fn(Mounting<S>) -> Mounting<S>;
+
+/// The operations that a node answers, mounted one after another.
+pub struct Mounting<S> {
+    router: Router,
+    edge: Arc<Edge>,
+    state: Arc<S>,
+}
+
+impl<S: Send + Sync + 'static> Mounting<S> {
+    /// Mounts handlers that share a state.
+    pub fn new(router: Router, edge: &Arc<Edge>, state: &Arc<S>) -> Self {
+        Self { router, edge: edge.clone(), state: state.clone() }
+    }
+
+    /// Mounts a handler on all transports; its request says which operation it answers.
+    #[must_use]
+    pub fn on<I, F>(self, handler: impl Fn(Arc<S>, Call, I) -> F + Send + Sync + 'static) -> Self
+    where
+        I: Request,
+        F: Future<Output = Result<Answer<I::Response>, Error>> + Send + 'static,
+    {
+        let state = self.state.clone();
+        let router = mount(self.router, &self.edge, move |call, request| handler(state.clone(), call, request));
+        Self { router, ..self }
+    }
+
+    /// The router with all of them.
+    pub fn router(self) -> Router {
+        self.router
+    }
 }

@@ -18,13 +18,11 @@ use axum::{
 };
 use futures::FutureExt;
 use http::{HeaderMap, request::Parts};
-use prost::Message;
 use proto::{
-    Contextual, Validate,
     object::RequestContext,
-    operation::{Facts, Operation, Verb},
+    operation::{Facts, Verb},
+    shape,
 };
-use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
@@ -67,16 +65,15 @@ pub trait Admit: Send + Sync + 'static {
     }
 }
 
-/// Mounts an operation on its gRPC path and on its HTTP path.
-pub fn mount<E, I, O, H, F>(router: Router, edge: &Arc<E>, operation: &'static Operation<I, O>, handler: H) -> Router
+/// Mounts a handler on the gRPC path and on the HTTP path of the operation that its request is for.
+pub fn mount<E, I, H, F>(router: Router, edge: &Arc<E>, handler: H) -> Router
 where
     E: Admit,
-    I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default + 'static,
-    O: Message + Serialize + DeserializeOwned + 'static,
+    I: shape::Request,
     H: Fn(E::Call, I) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<Answer<O>, Error>> + Send + 'static,
+    F: Future<Output = Result<Answer<I::Response>, Error>> + Send + 'static,
 {
-    let facts = &operation.facts;
+    let facts = &I::OPERATION.facts;
     let mounted =
         Arc::new(Mounted { edge: edge.clone(), facts, handler, meter: Meter::new(facts.service, facts.method) });
     let for_grpc = mounted.clone();
@@ -107,12 +104,11 @@ struct Mounted<E, H> {
 }
 
 impl<E: Admit, H> Mounted<E, H> {
-    async fn serve<I, O, F>(&self, wire: &impl Wire, request: Request) -> Response
+    async fn serve<I, F>(&self, wire: &impl Wire, request: Request) -> Response
     where
-        I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default,
-        O: Message + Serialize + DeserializeOwned,
+        I: shape::Request,
         H: Fn(E::Call, I) -> F,
-        F: Future<Output = Result<Answer<O>, Error>>,
+        F: Future<Output = Result<Answer<I::Response>, Error>>,
     {
         let (mut parts, body) = request.into_parts();
         let id = identify(&mut parts.headers);
@@ -137,12 +133,11 @@ impl<E: Admit, H> Mounted<E, H> {
     }
 
     /// The way of every request, whatever it came over.
-    async fn answer<I, O, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
+    async fn answer<I, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
     where
-        I: Message + Serialize + DeserializeOwned + Validate + Contextual + Default,
-        O: Message + Serialize + DeserializeOwned,
+        I: shape::Request,
         H: Fn(E::Call, I) -> F,
-        F: Future<Output = Result<Answer<O>, Error>>,
+        F: Future<Output = Result<Answer<I::Response>, Error>>,
     {
         let call = match self.edge.admit(self.facts, &parts).await {
             Ok(call) => call,

@@ -13,6 +13,7 @@ use edge::{
     call::Call,
     consistency::{HEADER, unavailable},
     error::Error,
+    handler::Mounting,
     refusal::permission_denied,
 };
 use eventlog::record::Recorded;
@@ -32,7 +33,12 @@ use view::{
 
 use crate::{Queries, search::bounded};
 
-pub(super) async fn search(
+/// Mounts what is read here.
+pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    mounting.on(search).on(search_system)
+}
+
+async fn search(
     queries: Arc<Queries>,
     call: Call,
     SearchEventsRequest { ctx: _, query, filters }: SearchEventsRequest,
@@ -45,7 +51,7 @@ pub(super) async fn search(
 }
 
 /// Only roles in the system permit it.
-pub(super) async fn search_system(
+async fn search_system(
     queries: Arc<Queries>,
     call: Call,
     SearchSystemEventsRequest { query, filters }: SearchSystemEventsRequest,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::{condition, execution};
 use domain::resource::execution::Execution;
-use edge::{answer::Answer, call::Call, error::Error};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use index::{Hits, Key};
 use proto::action::{
     ListAvailableExecutionFunctionsRequest, ListAvailableExecutionFunctionsResponse,
@@ -15,7 +15,12 @@ use view::projection::EXECUTIONS_INDEX;
 
 use crate::{Queries, search::List};
 
-pub(super) async fn search(
+/// Mounts what is read here.
+pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    mounting.on(search).on(functions).on(methods).on(services)
+}
+
+async fn search(
     queries: Arc<Queries>,
     call: Call,
     request: SearchExecutionsRequest,
@@ -30,7 +35,7 @@ pub(super) async fn search(
     queries.search(&call, &EXECUTIONS_INDEX, list, answer).await
 }
 
-pub(super) async fn functions(
+async fn functions(
     queries: Arc<Queries>,
     call: Call,
     _: ListAvailableExecutionFunctionsRequest,
@@ -38,7 +43,7 @@ pub(super) async fn functions(
     queries.constant(&call, ListAvailableExecutionFunctionsResponse { functions: condition::functions() }).await
 }
 
-pub(super) async fn methods(
+async fn methods(
     queries: Arc<Queries>,
     call: Call,
     _: ListAvailableExecutionMethodsRequest,
@@ -47,7 +52,7 @@ pub(super) async fn methods(
     queries.constant(&call, ListAvailableExecutionMethodsResponse { methods }).await
 }
 
-pub(super) async fn services(
+async fn services(
     queries: Arc<Queries>,
     call: Call,
     _: ListAvailableExecutionServicesRequest,

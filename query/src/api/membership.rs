@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use domain::permission::ROLES;
-use edge::{answer::Answer, call::Call, error::Error};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use proto::membership::{AvailableRole, ListAvailableRolesRequest, ListAvailableRolesResponse};
 
 use crate::Queries;
 
-pub(super) async fn roles(
+/// Mounts what is read here.
+pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    mounting.on(roles)
+}
+
+async fn roles(
     queries: Arc<Queries>,
     call: Call,
     ListAvailableRolesRequest { ctx: _ }: ListAvailableRolesRequest,

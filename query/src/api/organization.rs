@@ -7,13 +7,18 @@ use domain::{
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
 };
-use edge::{answer::Answer, call::Call, error::Error};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use proto::organization::{GetInstanceDefaultRequest, GetInstanceDefaultResponse};
 use view::projection::ACCESS;
 
 use crate::Queries;
 
-pub(super) async fn instance_default(
+/// Mounts what is read here.
+pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    mounting.on(instance_default)
+}
+
+async fn instance_default(
     queries: Arc<Queries>,
     call: Call,
     GetInstanceDefaultRequest { ctx: _ }: GetInstanceDefaultRequest,

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use axum::{Router, body::Body, response::Response};
 use http::{HeaderMap, Request, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
+use prost::Message;
 use proto::{
     action::{CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse},
     operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, OPERATIONS, SEARCH_TARGETS},
@@ -47,7 +48,7 @@ async fn delete(_: String, request: DeleteTargetRequest) -> Result<Answer<Delete
 /// As standalone has it: two nodes with different verbs of the same path on one port.
 fn router() -> Router {
     let edge = Arc::new(Open);
-    let command = mount(mount(Router::new(), &edge, &CREATE_TARGET, create), &edge, &DELETE_TARGET, delete);
+    let command = mount(mount(Router::new(), &edge, create), &edge, delete);
     let query = mount_unbuilt(mount_unbuilt(Router::new(), &GET_TARGET.facts), &SEARCH_TARGETS.facts);
     fallbacks(command.merge(query))
 }

@@ -58,7 +58,7 @@ impl Frames {
             *keep.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
             std::future::ready(Ok(Answer::from(CreateTargetResponse { details: None, signing_key })))
         };
-        let router = fallbacks(mount(Router::new(), &Arc::new(Open), &CREATE_TARGET, create));
+        let router = fallbacks(mount(Router::new(), &Arc::new(Open), create));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("it needs nothing");
         Self { runtime, router, read }
     }

@@ -12,7 +12,7 @@ use http::{header, request::Parts};
 use proto::{
     action::{CreateTargetRequest, CreateTargetResponse},
     object::Details,
-    operation::{CREATE_TARGET, Facts, GET_TARGET},
+    operation::{Facts, GET_TARGET},
 };
 
 /// Lets everybody in who names a caller.
@@ -34,6 +34,6 @@ async fn create((): (), request: CreateTargetRequest) -> Result<Answer<CreateTar
 }
 
 pub(super) fn router() -> Router {
-    let router = mount(Router::new(), &Arc::new(Open), &CREATE_TARGET, create);
+    let router = mount(Router::new(), &Arc::new(Open), create);
     fallbacks(mount_unbuilt(router, &GET_TARGET.facts))
 }
