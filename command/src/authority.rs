@@ -8,9 +8,10 @@ use std::{collections::HashSet, sync::Arc};
 use base::secret;
 use domain::{
     context::{Owner, OwnerType},
-    permission::{permits, reading},
+    permission::reading,
     rejection::Rejection,
     resource::{instance::Instance, membership::Membership, organization::Organization, user::User},
+    rights::permits,
     setting::features::Features,
     settings::Settings,
     standard::{Resource, Standard},

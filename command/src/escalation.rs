@@ -12,8 +12,8 @@ use domain::{
 };
 use edge::{
     call::Call,
-    consistency::OWN_WAIT,
     error::{Error, Reason},
+    freshness::OWN_WAIT,
     refusal::{permission_denied, read_model},
 };
 use eventlog::record::Key;

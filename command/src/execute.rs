@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, marker::PhantomData, sync::Arc};
 
-use action::Actions;
+use action::{Actions, executions::ExecutionIndex};
 use api::details::{ETAG, entity_tag};
 use base::{id::Ids, metric::catalog::COMMANDS_REPLAYED, secret};
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use edge::{
 };
 use eventlog::record::{Key, owner_type};
 use prost::Message;
-use proto::operation::{Facts, PUT_EXECUTION, Verb};
+use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
 use view::{
     directory::Directory,
@@ -199,6 +199,10 @@ impl Commands {
         match self.submit(call, command, once).await? {
             Verdict::Decided(decided, outcome) => {
                 let status = status(call.operation, &decided);
+                if ExecutionIndex::follows(decided.aggregate_type) {
+                    // What was written is in force on this node at once.
+                    self.actions.executions.wait_briefly_for(decided.sequence).await;
+                }
                 self.answer(call, answer(&decided, &outcome), (decided.sequence, status), false).await
             }
             Verdict::Replayed(answered) => {
@@ -259,10 +263,6 @@ impl Commands {
         is_replayed: bool,
     ) -> Result<Answer<O>, Error> {
         tracing::Span::current().record("sequence", sequence);
-        if call.operation.service == PUT_EXECUTION.facts.service {
-            // What was written is in force on this node at once.
-            self.actions.executions.wait_briefly_for(sequence).await;
-        }
         let token = self.tokens.mint_for(&call.home.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if call.operation.verb != Verb::Delete {
@@ -281,7 +281,7 @@ impl Commands {
 
     /// Waits until every read model has processed a sequence.
     async fn read_models_have(&self, sequence: u64) {
-        for projection in PROJECTIONS {
+        for projection in PROJECTIONS.iter() {
             // Its sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }

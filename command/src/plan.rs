@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use base::{id::Ids, secret::random_secret};
-use domain::{context::OwnerType, permission};
+use domain::{context::OwnerType, role};
 use edge::error::{Error, Reason};
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,7 @@ pub fn check(wanted: &[Wanted]) -> Result<(), Failure> {
         if !is_new || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
             return Err(Failure::Name(name.clone()));
         }
-        let is_of_instances = |name: &str| permission::role(name).is_some_and(|role| role.level == OwnerType::Instance);
+        let is_of_instances = |name: &str| role::role(name).is_some_and(|role| role.level == OwnerType::Instance);
         if let Some(role) = roles.iter().find(|role| !is_of_instances(role)) {
             return Err(Failure::UnknownRole { user: name.clone(), role: role.clone() });
         }
@@ -121,7 +121,7 @@ impl Plan {
     /// A plan for an instance under these hosts, with one service user of all rights and the wanted ones.
     pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Self, Failure> {
         check(wanted)?;
-        let admin = Wanted { name: ADMIN.into(), roles: vec![permission::IAM_OWNER.name.into()] };
+        let admin = Wanted { name: ADMIN.into(), roles: vec![role::IAM_OWNER.name.into()] };
         let user = |Wanted { name, roles }: &Wanted| ServiceUser {
             user_id: ids.next(),
             client_id: name.clone(),
@@ -142,7 +142,7 @@ impl Plan {
 }
 
 fn role_names() -> String {
-    permission::ROLES
+    role::ROLES
         .iter()
         .filter(|role| role.level == OwnerType::Instance)
         .map(|role| role.name)

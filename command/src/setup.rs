@@ -10,7 +10,7 @@ use domain::{
         system::{self, System},
     },
     setting::features::FeaturesChange,
-    standard::Standard,
+    standard::{Resource, Standard},
 };
 use edge::error::{Error, Reason};
 use eventlog::record::Key;
@@ -71,7 +71,8 @@ impl Decide for Beginning {
         if let Some(system) = found.resource() {
             let (sequence, changed_at) = (found.head.sequence, found.head.changed_at);
             let owner = Owner::instance(&system.first_instance_id);
-            return Ok((Decided { sequence, changed_at, owner, context: Owner::system(), is_new: false }, ()));
+            let (aggregate_type, context) = (System::NAME, Owner::system());
+            return Ok((Decided { aggregate_type, sequence, changed_at, owner, context, is_new: false }, ()));
         }
         let (cause, system) = (Cause { actor: "setup".into(), ..Cause::default() }, Owner::system());
         let first_instance_id = self.founding.instance_id().to_owned();

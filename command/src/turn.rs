@@ -42,6 +42,8 @@ pub(crate) use self::{
 /// What a command came to.
 #[derive(Debug, Clone)]
 pub struct Decided {
+    /// What the object is.
+    pub aggregate_type: &'static str,
     /// The sequence of the last event of the object, new or not.
     pub sequence: u64,
     /// When that event was committed.
@@ -205,7 +207,7 @@ impl<'a> Turn<'a> {
         let owner = current.owner()?.clone();
         let Current { key, state: before, mut head } = current;
         if events.is_empty() {
-            return Ok(Decided::at(&head, owner, false));
+            return Ok(Decided::at::<A>(&head, owner, false));
         }
         let state = events.iter().fold(A::State::clone(&before), A::evolve);
         let claims =
@@ -243,7 +245,7 @@ impl<'a> Turn<'a> {
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
         head.sequence = self.memory.tail.end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
         (head.changed_at, head.owner) = (self.now, Some(owner.clone()));
-        let decided = Decided::at(&head, owner, is_new);
+        let decided = Decided::at::<A>(&head, owner, is_new);
         self.appended.push(Appended { key, cached: Cached { state: Arc::new(state), head }, events: written, claims });
         Ok(decided)
     }
@@ -306,9 +308,9 @@ impl<'a> Turn<'a> {
 }
 
 impl Decided {
-    fn at(head: &Head, owner: Owner, is_new: bool) -> Self {
+    fn at<A: Aggregate>(head: &Head, owner: Owner, is_new: bool) -> Self {
         let (sequence, changed_at, context) = (head.sequence, head.changed_at, owner.clone());
-        Self { sequence, changed_at, owner, context, is_new }
+        Self { aggregate_type: A::NAME, sequence, changed_at, owner, context, is_new }
     }
 }
 

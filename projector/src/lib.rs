@@ -46,8 +46,8 @@ impl Projector {
     /// When the folder of an index cannot be used.
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), Failure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
-        for projection in PROJECTIONS {
-            if let Kind::Index(table) = projection.kind {
+        for projection in PROJECTIONS.iter() {
+            if let Kind::Index(table) = &projection.kind {
                 let (shown, newest) = watch::channel(None);
                 let unit = index::Unit::new(self, (projection, table), shown)?;
                 units.spawn(unit.work(shutdown.clone()));

@@ -13,8 +13,8 @@ use view::projection::{Kind, PROJECTIONS};
 /// When a folder cannot be used.
 pub fn follow(log: &Log, remote: &Remote, folder: &Path, shard: u16) -> Result<(JoinSet<()>, Indexes), Failure> {
     let (mut tasks, mut indexes) = (JoinSet::new(), Indexes::default());
-    for projection in PROJECTIONS {
-        let Kind::Index(table) = projection.kind else { continue };
+    for projection in PROJECTIONS.iter() {
+        let Kind::Index(table) = &projection.kind else { continue };
         let follower = Follower::new(log.clone(), remote.clone(), folder, (projection, table), shard)?;
         let (shown, newest) = watch::channel(None);
         tasks.spawn(async move { match follower.follow(&shown).await {} });

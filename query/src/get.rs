@@ -7,14 +7,13 @@ use domain::{rejection::Rejection, standard::Resource};
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
+    consistency::{HEADER, unavailable, waited},
     error::Error,
     refusal::read_model,
 };
-use tokio::time::{Instant, timeout_at};
 use view::{
     database::Failure,
-    projection::Projection,
+    projection::{Projection, rows_of},
     read_model::ReadModel,
     rows::{Found, Fresh},
 };
@@ -26,11 +25,10 @@ impl Queries {
     pub(crate) async fn get<R: Resource, O>(
         &self,
         call: &Call,
-        projection: &'static Projection,
         id: &str,
         answer: impl FnOnce(Found<R>) -> O,
     ) -> Result<Answer<O>, Error> {
-        let fresh = self.fresh(call, projection, id).await;
+        let fresh = self.fresh(call, id).await;
         waited(call.consistency, fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
@@ -53,12 +51,8 @@ impl Queries {
     }
 
     /// A row, not older than the caller asks for.
-    pub(crate) async fn fresh<R: Resource>(
-        &self,
-        call: &Call,
-        projection: &'static Projection,
-        id: &str,
-    ) -> Result<Fresh<Option<Found<R>>>, Error> {
+    pub(crate) async fn fresh<R: Resource>(&self, call: &Call, id: &str) -> Result<Fresh<Option<Found<R>>>, Error> {
+        let projection = rows_of::<R>();
         let (shard, instance_id) = (call.tenant.shard, call.instance_of::<R>(id));
         let read = || ReadModel::new(projection, shard).get::<R>(&self.database, instance_id, id);
         self.as_fresh(call, projection, read).await
@@ -71,23 +65,10 @@ impl Queries {
         projection: &'static Projection,
         read: impl Fn() -> F,
     ) -> Result<Fresh<T>, Error> {
-        let Consistency { required, own, .. } = call.consistency;
-        let (start, left) = (Instant::now(), call.consistency.left());
-        let mut progress = self.progress.of(projection);
-        let mut is_last = false;
-        loop {
-            progress.mark_unchanged();
-            let fresh = read().await.map_err(|failure| read_model(Arc::new(failure)))?;
-            let (is_enough, deadline) = match fresh.processed {
-                processed if processed < required => (false, start + left),
-                processed if processed < own => (true, start + OWN_WAIT),
-                _ => return Ok(fresh),
-            };
-            if is_last {
-                return if is_enough { Ok(fresh) } else { Err(not_reached(required, fresh.processed)) };
-            }
-            // What is told of progress may get lost; the last look does not rely on it.
-            is_last = !matches!(timeout_at(deadline, progress.changed()).await, Ok(Ok(())));
-        }
+        let changes = self.progress.of(projection);
+        let fresh = call.consistency.look_until_fresh(changes, read, |fresh| Some(fresh.processed)).await;
+        let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
+        call.consistency.accept(fresh.processed)?;
+        Ok(fresh)
     }
 }

@@ -9,14 +9,14 @@ use domain::{
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{Consistency, HEADER, OWN_WAIT, not_reached, unavailable, waited},
+    consistency::{Consistency, HEADER, unavailable, waited},
     error::{Error, Reason},
     page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
 use index::{Filter, Hits, Key, Newest, Page, Search, Snapshot};
 use proto::object::{ListDetails, ListQuery};
-use tokio::time::{Instant, timeout, timeout_at};
-use view::projection::Projection;
+use tokio::time::timeout;
+use view::projection::index_of;
 
 use crate::Queries;
 
@@ -35,7 +35,6 @@ impl Queries {
     pub(crate) async fn search<R: Resource, O>(
         &self,
         call: &Call,
-        projection: &'static Projection,
         list: List,
         answer: impl FnOnce(ListDetails, Hits<R>) -> O,
     ) -> Result<Answer<O>, Error> {
@@ -46,7 +45,7 @@ impl Queries {
             offset: usize::try_from(offset).unwrap_or(usize::MAX / 2),
             limit: limit as usize,
         };
-        let index = self.indexes.of(projection).ok_or_else(not_here)?;
+        let index = self.indexes.of(index_of::<R>()).ok_or_else(not_here)?;
         let snapshot = fresh(call.consistency, index).await;
         waited(call.consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
         let snapshot = snapshot?;
@@ -106,26 +105,13 @@ fn visible(call: &Call) -> Option<Filter> {
 }
 
 /// The newest snapshot that is fresh enough, waited for without polling.
-async fn fresh(consistency: Consistency, mut index: Newest) -> Result<Arc<Snapshot>, Error> {
-    let Consistency { required, own, .. } = consistency;
-    let (start, left) = (Instant::now(), consistency.left());
-    loop {
-        let newest = index.borrow_and_update().clone();
-        let processed = newest.as_ref().map_or(0, |snapshot| snapshot.position.sequence);
-        let deadline = if processed < required || newest.is_none() { start + left } else { start + OWN_WAIT };
-        if let Some(snapshot) = &newest
-            && processed >= required.max(own)
-        {
-            return Ok(snapshot.clone());
-        }
-        if !matches!(timeout_at(deadline, index.changed()).await, Ok(Ok(()))) {
-            return match newest {
-                Some(snapshot) if processed >= required => Ok(snapshot),
-                Some(_) => Err(not_reached(required, processed)),
-                None => Err(not_here()),
-            };
-        }
-    }
+async fn fresh(consistency: Consistency, index: Newest) -> Result<Arc<Snapshot>, Error> {
+    let newest = index.clone();
+    let look = || std::future::ready(Ok::<_, Error>(newest.borrow().clone()));
+    let processed = |seen: &Option<Arc<Snapshot>>| seen.as_ref().map(|snapshot| snapshot.position.sequence);
+    let snapshot = consistency.look_until_fresh(index, look, processed).await?.ok_or_else(not_here)?;
+    consistency.accept(snapshot.position.sequence)?;
+    Ok(snapshot)
 }
 
 fn busy() -> Error {

@@ -37,7 +37,7 @@ async fn get<R: Shown>(
     call: Call,
     request: R::Get,
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
-    queries.get(&call, R::TABLE, request.id(), |found| R::Get::response(R::shown(&found))).await
+    queries.get(&call, request.id(), |found| R::Get::response(R::shown(&found))).await
 }
 
 /// Shows what a request finds.
@@ -50,5 +50,5 @@ async fn search<R: Shown>(
     let list = List { query, key: R::key(column), filters: filters.into_iter().map(R::filter).collect() };
     let answer =
         |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
-    queries.search(&call, R::INDEX, list, answer).await
+    queries.search(&call, list, answer).await
 }

@@ -156,12 +156,12 @@ impl Audit {
 
     /// Compares the read models with a fold of the log.
     pub async fn assert_equal_rows(&self, client: &tokio_postgres::Client) {
-        for projection in PROJECTIONS {
+        for projection in PROJECTIONS.iter() {
             let schema = projection.schema_name();
             match &projection.kind {
                 Kind::History => self.assert_history(client).await,
                 Kind::Rows(tables) => {
-                    for table in *tables {
+                    for table in tables {
                         let found = lines(client, &select(&schema, table)).await;
                         assert_same(&format!("{schema}.{}", (table.name)()), self.fold(table), found);
                     }

@@ -6,9 +6,9 @@ use api::instance::limits;
 use base::secret::random_secret;
 use domain::{
     context::Owner,
-    permission::IAM_OWNER,
     rejection::Rejection,
     resource::instance::{Instance, InstancePatch},
+    role::IAM_OWNER,
     setting::features::FeaturesChange,
     settings::Set,
     standard::{Command as Asked, Resource, Standard},

@@ -12,7 +12,13 @@ use std::{
 };
 
 pub use definitions::{Definitions, LoadFailure};
-use domain::resource::{execution::Function, target::Target};
+use domain::{
+    resource::{
+        execution::{Execution, Function},
+        target::Target,
+    },
+    standard::Resource,
+};
 use eventlog::log::{Log, LogFailure};
 pub use matcher::Matcher;
 use tokio::{
@@ -121,6 +127,11 @@ impl ExecutionIndex {
     pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<Called>> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.get(&(instance_id.to_owned(), id.to_owned())).cloned()
+    }
+
+    /// Whether it is updated from what happens to aggregates of this type.
+    pub fn follows(aggregate_type: &str) -> bool {
+        [Target::NAME, Execution::NAME].contains(&aggregate_type)
     }
 
     /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.

@@ -6,10 +6,7 @@ use proto::domain::{
     self, DomainFieldName, GetDomain, GetDomainRequest, PatchDomainRequest, SearchDomainsRequest,
     domain_search_filter::Filter as Wanted,
 };
-use view::{
-    projection::{ACCESS, DOMAINS_INDEX, Projection},
-    rows::Found,
-};
+use view::rows::Found;
 
 use crate::{
     details,
@@ -20,8 +17,6 @@ use crate::{
 impl Shown for Domain {
     type Get = GetDomainRequest;
     type Search = SearchDomainsRequest;
-    const TABLE: &'static Projection = &ACCESS;
-    const INDEX: &'static Projection = &DOMAINS_INDEX;
 
     fn key(column: DomainFieldName) -> Key {
         match column {

@@ -8,10 +8,7 @@ use proto::instance::{
     GetInstance, GetInstanceRequest, InstanceFieldName, Limits, PatchInstanceRequest, SearchInstancesRequest,
     SetLimits, instance_search_filter::Filter as Wanted,
 };
-use view::{
-    projection::{ACCESS, INSTANCES_INDEX, Projection},
-    rows::Found,
-};
+use view::rows::Found;
 
 use crate::{
     details,
@@ -22,8 +19,6 @@ use crate::{
 impl Shown for Instance {
     type Get = GetInstanceRequest;
     type Search = SearchInstancesRequest;
-    const TABLE: &'static Projection = &ACCESS;
-    const INDEX: &'static Projection = &INSTANCES_INDEX;
 
     fn key(column: InstanceFieldName) -> Key {
         match column {

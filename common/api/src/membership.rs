@@ -6,10 +6,7 @@ use proto::membership::{
     self, GetMembership, GetMembershipRequest, MembershipFieldName, PatchMembershipRequest, SearchMembershipsRequest,
     membership_search_filter::Filter as Wanted,
 };
-use view::{
-    projection::{ACCESS, MEMBERSHIPS_INDEX, Projection},
-    rows::Found,
-};
+use view::rows::Found;
 
 use crate::{
     details,
@@ -19,8 +16,6 @@ use crate::{
 impl Shown for Membership {
     type Get = GetMembershipRequest;
     type Search = SearchMembershipsRequest;
-    const TABLE: &'static Projection = &ACCESS;
-    const INDEX: &'static Projection = &MEMBERSHIPS_INDEX;
 
     fn key(column: MembershipFieldName) -> Key {
         match column {

@@ -6,10 +6,7 @@ use proto::organization::{
     self, GetOrganization, GetOrganizationRequest, OrganizationFieldName, PatchOrganizationRequest,
     SearchOrganizationsRequest, organization_search_filter::Filter as Wanted,
 };
-use view::{
-    projection::{ACCESS, ORGANIZATIONS_INDEX, Projection},
-    rows::Found,
-};
+use view::rows::Found;
 
 use crate::{
     details,
@@ -20,8 +17,6 @@ use crate::{
 impl Shown for Organization {
     type Get = GetOrganizationRequest;
     type Search = SearchOrganizationsRequest;
-    const TABLE: &'static Projection = &ACCESS;
-    const INDEX: &'static Projection = &ORGANIZATIONS_INDEX;
 
     fn key(column: OrganizationFieldName) -> Key {
         match column {

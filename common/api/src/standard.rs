@@ -4,7 +4,7 @@
 use domain::standard::Resource;
 use index::{Filter, Key};
 use proto::shape::{Get, Identified, Search};
-use view::{projection::Projection, rows::Found};
+use view::rows::Found;
 
 /// How clients read a standard resource.
 pub trait Shown: Resource {
@@ -12,10 +12,6 @@ pub trait Shown: Resource {
     type Get: Get;
     /// The request for several.
     type Search: Search<Resource = <Self::Get as Get>::Resource>;
-    /// Where its table is.
-    const TABLE: &'static Projection;
-    /// Where its index is.
-    const INDEX: &'static Projection;
 
     /// What a list is sorted by.
     fn key(column: <Self::Search as Search>::Column) -> Key;

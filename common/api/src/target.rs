@@ -10,18 +10,13 @@ use proto::action::{
     target::{self, ExecutionType, TargetType},
     target_search_filter::Filter as Wanted,
 };
-use view::{
-    projection::{Projection, TARGETS, TARGETS_INDEX},
-    rows::Found,
-};
+use view::rows::Found;
 
 use crate::{details, filter::method, standard::Shown};
 
 impl Shown for Target {
     type Get = GetTargetRequest;
     type Search = SearchTargetsRequest;
-    const TABLE: &'static Projection = &TARGETS;
-    const INDEX: &'static Projection = &TARGETS_INDEX;
 
     fn key(column: TargetFieldName) -> Key {
         match column {

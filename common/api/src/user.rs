@@ -6,10 +6,7 @@ use proto::user::{
     self, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest, ServiceUser, UserFieldName,
     patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
-use view::{
-    projection::{ACCESS, Projection, USERS_INDEX},
-    rows::Found,
-};
+use view::rows::Found;
 
 use crate::{
     details,
@@ -20,8 +17,6 @@ use crate::{
 impl Shown for User {
     type Get = GetUserRequest;
     type Search = SearchUsersRequest;
-    const TABLE: &'static Projection = &ACCESS;
-    const INDEX: &'static Projection = &USERS_INDEX;
 
     fn key(column: UserFieldName) -> Key {
         match column {

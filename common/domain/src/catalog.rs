@@ -1,5 +1,7 @@
 //! What happens in the platform: every aggregate with its events, and what of their payloads stays inside.
 
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 use crate::{
@@ -10,25 +12,55 @@ use crate::{
         user::User,
     },
     setting::features::Features,
-    settings::Settings,
-    standard::Standard,
+    settings::{Properties, Settings},
+    standard::{Resource, Standard},
 };
 
+/// Something is made of each resource and of each settings service.
+pub trait Visitor {
+    /// Makes it of a resource.
+    fn resource<R: Resource>(&mut self);
+
+    /// Makes it of a settings service.
+    fn settings<P: Properties>(&mut self);
+}
+
+/// Every resource and every settings service, a line each. From here follow the names of events, tables and search indexes,
+/// and the permissions of roles.
+pub fn visit(visitor: &mut impl Visitor) {
+    visitor.resource::<Instance>();
+    visitor.resource::<Domain>();
+    visitor.resource::<Organization>();
+    visitor.resource::<Project>();
+    visitor.resource::<User>();
+    visitor.resource::<Membership>();
+    visitor.resource::<SigningKey>();
+    visitor.resource::<DataKey>();
+    visitor.settings::<Features>();
+    visitor.resource::<Target>();
+    visitor.resource::<Execution>();
+    visitor.resource::<System>();
+}
+
 /// Every aggregate: its name, and the names of its events.
-pub const AGGREGATES: &[(&str, &[&str])] = &[
-    of::<Standard<DataKey>>(),
-    of::<Standard<Domain>>(),
-    of::<Standard<Execution>>(),
-    of::<Standard<Instance>>(),
-    of::<Standard<Membership>>(),
-    of::<Standard<Organization>>(),
-    of::<Standard<Project>>(),
-    of::<Standard<SigningKey>>(),
-    of::<Standard<System>>(),
-    of::<Standard<Target>>(),
-    of::<Standard<User>>(),
-    of::<Settings<Features>>(),
-];
+pub static AGGREGATES: LazyLock<Vec<(&str, &[&str])>> = LazyLock::new(|| {
+    let mut found = Aggregates(vec![]);
+    visit(&mut found);
+    found.0.sort_unstable();
+    found.0
+});
+
+struct Aggregates(Vec<(&'static str, &'static [&'static str])>);
+
+impl Visitor for Aggregates {
+    fn resource<R: Resource>(&mut self) {
+        self.0.push((R::NAME, Standard::<R>::EVENTS));
+    }
+
+    fn settings<P: Properties>(&mut self) {
+        self.0.push((P::NAME, Settings::<P>::EVENTS));
+    }
+}
 
 /// Members of payloads that hold ciphertexts or hashes of secrets. They leave the platform for nobody.
 const SECRETS: [&str; 3] = ["sealed", "secret", "wrapped"];
@@ -43,10 +75,6 @@ pub fn without_secrets(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_secrets),
         _ => {}
     }
-}
-
-const fn of<A: Aggregate>() -> (&'static str, &'static [&'static str]) {
-    (A::NAME, A::EVENTS)
 }
 
 /// The types of all events, for example `target.added`.

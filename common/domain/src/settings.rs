@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     aggregate::{Aggregate, changed_fields},
+    projection::Name,
     rejection::Rejection,
     with_unknown::WithUnknown,
 };
@@ -34,6 +35,8 @@ impl<T> Set<T> {
 pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + Send + Sync + 'static {
     /// The name, for example `language_settings`.
     const NAME: &'static str;
+    /// The projection that keeps its rows.
+    const ROWS: Name;
     /// The writes of one request.
     type Change: Clone + Send + Sync;
 

@@ -9,6 +9,8 @@ use crate::{
     claim::Claim,
     column::Column,
     context::Owner,
+    permission::Permissions,
+    projection::Name,
     rejection::Rejection,
     resource::execution::without::Without,
     with_unknown::WithUnknown,
@@ -20,6 +22,12 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const NAME: &'static str;
     /// The columns of the read model.
     const COLUMNS: &'static [Column<Self>];
+    /// The projection that keeps its rows, where anything is read of it.
+    const ROWS: Option<Name> = None;
+    /// The projection that keeps its search index, where it can be searched.
+    const INDEX: Option<Name> = None;
+    /// The permissions that are about it.
+    const PERMISSIONS: &'static [Permissions] = &[];
     /// The partial update; absent fields stay as they are.
     type Patch: Clone + Send + Sync;
 

@@ -26,8 +26,9 @@ use view::{
 use crate::{
     call::Call,
     caller::{External, SystemUsers, Verified, Verifier},
-    consistency::{Consistency, OWN_WAIT, Tokens, not_reached, waited},
+    consistency::{Consistency, Tokens, waited},
     error::{Error, Reason},
+    freshness::OWN_WAIT,
     header::{ORGANIZATION, host, idempotency_key, one, text, trace_context},
     mount::Admit,
     precondition::IfMatch,
@@ -193,14 +194,10 @@ impl Edge {
 
     /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.
     async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
-        let required = consistency.required;
-        match self.directory.reaches(required, consistency.left()).await {
-            Ok(processed) if processed < required => {
-                waited(consistency, None);
-                Err(not_reached(required, processed))
-            }
+        match self.directory.reaches(consistency.required, consistency.left()).await {
+            Ok(processed) => consistency.accept(processed).inspect_err(|_| waited(consistency, None)),
             Err(failure @ Failure::Inconsistent { .. }) => Err(read_model(Arc::new(failure))),
-            Ok(_) | Err(_) => Ok(()),
+            Err(_) => Ok(()),
         }
     }
 

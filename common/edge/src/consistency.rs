@@ -20,6 +20,7 @@ use view::keyring::{self, Keyring, Purpose, SYSTEM};
 
 use crate::{
     error::{Error, Reason},
+    freshness::Freshness,
     header::one,
 };
 
@@ -28,8 +29,6 @@ pub const HEADER: &str = "consistency-token";
 const WAIT_HEADER: &str = "consistency-wait";
 /// How long a read waits unless it says otherwise.
 const DEFAULT_WAIT: Duration = Duration::from_secs(2);
-/// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
-pub const OWN_WAIT: Duration = Duration::from_secs(1);
 /// The longest that a read may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How long a node remembers what it answered to whom.
@@ -219,16 +218,16 @@ pub fn waited(consistency: Consistency, processed: Option<u64>) {
     if consistency.seen() == 0 {
         return;
     }
-    let outcome = match processed {
-        None => &NOT_REACHED,
-        Some(processed) if processed < consistency.own => &GIVEN_UP,
-        Some(_) => &REACHED,
+    let outcome = match consistency.rate(processed) {
+        Freshness::TooOld => &NOT_REACHED,
+        Freshness::WithoutOwn => &GIVEN_UP,
+        Freshness::Enough => &REACHED,
     };
     outcome.record_time(consistency.begun.elapsed());
 }
 
 /// A read model that has not processed what is required.
-pub fn not_reached(required: u64, processed: u64) -> Error {
+pub(crate) fn not_reached(required: u64, processed: u64) -> Error {
     let message = format!("the read model has processed sequence {processed}, not yet {required}");
     Error::new(Reason::ConsistencyNotReached, message)
         .with("required", required.to_string())

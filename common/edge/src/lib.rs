@@ -11,6 +11,7 @@ pub mod call;
 pub mod caller;
 pub mod consistency;
 pub mod error;
+pub mod freshness;
 pub mod handler;
 pub mod header;
 pub mod json;

@@ -111,7 +111,7 @@ impl Database {
         let transaction = connection.transaction().await?;
         transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
         transaction.batch_execute(CHECKPOINTS).await?;
-        for projection in PROJECTIONS {
+        for projection in PROJECTIONS.iter() {
             let Some(schema) = projection.schema() else { continue };
             let has_tables = has_all(&transaction, projection.tables()).await?;
             if !has_tables {

@@ -16,10 +16,10 @@ use std::{
 
 use domain::{
     context::Owner,
-    permission::permits,
     resource::{
         instance::Instance, membership::Membership, organization::Organization, signing_key::SigningKey, user::User,
     },
+    rights::permits,
     setting::features::Features,
     standard::Resource,
 };

@@ -220,7 +220,7 @@ impl Follower for Ended {
     const WHAT: &'static str = "what has ended";
 
     fn apply(&mut self, record: &Record) {
-        let Kind::Rows(tables) = ENDED.kind else { return };
+        let Kind::Rows(tables) = &ENDED.kind else { return };
         for recorded in &record.events {
             let Some(table) = tables.iter().find(|table| table.aggregate_type == recorded.event.aggregate_type) else {
                 continue;

@@ -5,11 +5,11 @@
 use std::sync::LazyLock;
 
 use domain::{
-    resource::{
-        data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
-        organization::Organization, project::Project, signing_key::SigningKey, target::Target, user::User,
-    },
-    setting::features::Features,
+    catalog::{self, Visitor},
+    projection::{self, Name},
+    resource::{execution::Execution, instance::Instance, organization::Organization, target::Target, user::User},
+    settings::Properties,
+    standard::Resource,
 };
 
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
 
 /// The text of a statement, made when it is first needed; see [`Projection::sql`].
 pub type Sql = LazyLock<String>;
+
+/// A projection that the code names.
+pub type Named = LazyLock<&'static Projection>;
 
 /// What keeps a set of tables up to date.
 pub struct Projection {
@@ -35,90 +38,87 @@ pub enum Kind {
     /// What the write node reads: envelopes of all events, claims, answers. It interprets no payload and never parks.
     History,
     /// Rows of resources.
-    Rows(&'static [Table]),
+    Rows(Vec<Table>),
     /// A search index of one table, in files.
-    Index(&'static Table),
+    Index(Table),
 }
 
+/// Every projection there is: what follows from the catalog, and two of their own.
+pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
+    let ended = vec![ended::<Instance>(), ended::<Organization>(), ended::<User>()];
+    let mut found = Found { rows: vec![], indexes: vec![] };
+    catalog::visit(&mut found);
+    found.rows.push((WHAT_HAS_ENDED, ended));
+    let history = Projection::new(ENVELOPES, Kind::History);
+    let rows = found.rows.into_iter().map(|(name, tables)| Projection::new(name, Kind::Rows(tables)));
+    std::iter::once(history).chain(rows).chain(found.indexes).collect()
+});
+
+const ENVELOPES: Name = Name::first("history");
+const WHAT_HAS_ENDED: Name = Name::first("ended");
+
 /// What the write node reads.
-pub const HISTORY: Projection = Projection { name: "history", version: 1, kind: Kind::History };
+pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));
 
 /// What admits requests and issues tokens: tenants, users, roles, keys.
-pub const ACCESS: Projection = Projection {
-    name: "access",
-    version: 3,
-    kind: Kind::Rows(&[
-        standard::<Instance>(),
-        standard::<Domain>(),
-        standard::<Organization>(),
-        standard::<Project>(),
-        standard::<User>(),
-        standard::<Membership>(),
-        standard::<SigningKey>(),
-        standard::<DataKey>(),
-        settings::<Features>(),
-    ]),
-};
-
-/// What searches of instances read.
-pub const INSTANCES_INDEX: Projection =
-    Projection { name: "instances_index", version: 1, kind: Kind::Index(&standard::<Instance>()) };
-
-/// What searches of organizations read.
-pub const ORGANIZATIONS_INDEX: Projection =
-    Projection { name: "organizations_index", version: 1, kind: Kind::Index(&standard::<Organization>()) };
-
-/// What searches of domains read.
-pub const DOMAINS_INDEX: Projection =
-    Projection { name: "domains_index", version: 1, kind: Kind::Index(&standard::<Domain>()) };
-
-/// What searches of users read.
-pub const USERS_INDEX: Projection =
-    Projection { name: "users_index", version: 1, kind: Kind::Index(&standard::<User>()) };
-
-/// What searches of memberships read.
-pub const MEMBERSHIPS_INDEX: Projection =
-    Projection { name: "memberships_index", version: 1, kind: Kind::Index(&standard::<Membership>()) };
+pub static ACCESS: Named = LazyLock::new(|| named(Some(projection::ACCESS)));
 
 /// What has ended, on which tokens may stand.
-pub const ENDED: Projection = Projection {
-    name: "ended",
-    version: 1,
-    kind: Kind::Rows(&[ended::<Instance>(), ended::<Organization>(), ended::<User>()]),
-};
+pub static ENDED: Named = LazyLock::new(|| named(Some(WHAT_HAS_ENDED)));
 
 /// The targets of executions.
-pub const TARGETS: Projection = Projection { name: "targets", version: 1, kind: Kind::Rows(&[standard::<Target>()]) };
-
-/// What searches of targets read.
-pub const TARGETS_INDEX: Projection =
-    Projection { name: "targets_index", version: 1, kind: Kind::Index(&standard::<Target>()) };
+pub static TARGETS: Named = LazyLock::new(rows_of::<Target>);
 
 /// The executions.
-pub const EXECUTIONS: Projection =
-    Projection { name: "executions", version: 1, kind: Kind::Rows(&[standard::<Execution>()]) };
+pub static EXECUTIONS: Named = LazyLock::new(rows_of::<Execution>);
 
-/// What searches of executions read.
-pub const EXECUTIONS_INDEX: Projection =
-    Projection { name: "executions_index", version: 1, kind: Kind::Index(&standard::<Execution>()) };
+/// What keeps the rows of a resource.
+pub fn rows_of<R: Resource>() -> &'static Projection {
+    named(R::ROWS)
+}
 
-/// Every projection there is.
-pub const PROJECTIONS: &[Projection] = &[
-    HISTORY,
-    ACCESS,
-    ENDED,
-    INSTANCES_INDEX,
-    ORGANIZATIONS_INDEX,
-    DOMAINS_INDEX,
-    USERS_INDEX,
-    MEMBERSHIPS_INDEX,
-    TARGETS,
-    TARGETS_INDEX,
-    EXECUTIONS,
-    EXECUTIONS_INDEX,
-];
+/// What keeps the search index of a resource.
+pub fn index_of<R: Resource>() -> &'static Projection {
+    named(R::INDEX)
+}
+
+fn named(wanted: Option<Name>) -> &'static Projection {
+    let is_it = |projection: &&Projection| wanted.is_some_and(|wanted| wanted.name == projection.name);
+    PROJECTIONS.iter().find(is_it).expect("what is read is kept")
+}
+
+struct Found {
+    rows: Vec<(Name, Vec<Table>)>,
+    indexes: Vec<Projection>,
+}
+
+impl Found {
+    fn row(&mut self, name: Name, table: Table) {
+        match self.rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, tables)) => tables.push(table),
+            None => self.rows.push((name, vec![table])),
+        }
+    }
+}
+
+impl Visitor for Found {
+    fn resource<R: Resource>(&mut self) {
+        if let Some(name) = R::ROWS {
+            self.row(name, standard::<R>());
+        }
+        self.indexes.extend(R::INDEX.map(|name| Projection::new(name, Kind::Index(standard::<R>()))));
+    }
+
+    fn settings<P: Properties>(&mut self) {
+        self.row(P::ROWS, settings::<P>());
+    }
+}
 
 impl Projection {
+    const fn new(Name { name, version }: Name, kind: Kind) -> Self {
+        Self { name, version, kind }
+    }
+
     /// The name of this version: of its schema in Postgres, or of its index.
     pub fn schema_name(&self) -> String {
         format!("{}_{}", self.name, self.version)
@@ -134,7 +134,7 @@ impl Projection {
     pub fn sql(&self, text: &str) -> String {
         let schema = self.schema_name();
         let text = text.replace("{schema}", &schema);
-        let Kind::Rows(tables) = self.kind else { return text };
+        let Kind::Rows(tables) = &self.kind else { return text };
         tables.iter().fold(text, |text, table| {
             text.replace(&format!("{{{}}}", table.aggregate_type), &layout::qualified(&schema, table))
         })
@@ -143,7 +143,7 @@ impl Projection {
     /// The tables of this version.
     pub fn tables(&self) -> Vec<String> {
         let schema = self.schema_name();
-        match self.kind {
+        match &self.kind {
             Kind::History => tables::NAMES.map(|name| format!("{schema}.{name}")).to_vec(),
             Kind::Rows(rows) => rows.iter().map(|table| layout::qualified(&schema, table)).collect(),
             Kind::Index(_) => vec![],
@@ -174,7 +174,7 @@ impl Projection {
 
 #[cfg(test)]
 mod tests {
-    use domain::catalog::AGGREGATES;
+    use std::collections::HashSet;
 
     use super::*;
 
@@ -185,14 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn the_catalog_has_every_aggregate_that_is_kept() {
-        let tables = PROJECTIONS.iter().flat_map(|projection| match projection.kind {
-            Kind::Rows(tables) => tables.iter().collect(),
-            Kind::Index(table) => vec![table],
-            Kind::History => vec![],
-        });
-        for table in tables {
-            assert!(AGGREGATES.iter().any(|(name, _)| *name == table.aggregate_type), "{}", table.aggregate_type);
-        }
+    fn each_name_is_that_of_one_projection() {
+        let names: HashSet<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
+        assert_eq!(names.len(), PROJECTIONS.len());
     }
 }

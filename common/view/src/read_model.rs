@@ -21,7 +21,7 @@ use tokio_postgres::types::ToSql;
 use crate::{
     checkpoint::{Checkpoint, Fenced, signed, unsigned},
     database::{Database, Failure},
-    projection::{Kind, PROJECTIONS, Projection},
+    projection::{Kind, Named, PROJECTIONS, Projection},
     rows::{Found, Fresh, Stored},
     table::{
         Change, Row, Table,
@@ -124,7 +124,7 @@ impl<'a> ReadModel<'a> {
 
 /// A statement that finds rows of one table; its text is made when it is first needed.
 pub struct Select<R> {
-    projection: &'static Projection,
+    projection: &'static Named,
     aggregate_type: &'static str,
     condition: &'static str,
     text: OnceLock<String>,
@@ -133,7 +133,7 @@ pub struct Select<R> {
 
 impl<R: DeserializeOwned> Select<R> {
     /// Rows of an aggregate's table under a condition, which is all that follows the table in the statement.
-    pub const fn new(projection: &'static Projection, aggregate_type: &'static str, condition: &'static str) -> Self {
+    pub const fn new(projection: &'static Named, aggregate_type: &'static str, condition: &'static str) -> Self {
         Self { projection, aggregate_type, condition, text: OnceLock::new(), resource: PhantomData }
     }
 
@@ -152,11 +152,11 @@ impl<R: DeserializeOwned> Select<R> {
 /// The layout of an aggregate's table in a projection.
 fn layout(projection: &Projection, aggregate_type: &str) -> &'static Layout {
     static LAYOUTS: LazyLock<Vec<(&'static Projection, Layout)>> = LazyLock::new(|| {
-        let tables = PROJECTIONS.iter().filter_map(|projection| match projection.kind {
+        let tables = PROJECTIONS.iter().filter_map(|projection| match &projection.kind {
             Kind::Rows(tables) => Some((projection, tables)),
             Kind::History | Kind::Index(_) => None,
         });
-        let laid_out = |(projection, tables): (&'static Projection, &'static [Table])| {
+        let laid_out = |(projection, tables): (&'static Projection, &'static Vec<Table>)| {
             tables.iter().map(move |table| (projection, Layout::new(&projection.schema_name(), table)))
         };
         tables.flat_map(laid_out).collect()

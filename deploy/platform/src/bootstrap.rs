@@ -128,7 +128,7 @@ impl Bootstrap {
             user_id: user_id.to_owned(),
             client_id: client_id.to_owned(),
             client_secret: secret.to_owned(),
-            roles: vec![domain::permission::IAM_OWNER.name.to_owned()],
+            roles: vec![domain::role::IAM_OWNER.name.to_owned()],
         };
         let service_users = before.map(|before| before.service_users).unwrap_or_default();
         let renewed = Self { issuer, instance_id, organization_id, project_id, service_user, service_users };

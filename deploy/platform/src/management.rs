@@ -85,7 +85,7 @@ fn version() -> Version {
 fn events() -> Map<String, Value> {
     let tables = PROJECTIONS.iter().flat_map(|projection| match &projection.kind {
         Kind::Rows(tables) => tables.iter().collect(),
-        Kind::Index(table) => vec![*table],
+        Kind::Index(table) => vec![table],
         Kind::History => vec![],
     });
     tables.map(|table| (table.aggregate_type.to_owned(), table.revision.into())).collect()

@@ -127,7 +127,7 @@ async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Res
 /// Waits until every read model has the whole log.
 async fn caught_up(node: &Node) -> Result<(), Failure> {
     let end = node.adapters.log.last().await?.map(|record| record.position()).unwrap_or_default();
-    for projection in PROJECTIONS {
+    for projection in PROJECTIONS.iter() {
         let mut heard = node.progress.of(projection);
         loop {
             let reached = *heard.borrow_and_update();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use base::{clock, signing};
-use domain::permission::{IAM_OWNER, SYSTEM_OWNER};
+use domain::role::{IAM_OWNER, SYSTEM_OWNER};
 use edge::caller::{LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 

@@ -11,7 +11,6 @@ use proto::action::{
     ListAvailableExecutionMethodsRequest, ListAvailableExecutionMethodsResponse, ListAvailableExecutionServicesRequest,
     ListAvailableExecutionServicesResponse, SearchExecutionsRequest, SearchExecutionsResponse,
 };
-use view::projection::EXECUTIONS_INDEX;
 
 use crate::{Queries, search::List};
 
@@ -32,7 +31,7 @@ async fn search(
         details: Some(details),
         result: hits.page.iter().map(execution::shown).collect(),
     };
-    queries.search(&call, &EXECUTIONS_INDEX, list, answer).await
+    queries.search(&call, list, answer).await
 }
 
 async fn functions(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::permission::ROLES;
+use domain::{rights, role::ROLES};
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use proto::membership::{AvailableRole, ListAvailableRolesRequest, ListAvailableRolesResponse};
 
@@ -21,7 +21,7 @@ async fn roles(
     let held = ROLES.iter().filter(|role| role.level == call.context.kind);
     let roles = held.map(|role| AvailableRole {
         role: role.name.to_owned(),
-        permissions: role.permissions.iter().map(|&permission| permission.to_owned()).collect(),
+        permissions: rights::of(role).iter().cloned().collect(),
     });
     queries.constant(&call, ListAvailableRolesResponse { roles: roles.collect() }).await
 }

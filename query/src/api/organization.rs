@@ -9,7 +9,6 @@ use domain::{
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use proto::organization::{GetInstanceDefaultRequest, GetInstanceDefaultResponse};
-use view::projection::ACCESS;
 
 use crate::Queries;
 
@@ -23,9 +22,9 @@ async fn instance_default(
     call: Call,
     GetInstanceDefaultRequest { ctx: _ }: GetInstanceDefaultRequest,
 ) -> Result<Answer<GetInstanceDefaultResponse>, Error> {
-    let instance = queries.fresh::<Instance>(&call, &ACCESS, &call.tenant.id).await?.answer;
+    let instance = queries.fresh::<Instance>(&call, &call.tenant.id).await?.answer;
     let id =
         instance.and_then(|found| found.state.default_organization_id).ok_or(Rejection::NotFound("organization"))?;
     let answer = |found| GetInstanceDefaultResponse { organization: Some(Organization::shown(&found)) };
-    queries.get::<Organization, _>(&call, &ACCESS, &id, answer).await
+    queries.get::<Organization, _>(&call, &id, answer).await
 }

@@ -25,7 +25,7 @@ use view::{
     rows::Stored,
 };
 
-use super::{Called, Chain, SEATS, Share, matcher::Matcher};
+use super::{Called, Chain, ExecutionIndex, SEATS, Share, matcher::Matcher};
 
 /// Why targets and executions cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl Definitions {
         let transaction = snapshot(&mut connection).await?;
         let mut definitions = Self::default();
         let mut begin: Option<Position> = None;
-        for (index, projection) in [&TARGETS, &EXECUTIONS].into_iter().enumerate() {
+        for (index, projection) in [*TARGETS, *EXECUTIONS].into_iter().enumerate() {
             let checkpoint = ReadModel::new(projection, shard).checkpoint(&transaction).await?;
             let position = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
             definitions.loaded[index] = position.sequence;
@@ -98,7 +98,7 @@ impl Definitions {
                 let kind = recorded.event.aggregate_type.as_str();
                 if at.stream_sequence <= position.stream_sequence {
                     definitions.apply(recorded);
-                } else if [Target::NAME, Execution::NAME].contains(&kind) {
+                } else if ExecutionIndex::follows(kind) {
                     later.insert(recorded.key());
                 }
             }

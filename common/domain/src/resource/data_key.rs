@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{column::Column, standard::Resource};
+use crate::{
+    column::Column,
+    projection::{ACCESS, Name},
+    standard::Resource,
+};
 
 /// A wrapped key of one purpose, owned by the system or an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,7 @@ pub mod column {
 impl Resource for DataKey {
     const NAME: &'static str = "data_key";
     const COLUMNS: &'static [Column<Self>] = &[column::PURPOSE];
+    const ROWS: Option<Name> = Some(ACCESS);
     type Patch = Rewrapped;
 
     fn patched(self, Rewrapped { wrapped }: Rewrapped) -> Self {

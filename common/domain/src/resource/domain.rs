@@ -6,6 +6,8 @@ use crate::{
     claim::Claim,
     column::Column,
     context::{Owner, OwnerType},
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
     rejection::Rejection,
     standard::Resource,
 };
@@ -100,6 +102,9 @@ pub mod column {
 impl Resource for Domain {
     const NAME: &'static str = "domain";
     const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_PRIMARY, column::IS_VERIFIED];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("domains_index"));
+    const PERMISSIONS: &'static [Permissions] = &[Permissions::new("domain", STANDARD)];
     type Patch = DomainPatch;
 
     fn validate(&self) -> Result<(), Rejection> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use without::Without;
 
-use crate::{column::Column, standard::Resource};
+use crate::{column::Column, context::OwnerType, permission::Permissions, projection::Name, standard::Resource};
 
 /// Which targets are called when a condition is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +143,12 @@ pub mod column {
 impl Resource for Execution {
     const NAME: &'static str = "execution";
     const COLUMNS: &'static [Column<Self>] = &[column::EXECUTION_TYPE, column::TARGETS, column::INCLUDES];
+    const ROWS: Option<Name> = Some(Name::first("executions"));
+    const INDEX: Option<Name> = Some(Name::first("executions_index"));
+    const PERMISSIONS: &'static [Permissions] = &[
+        Permissions::new("action.execution", &["write", "delete"]).at(&[OwnerType::Instance]),
+        Permissions::new("execution", &["read"]).at(&[OwnerType::Instance]),
+    ];
     type Patch = Without;
 
     fn taken_out(id: &str) -> Option<Without> {

@@ -3,7 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::active;
-use crate::{column::Column, context::Owner, standard::Resource};
+use crate::{
+    column::Column,
+    context::{Owner, OwnerType},
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
+    standard::Resource,
+};
 
 /// A tenant of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +85,13 @@ pub mod column {
 impl Resource for Instance {
     const NAME: &'static str = "instance";
     const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("instances_index"));
+    const PERMISSIONS: &'static [Permissions] = &[
+        Permissions::new("system.instance", STANDARD).at(&[OwnerType::System]),
+        Permissions::new("system.limits", &["write"]).at(&[OwnerType::System]),
+        Permissions::new("iam", &["write"]).at(&[OwnerType::Instance]),
+    ];
     type Patch = InstancePatch;
 
     fn patched(self, patch: InstancePatch) -> Self {

@@ -6,8 +6,10 @@ use crate::{
     claim::Claim,
     column::Column,
     context::{Owner, OwnerType},
-    permission::role,
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
     rejection::Rejection,
+    role::role,
     standard::Resource,
 };
 
@@ -62,6 +64,9 @@ pub mod column {
 impl Resource for Membership {
     const NAME: &'static str = "membership";
     const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::ROLES];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("memberships_index"));
+    const PERMISSIONS: &'static [Permissions] = &[Permissions::new("membership", STANDARD)];
     type Patch = MembershipPatch;
 
     fn validate(&self) -> Result<(), Rejection> {

@@ -3,7 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::active;
-use crate::{claim::Claim, column::Column, context::Owner, standard::Resource};
+use crate::{
+    claim::Claim,
+    column::Column,
+    context::{Owner, OwnerType},
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
+    standard::Resource,
+};
 
 /// A tenant within an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +57,12 @@ pub mod column {
 impl Resource for Organization {
     const NAME: &'static str = "organization";
     const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("organizations_index"));
+    const PERMISSIONS: &'static [Permissions] = &[
+        Permissions::new("org", STANDARD),
+        Permissions::new("org", &["create"]).at(&[OwnerType::System, OwnerType::Instance]),
+    ];
     type Patch = OrganizationPatch;
 
     fn patched(self, patch: OrganizationPatch) -> Self {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     column::Column,
+    projection::{ACCESS, Name},
     standard::{Resource, Unpatchable},
 };
 
@@ -26,6 +27,7 @@ pub mod column {
 impl Resource for Project {
     const NAME: &'static str = "project";
     const COLUMNS: &'static [Column<Self>] = &[column::NAME];
+    const ROWS: Option<Name> = Some(ACCESS);
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

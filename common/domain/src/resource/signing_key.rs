@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::{
     column::Column,
+    projection::{ACCESS, Name},
     standard::{Resource, Unpatchable},
 };
 
@@ -35,6 +36,7 @@ pub mod column {
 impl Resource for SigningKey {
     const NAME: &'static str = "signing_key";
     const COLUMNS: &'static [Column<Self>] = &[column::ALGORITHM];
+    const ROWS: Option<Name> = Some(ACCESS);
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

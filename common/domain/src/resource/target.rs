@@ -3,7 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::execution::Without;
-use crate::{column::Column, standard::Resource};
+use crate::{
+    column::Column,
+    context::OwnerType,
+    permission::{Permissions, STANDARD},
+    projection::Name,
+    standard::Resource,
+};
 
 /// The time until a call is cancelled, where the caller names none, in milliseconds.
 pub const DEFAULT_TIMEOUT_MS: u64 = 10_000;
@@ -127,6 +133,10 @@ impl Resource for Target {
         column::IS_ASYNC,
         column::INTERRUPT_ON_ERROR,
     ];
+    const ROWS: Option<Name> = Some(Name::first("targets"));
+    const INDEX: Option<Name> = Some(Name::first("targets_index"));
+    const PERMISSIONS: &'static [Permissions] =
+        &[Permissions::new("action.target", STANDARD).at(&[OwnerType::Instance])];
     type Patch = TargetPatch;
 
     fn taken_out(id: &str) -> Option<Without> {

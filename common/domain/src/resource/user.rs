@@ -3,7 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::active;
-use crate::{claim::Claim, column::Column, standard::Resource};
+use crate::{
+    claim::Claim,
+    column::Column,
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
+    standard::Resource,
+};
 
 /// Somebody or something that can hold roles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +80,10 @@ pub mod column {
 impl Resource for User {
     const NAME: &'static str = "user";
     const COLUMNS: &'static [Column<Self>] = &[column::USERNAME, column::NAME, column::IS_ACTIVE];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("users_index"));
+    const PERMISSIONS: &'static [Permissions] =
+        &[Permissions::new("user", STANDARD), Permissions::new("user.credential", &["write"])];
     type Patch = UserPatch;
 
     fn patched(self, patch: UserPatch) -> Self {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    projection::{ACCESS, Name},
     rejection::Rejection,
     settings::{Properties, Set},
 };
@@ -51,6 +52,7 @@ impl Features {
 
 impl Properties for Features {
     const NAME: &'static str = "feature_settings";
+    const ROWS: Name = ACCESS;
     type Change = FeaturesChange;
 
     fn validate(&self) -> Result<(), Rejection> {

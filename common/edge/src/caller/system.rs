@@ -7,8 +7,8 @@ use base::clock;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     context::Owner,
-    permission::role,
     resource::{membership::Membership, user::User},
+    role::role,
 };
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode,

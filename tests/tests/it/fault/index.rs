@@ -3,6 +3,7 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE};
+use domain::resource::target::Target;
 use index::{Remote, Said};
 use reqwest::Method;
 use rustix::process::Signal;
@@ -15,7 +16,7 @@ use tests::{
     platform::Platform,
 };
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
-use view::projection::{Kind, TARGETS_INDEX};
+use view::projection::{Kind, index_of};
 
 /// How long an index may stand still where its keeper was killed.
 const RECOVERY: Duration = Duration::from_secs(6);
@@ -235,8 +236,8 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
     let context = Arc::new(async_nats::jetstream::new(cluster.servers.nats().await));
     let remote = Remote::open(&context, 1).await.expect("NATS is there");
     let named = || async {
-        let Kind::Index(table) = TARGETS_INDEX.kind else { return None };
-        let told = remote.newest(&index::name(&TARGETS_INDEX, table, 0)).await.ok()?;
+        let Kind::Index(table) = &index_of::<Target>().kind else { return None };
+        let told = remote.newest(&index::name(index_of::<Target>(), table, 0)).await.ok()?;
         let Said::Manifest(manifest) = told.manifest else { return None };
         let mut packs: Vec<String> = manifest.packs.into_iter().map(|pack| pack.id).collect();
         packs.sort();
@@ -248,7 +249,7 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
         let subjects: Vec<(String, usize)> = futures::TryStreamExt::try_collect(info).await.ok()?;
         let ids = subjects.iter().filter_map(|(subject, _)| URL_SAFE.decode(subject.rsplit('.').next()?).ok());
         let ids = ids.filter_map(|id| String::from_utf8(id).ok());
-        let mut ids: Vec<String> = ids.filter(|id| id.starts_with(TARGETS_INDEX.name)).collect();
+        let mut ids: Vec<String> = ids.filter(|id| id.starts_with(index_of::<Target>().name)).collect();
         ids.sort();
         Some(ids)
     };
@@ -306,8 +307,8 @@ async fn what_another_version_published_is_left_alone() {
     projector.process.end().await;
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
-    let Kind::Index(table) = TARGETS_INDEX.kind else { panic!("it is an index") };
-    let name = index::name(&TARGETS_INDEX, table, 0);
+    let Kind::Index(table) = &index_of::<Target>().kind else { panic!("it is an index") };
+    let name = index::name(index_of::<Target>(), table, 0);
     let published = bucket.get(&name).await.expect("NATS is there").expect("it is published");
     let mut newer: Value = serde_json::from_slice(&published).expect("it is JSON");
     newer["format"] = json!(2);

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::permission::{IAM_OWNER, IAM_OWNER_VIEWER, ORG_OWNER, Role};
+use domain::{
+    rights,
+    role::{IAM_OWNER, IAM_OWNER_VIEWER, ORG_OWNER, Role},
+};
 use prost::Message;
 use proto::{
     action::GetTargetRequest,
@@ -69,7 +72,7 @@ impl Expects {
             (Self::Entry, _) | (_, None) => None,
             (Self::NoRole, Some(_)) => Some(DENIED),
             (Self::Role(role) | Self::Elsewhere(role), Some(permission)) => {
-                (!role.permissions.contains(&permission)).then_some(DENIED)
+                (!rights::of(role).contains(permission)).then_some(DENIED)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf};
 
-use domain::permission::{ROLES, permits};
+use domain::{rights::permits, role::ROLES};
 use proto::operation::{Body, OPERATIONS};
 use tests::{client::send, tenant::Shared};
 

@@ -1,0 +1,114 @@
+//! What roles permit: owners everything that is at their level, viewers all reads of it, others what they name.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::LazyLock,
+};
+
+use crate::{
+    catalog::{self, Visitor},
+    context::OwnerType,
+    permission::{Permissions, STANDARD},
+    role::{Gives, ROLES, Role, role},
+    settings::Properties,
+    standard::Resource,
+};
+
+/// What is about no resource that is built.
+const OTHERS: &[Permissions] = &[
+    Permissions::new("events", &["read"]).at(&[OwnerType::System, OwnerType::Instance]),
+    Permissions::new("idp", STANDARD),
+    Permissions::new("policy", &["read", "write"]),
+    Permissions::new("system.debug", STANDARD).at(&[OwnerType::System]),
+];
+
+/// Every permission, with the levels whose owners have it.
+static PERMISSIONS: LazyLock<Vec<Permissions>> = LazyLock::new(|| {
+    let mut found = Found(OTHERS.to_vec());
+    catalog::visit(&mut found);
+    found.0
+});
+
+struct Found(Vec<Permissions>);
+
+impl Visitor for Found {
+    fn resource<R: Resource>(&mut self) {
+        self.0.extend(R::PERMISSIONS);
+    }
+
+    fn settings<P: Properties>(&mut self) {}
+}
+
+/// The permissions that a role gives.
+pub fn of(role: &Role) -> &'static BTreeSet<String> {
+    static GIVEN: LazyLock<HashMap<&str, BTreeSet<String>>> =
+        LazyLock::new(|| ROLES.iter().map(|role| (role.name, given(role))).collect());
+    &GIVEN[role.name]
+}
+
+fn given(role: &Role) -> BTreeSet<String> {
+    let at_level = || PERMISSIONS.iter().filter(|permissions| permissions.levels.contains(&role.level));
+    let named = |only: fn(&str) -> bool| {
+        let names = at_level().flat_map(|Permissions { about, verbs, .. }| {
+            verbs.iter().filter(move |verb| only(verb)).map(move |verb| format!("{about}.{verb}"))
+        });
+        names.collect()
+    };
+    match role.gives {
+        Gives::Everything => named(|_| true),
+        Gives::Reads => named(|verb| verb == "read"),
+        Gives::Only(permissions) => permissions.iter().map(|&permission| permission.to_owned()).collect(),
+    }
+}
+
+/// Whether any of the roles gives the permission. A role that this build does not know gives nothing.
+pub fn permits<'a>(roles: impl IntoIterator<Item = &'a str>, permission: &str) -> bool {
+    roles.into_iter().filter_map(role).any(|role| of(role).contains(permission))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        permission::reading,
+        role::{IAM_OWNER, ORG_OWNER, SYSTEM_OWNER},
+    };
+
+    #[test]
+    fn an_unknown_role_gives_nothing() {
+        assert!(!permits(["IAM_EMPEROR"], "action.target.read"));
+    }
+
+    #[test]
+    fn a_viewer_reads_and_does_not_write() {
+        assert!(permits(["IAM_OWNER_VIEWER"], "action.target.read"));
+        assert!(!permits(["IAM_OWNER_VIEWER"], "action.target.write"));
+    }
+
+    #[test]
+    fn an_owner_may_all_that_others_of_its_level_may() {
+        for owner in [SYSTEM_OWNER, IAM_OWNER, ORG_OWNER] {
+            for other in ROLES.iter().filter(|role| role.level == owner.level) {
+                let all = of(other).is_subset(of(&owner));
+                assert!(all, "{} may more than {}", other.name, owner.name);
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_gives_roles_on_an_instance_has_all_of_them() {
+        let gives = |role: &&Role| role.level == OwnerType::Instance && of(role).contains("membership.write");
+        assert!(ROLES.iter().filter(gives).all(|role| *role == IAM_OWNER));
+    }
+
+    #[test]
+    fn whoever_may_change_something_may_read_it() {
+        for role in ROLES {
+            for permission in of(role) {
+                let reads = reading(permission);
+                let is_read = ROLES.iter().any(|role| of(role).contains(&reads));
+                assert!(!is_read || permits([role.name], &reads), "{}: {permission} without {reads}", role.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The roles that memberships give. What each permits is found in [`crate::rights`].
+
+use crate::context::OwnerType;
+
+/// A named set of permissions that a membership gives in its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Role {
+    /// The name, for example `IAM_OWNER`.
+    pub name: &'static str,
+    /// The level of the contexts that it may be held in.
+    pub level: OwnerType,
+    pub(crate) gives: Gives,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// Everything that there is at its level.
+    Everything,
+    /// All reads that there are at its level.
+    Reads,
+    /// These.
+    Only(&'static [&'static str]),
+}
+
+impl Role {
+    const fn new(name: &'static str, level: OwnerType, gives: Gives) -> Self {
+        Self { name, level, gives }
+    }
+}
+
+/// Everything an operator of the platform does across instances.
+pub const SYSTEM_OWNER: Role = Role::new("SYSTEM_OWNER", OwnerType::System, Gives::Everything);
+
+/// What an operator of the platform sees across instances.
+pub const SYSTEM_OWNER_VIEWER: Role = Role::new("SYSTEM_OWNER_VIEWER", OwnerType::System, Gives::Reads);
+
+/// All rights on an instance and on what is below it.
+pub const IAM_OWNER: Role = Role::new("IAM_OWNER", OwnerType::Instance, Gives::Everything);
+
+/// All reads on an instance and on what is below it.
+pub const IAM_OWNER_VIEWER: Role = Role::new("IAM_OWNER_VIEWER", OwnerType::Instance, Gives::Reads);
+
+/// All rights on the organizations of an instance, save those that would give more rights.
+pub const IAM_ORG_MANAGER: Role = Role::new(
+    "IAM_ORG_MANAGER",
+    OwnerType::Instance,
+    Gives::Only(&[
+        "domain.read",
+        "membership.read",
+        "org.create",
+        "org.delete",
+        "org.read",
+        "org.write",
+        "user.credential.write",
+        "user.delete",
+        "user.read",
+        "user.write",
+    ]),
+);
+
+/// What managers of users may do, whatever the level.
+const OF_USER_MANAGERS: Gives =
+    Gives::Only(&["membership.read", "org.read", "user.credential.write", "user.delete", "user.read", "user.write"]);
+
+/// All rights on the users of an instance.
+pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Instance, OF_USER_MANAGERS);
+
+/// All rights on an organization.
+pub const ORG_OWNER: Role = Role::new("ORG_OWNER", OwnerType::Organization, Gives::Everything);
+
+/// All reads on an organization.
+pub const ORG_OWNER_VIEWER: Role = Role::new("ORG_OWNER_VIEWER", OwnerType::Organization, Gives::Reads);
+
+/// All rights on the users of an organization.
+pub const ORG_USER_MANAGER: Role = Role::new("ORG_USER_MANAGER", OwnerType::Organization, OF_USER_MANAGERS);
+
+/// All rights on the settings of an organization.
+pub const ORG_SETTINGS_MANAGER: Role = Role::new(
+    "ORG_SETTINGS_MANAGER",
+    OwnerType::Organization,
+    Gives::Only(&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]),
+);
+
+/// Every role there is.
+pub const ROLES: &[Role] = &[
+    SYSTEM_OWNER,
+    SYSTEM_OWNER_VIEWER,
+    IAM_OWNER,
+    IAM_OWNER_VIEWER,
+    IAM_ORG_MANAGER,
+    IAM_USER_MANAGER,
+    ORG_OWNER,
+    ORG_OWNER_VIEWER,
+    ORG_USER_MANAGER,
+    ORG_SETTINGS_MANAGER,
+];
+
+/// The role of this name.
+pub fn role(name: &str) -> Option<&'static Role> {
+    ROLES.iter().find(|role| role.name == name)
+}

@@ -1,0 +1,113 @@
+//! The one rule of freshness: what the caller requires is insisted on, its own last write is waited for a moment.
+
+use std::time::Duration;
+
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    consistency::{Consistency, not_reached},
+    error::Error,
+};
+
+/// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
+pub const OWN_WAIT: Duration = Duration::from_secs(1);
+
+/// How a read model stands to what an answer must not be older than.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// It has all that the caller has seen.
+    Enough,
+    /// It lacks the caller's own last write: it may answer when that did not come in a moment.
+    WithoutOwn,
+    /// It must not answer.
+    TooOld,
+}
+
+impl Consistency {
+    /// How a read model that has processed this sequence stands to it; `None` is one that is not there yet.
+    pub fn rate(self, processed: Option<u64>) -> Freshness {
+        match processed {
+            Some(processed) if processed >= self.seen() => Freshness::Enough,
+            Some(processed) if processed >= self.required => Freshness::WithoutOwn,
+            _ => Freshness::TooOld,
+        }
+    }
+
+    /// Refuses an answer that is older than what is required.
+    ///
+    /// # Errors
+    /// Names both sequences.
+    pub fn accept(self, processed: u64) -> Result<(), Error> {
+        match self.rate(Some(processed)) {
+            Freshness::TooOld => Err(not_reached(self.required, processed)),
+            Freshness::Enough | Freshness::WithoutOwn => Ok(()),
+        }
+    }
+
+    /// Looks until what is seen is fresh enough or the time for that is over. In between it waits for `changes`, which may
+    /// get lost: the last look does not rely on them. How old the answer may be is for the caller to [`accept`](Self::accept).
+    ///
+    /// # Errors
+    /// Those of looking.
+    pub async fn look_until_fresh<T, C, E, F: Future<Output = Result<T, E>>>(
+        self,
+        mut changes: watch::Receiver<C>,
+        look: impl Fn() -> F,
+        processed: impl Fn(&T) -> Option<u64>,
+    ) -> Result<T, E> {
+        let (start, left) = (Instant::now(), self.left());
+        let mut is_last = false;
+        loop {
+            changes.mark_unchanged();
+            let seen = look().await?;
+            let deadline = match self.rate(processed(&seen)) {
+                Freshness::Enough => return Ok(seen),
+                Freshness::WithoutOwn => start + OWN_WAIT,
+                Freshness::TooOld => start + left,
+            };
+            if is_last {
+                return Ok(seen);
+            }
+            is_last = !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::{
+        Freshness::{Enough, TooOld, WithoutOwn},
+        *,
+    };
+
+    fn wanting(required: u64, own: u64) -> Consistency {
+        Consistency { required, own, wait: Duration::from_secs(2), begun: Instant::now() }
+    }
+
+    #[tokio::test]
+    async fn what_is_required_is_insisted_on_and_the_own_write_is_not() {
+        let rates =
+            |required, own| [None, Some(4), Some(5), Some(7)].map(|processed| wanting(required, own).rate(processed));
+        assert_eq!(rates(0, 0), [TooOld, Enough, Enough, Enough]);
+        assert_eq!(rates(5, 0), [TooOld, TooOld, Enough, Enough]);
+        assert_eq!(rates(0, 5), [TooOld, WithoutOwn, Enough, Enough]);
+        assert_eq!(rates(5, 7), [TooOld, TooOld, WithoutOwn, Enough]);
+        assert_eq!(rates(7, 5), [TooOld, TooOld, TooOld, Enough]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_is_waited_for_as_long_as_it_is_worth() {
+        for (required, own, waits) in [(0, 0, 0), (0, 5, 1), (5, 0, 2), (5, 7, 2)] {
+            let (_changing, changes) = watch::channel(());
+            let (start, consistency) = (Instant::now(), wanting(required, own));
+            let seen = consistency.look_until_fresh(changes, || ready(Ok::<_, ()>(4)), |seen| Some(*seen)).await;
+            assert_eq!((seen, start.elapsed().as_secs()), (Ok(4), waits), "{required}, {own}");
+            assert_eq!(consistency.accept(4).is_ok(), required <= 4);
+        }
+    }
+}
