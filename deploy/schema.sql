@@ -180,6 +180,43 @@ create table if not exists access_3.feature_settings (
   primary key (instance_id, id)
 );
 
+create schema if not exists targets_1;
+
+create table if not exists targets_1.targets (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  target_type text collate "C" not null,
+  url text collate "C" not null,
+  timeout_ms bigint not null,
+  is_async boolean not null,
+  interrupt_on_error boolean not null,
+  primary key (instance_id, id)
+);
+
+create schema if not exists executions_1;
+
+create table if not exists executions_1.executions (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  execution_type text collate "C" not null,
+  targets text collate "C" not null,
+  includes text collate "C" not null,
+  primary key (instance_id, id)
+);
+
 create schema if not exists ended_1;
 
 create table if not exists ended_1.ended_instances (
@@ -215,42 +252,5 @@ create table if not exists ended_1.ended_users (
   created_at timestamptz not null,
   changed_at timestamptz not null,
   state json not null,
-  primary key (instance_id, id)
-);
-
-create schema if not exists targets_1;
-
-create table if not exists targets_1.targets (
-  instance_id text collate "C" not null,
-  id text collate "C" not null,
-  owner_type smallint not null,
-  owner_id text collate "C" not null,
-  sequence bigint not null,
-  created_at timestamptz not null,
-  changed_at timestamptz not null,
-  state json not null,
-  name text collate "C" not null,
-  target_type text collate "C" not null,
-  url text collate "C" not null,
-  timeout_ms bigint not null,
-  is_async boolean not null,
-  interrupt_on_error boolean not null,
-  primary key (instance_id, id)
-);
-
-create schema if not exists executions_1;
-
-create table if not exists executions_1.executions (
-  instance_id text collate "C" not null,
-  id text collate "C" not null,
-  owner_type smallint not null,
-  owner_id text collate "C" not null,
-  sequence bigint not null,
-  created_at timestamptz not null,
-  changed_at timestamptz not null,
-  state json not null,
-  execution_type text collate "C" not null,
-  targets text collate "C" not null,
-  includes text collate "C" not null,
   primary key (instance_id, id)
 );

@@ -87,8 +87,7 @@ impl Authority {
 
         if self.system.is_none() {
             let organization = organization.as_ref().and_then(Current::resource);
-            if !user.resource().is_some_and(|user| user.is_active) || !organization.is_some_and(|found| found.is_active)
-            {
+            if !user.resource().is_some_and(User::is_live) || !organization.is_some_and(|found| found.is_active) {
                 return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active").into());
             }
             match instance.resource() {

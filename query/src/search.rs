@@ -9,8 +9,9 @@ use domain::{
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{Consistency, HEADER, unavailable, waited},
+    consistency::{HEADER, unavailable, waited},
     error::{Error, Reason},
+    freshness::Consistency,
     page::{DEFAULT_LIMIT, LARGEST_LIMIT},
 };
 use index::{Filter, Hits, Key, Newest, Page, Search, Snapshot};

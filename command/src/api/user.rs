@@ -21,8 +21,9 @@ use proto::{
     shape::Identified,
     user::{
         CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeactivateUserResponse, DeleteUserRequest,
-        DeleteUserResponse, GenerateUserSecretRequest, GenerateUserSecretResponse, PatchUserRequest, PatchUserResponse,
-        ReactivateUserRequest, ReactivateUserResponse,
+        DeleteUserResponse, GenerateUserSecretRequest, GenerateUserSecretResponse, LockUserRequest, LockUserResponse,
+        PatchUserRequest, PatchUserResponse, ReactivateUserRequest, ReactivateUserResponse, UnlockUserRequest,
+        UnlockUserResponse,
     },
 };
 use view::{
@@ -40,7 +41,7 @@ use crate::{
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
-    mounting.on(create).on(patch).on(delete).on(deactivate).on(reactivate).on(generate_secret)
+    mounting.on(create).on(patch).on(delete).on(deactivate).on(reactivate).on(lock).on(unlock).on(generate_secret)
 }
 
 async fn create(
@@ -84,6 +85,22 @@ async fn reactivate(
     change(&commands, &call, &request, Asked::Switch(true), Into::into).await
 }
 
+async fn lock(
+    commands: Arc<Commands>,
+    call: Call,
+    request: LockUserRequest,
+) -> Result<Answer<LockUserResponse>, Error> {
+    change(&commands, &call, &request, Asked::Lock(true), Into::into).await
+}
+
+async fn unlock(
+    commands: Arc<Commands>,
+    call: Call,
+    request: UnlockUserRequest,
+) -> Result<Answer<UnlockUserResponse>, Error> {
+    change(&commands, &call, &request, Asked::Lock(false), Into::into).await
+}
+
 async fn generate_secret(
     commands: Arc<Commands>,
     call: Call,
@@ -116,8 +133,8 @@ async fn change<I: Message + Identified, O: Message + Default>(
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let freshness =
-        if matches!(asked, Asked::Switch(false)) { RoleFreshness::BestEffort } else { RoleFreshness::Required };
+    let stops = matches!(asked, Asked::Switch(false) | Asked::Lock(true));
+    let freshness = if stops { RoleFreshness::BestEffort } else { RoleFreshness::Required };
     let newest = commands.roles_processed(call, freshness).await;
     let principal = commands.directory.principal(&call.tenant.id, Name::Id(id.clone()), newest).await;
     let principal = freshness.accept(principal, None)?;

@@ -4,7 +4,7 @@ use domain::resource::user::{User, UserPatch, column};
 use index::{Filter, Key};
 use proto::user::{
     self, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest, ServiceUser, UserFieldName,
-    patch_user, user::Type, user_search_filter::Filter as Wanted,
+    UserState, patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
 use view::rows::Found;
 
@@ -39,13 +39,22 @@ impl Shown for User {
     }
 
     fn shown(found: &Found<Self>) -> GetUser {
-        let Self { username, name, description, secret, previous: _, is_active } = found.state.clone();
+        let Self { username, name, description, secret, previous: _, is_active, is_locked } = found.state.clone();
         GetUser {
             details: Some(details::of(found)),
             user: Some(user::User { username, r#type: Some(Type::Service(ServiceUser { name, description })) }),
-            state: state(is_active).into(),
+            state: state(found.state.is_live()).into(),
             has_secret: secret.is_some(),
+            user_state: user_state(is_active, is_locked).into(),
         }
+    }
+}
+
+fn user_state(is_active: bool, is_locked: bool) -> UserState {
+    match (is_active, is_locked) {
+        (false, _) => UserState::Inactive,
+        (true, true) => UserState::Locked,
+        (true, false) => UserState::Active,
     }
 }
 

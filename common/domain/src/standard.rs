@@ -26,6 +26,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const ROWS: Option<Name> = None;
     /// The projection that keeps its search index, where it can be searched.
     const INDEX: Option<Name> = None;
+    /// The states that it can be in.
+    const STATES: States = States::Active;
     /// The permissions that are about it.
     const PERMISSIONS: &'static [Permissions] = &[];
     /// The partial update; absent fields stay as they are.
@@ -44,8 +46,13 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         owner.clone()
     }
 
-    /// Whether it is switched on, where it can be switched off.
+    /// Whether it is switched on, where [`STATES`](Self::STATES) says that it can be switched off.
     fn activity(&mut self) -> Option<&mut bool> {
+        None
+    }
+
+    /// Whether it is locked, where it can be locked.
+    fn lock(&mut self) -> Option<&mut bool> {
         None
     }
 
@@ -58,6 +65,17 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     fn claims(&self) -> Vec<Claim> {
         vec![]
     }
+}
+
+/// The states that a resource can be in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum States {
+    /// It is always active.
+    Active,
+    /// It can be switched off and on.
+    Switched,
+    /// While it is active it can be locked, too, and unlocked again.
+    Lockable,
 }
 
 /// The patch of a resource that cannot be patched yet. It has no value.
@@ -78,6 +96,8 @@ pub enum Command<R: Resource> {
     Put(R),
     /// Switch it on or off.
     Switch(bool),
+    /// Lock or unlock it.
+    Lock(bool),
     /// Remove it.
     Delete,
 }
@@ -95,13 +115,40 @@ pub enum Event<R> {
         /// The names of the fields that differ.
         fields: Vec<String>,
     },
+    /// It was switched off.
+    Deactivated(WithUnknown<R>),
+    /// It was switched on again.
+    Reactivated(WithUnknown<R>),
+    /// It was locked.
+    Locked(WithUnknown<R>),
+    /// It was unlocked.
+    Unlocked(WithUnknown<R>),
     /// It was removed.
     Removed,
 }
 
+impl<R> Event<R> {
+    /// The resource after the event, if there is one.
+    pub fn into_state(self) -> Option<WithUnknown<R>> {
+        match self {
+            Self::Added(to)
+            | Self::Changed { to, .. }
+            | Self::Deactivated(to)
+            | Self::Reactivated(to)
+            | Self::Locked(to)
+            | Self::Unlocked(to) => Some(to),
+            Self::Removed => None,
+        }
+    }
+}
+
 impl<R: Resource> Aggregate for Standard<R> {
     const NAME: &'static str = R::NAME;
-    const EVENTS: &'static [&'static str] = &["added", "changed", "removed"];
+    const EVENTS: &'static [&'static str] = match R::STATES {
+        States::Active => &["added", "changed", "removed"],
+        States::Switched => &["added", "changed", "deactivated", "reactivated", "removed"],
+        States::Lockable => &["added", "changed", "deactivated", "reactivated", "locked", "unlocked", "removed"],
+    };
     type State = Option<WithUnknown<R>>;
     type Command = Command<R>;
     type Event = Event<R>;
@@ -113,19 +160,19 @@ impl<R: Resource> Aggregate for Standard<R> {
                 Ok(vec![Event::Added(as_created(new))])
             }
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
-            (None, Command::Patch(_) | Command::Switch(_) | Command::Delete) => Err(Rejection::NotFound(R::NAME)),
+            (None, Command::Patch(_) | Command::Switch(_) | Command::Lock(_) | Command::Delete) => {
+                Err(Rejection::NotFound(R::NAME))
+            }
             (Some(old), Command::Patch(patch)) => change(old, |old| old.patched(patch)),
             (Some(old), Command::Put(new)) => change(old, |_| new),
             (Some(old), Command::Switch(on)) => switch(old, on),
+            (Some(old), Command::Lock(on)) => lock(old, on),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
         }
     }
 
     fn evolve(_: Self::State, event: &Event<R>) -> Self::State {
-        match event {
-            Event::Added(to) | Event::Changed { to, .. } => Some(to.clone()),
-            Event::Removed => None,
-        }
+        event.clone().into_state()
     }
 
     fn restores(_: &Event<R>) -> bool {
@@ -152,18 +199,34 @@ fn change<R: Resource>(old: &WithUnknown<R>, change: impl FnOnce(R) -> R) -> Res
     Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
 }
 
-/// Unlike a patch without change, switching off what is off is a mistake of the caller.
+/// Unlike a patch without change, switching off what is off is a mistake of the caller. What is switched off is locked no more.
 fn switch<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
     let mut to = old.clone();
-    match to.known.activity() {
-        Some(is_active) if *is_active != on => *is_active = on,
-        Some(_) => {
-            return Err(Rejection::Precondition(if on { "it is active already" } else { "it is inactive already" }));
-        }
-        None => return Err(Rejection::Precondition("it cannot be switched off")),
+    let Some(is_active) = to.known.activity() else {
+        return Err(Rejection::Precondition("it cannot be switched off"));
+    };
+    if *is_active == on {
+        return Err(Rejection::Precondition(if on { "it is active already" } else { "it is inactive already" }));
     }
-    let fields = changed_fields(&old.known, &to.known);
-    Ok(vec![Event::Changed { to, fields }])
+    *is_active = on;
+    if let Some(is_locked) = to.known.lock() {
+        *is_locked = false;
+    }
+    Ok(vec![if on { Event::Reactivated(to) } else { Event::Deactivated(to) }])
+}
+
+fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    let is_active = to.known.activity().is_none_or(|is_active| *is_active);
+    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("it cannot be locked")) };
+    if *is_locked == on {
+        return Err(Rejection::Precondition(if on { "it is locked already" } else { "it is not locked" }));
+    }
+    if on && !is_active {
+        return Err(Rejection::Precondition("it is inactive; only what is active can be locked"));
+    }
+    *is_locked = on;
+    Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
 }
 
 /// The next version's resources have a member more, which nodes of this version shall not lose.
@@ -206,7 +269,7 @@ mod tests {
     #[test]
     fn what_is_not_there_cannot_be_changed_or_removed_and_what_is_goes_once() {
         let missing = Rejection::NotFound("project");
-        for command in [Command::Switch(true), Command::Delete] {
+        for command in [Command::Switch(true), Command::Lock(true), Command::Delete] {
             given::<Standard<Project>>([]).when(command).then_rejected(&missing);
         }
         given::<Standard<Project>>([Event::Added(project("a"))]).when(Command::Delete).then([Event::Removed]);
@@ -228,6 +291,9 @@ mod tests {
             given::<Standard<Project>>([Event::Added(project("a"))])
                 .when(Command::Switch(on))
                 .then_rejected(&Rejection::Precondition("it cannot be switched off"));
+            given::<Standard<Project>>([Event::Added(project("a"))])
+                .when(Command::Lock(on))
+                .then_rejected(&Rejection::Precondition("it cannot be locked"));
         }
     }
 

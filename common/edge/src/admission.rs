@@ -26,9 +26,9 @@ use view::{
 use crate::{
     call::Call,
     caller::{External, SystemUsers, Verified, Verifier},
-    consistency::{Consistency, Tokens, waited},
+    consistency::{Tokens, waited},
     error::{Error, Reason},
-    freshness::OWN_WAIT,
+    freshness::{Consistency, OWN_WAIT},
     header::{ORGANIZATION, host, idempotency_key, one, text, trace_context},
     mount::Admit,
     precondition::IfMatch,

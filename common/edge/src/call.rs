@@ -10,7 +10,7 @@ use prost::Message;
 use proto::operation::Facts;
 use view::directory::{Principal, Tenant};
 
-use crate::{caller::Verified, consistency::Consistency, precondition::IfMatch, trigger::Triggered};
+use crate::{caller::Verified, freshness::Consistency, precondition::IfMatch, trigger::Triggered};
 
 /// A request that was admitted.
 #[derive(Debug, Clone)]

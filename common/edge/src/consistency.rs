@@ -20,7 +20,7 @@ use view::keyring::{self, Keyring, Purpose, SYSTEM};
 
 use crate::{
     error::{Error, Reason},
-    freshness::Freshness,
+    freshness::{Consistency, Freshness},
     header::one,
 };
 
@@ -71,19 +71,6 @@ struct Answered {
     sequence: u64,
     /// By [`since_start`].
     at: Duration,
-}
-
-/// What an answer must not be older than.
-#[derive(Debug, Clone, Copy)]
-pub struct Consistency {
-    /// The sequence that the read models must have; 0 for any.
-    pub required: u64,
-    /// The caller's own last write on this node, as far as the node remembers; it is waited for, not insisted on.
-    pub own: u64,
-    /// How long to wait for what is required.
-    pub wait: Duration,
-    /// Since when.
-    pub begun: Instant,
 }
 
 impl Tokens {
@@ -168,16 +155,6 @@ impl Form {
 }
 
 impl Consistency {
-    /// How long to wait for what is required, from now on.
-    pub fn left(self) -> Duration {
-        self.wait.saturating_sub(self.begun.elapsed())
-    }
-
-    /// The newest that the caller has seen, as far as that is known.
-    pub fn seen(self) -> u64 {
-        self.required.max(self.own)
-    }
-
     /// Adds what the node remembers of the caller.
     pub(crate) fn with_own(self, tokens: &Tokens, instance_id: &str, caller_id: &str) -> Self {
         Self { own: tokens.answered(instance_id, caller_id), ..self }
@@ -224,15 +201,6 @@ pub fn waited(consistency: Consistency, processed: Option<u64>) {
         Freshness::Enough => &REACHED,
     };
     outcome.record_time(consistency.begun.elapsed());
-}
-
-/// A read model that has not processed what is required.
-pub(crate) fn not_reached(required: u64, processed: u64) -> Error {
-    let message = format!("the read model has processed sequence {processed}, not yet {required}");
-    Error::new(Reason::ConsistencyNotReached, message)
-        .with("required", required.to_string())
-        .with("processed", processed.to_string())
-        .retry_after(Duration::from_secs(1))
 }
 
 /// A duration as `500ms` or `3s`.

@@ -7,13 +7,23 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    consistency::{Consistency, not_reached},
-    error::Error,
-};
+use crate::error::{Error, Reason};
 
 /// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
 pub const OWN_WAIT: Duration = Duration::from_secs(1);
+
+/// What an answer must not be older than.
+#[derive(Debug, Clone, Copy)]
+pub struct Consistency {
+    /// The sequence that the read models must have; 0 for any.
+    pub required: u64,
+    /// The caller's own last write on this node, as far as the node remembers; it is waited for, not insisted on.
+    pub own: u64,
+    /// How long to wait for what is required.
+    pub wait: Duration,
+    /// Since when.
+    pub begun: Instant,
+}
 
 /// How a read model stands to what an answer must not be older than.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +37,16 @@ pub enum Freshness {
 }
 
 impl Consistency {
+    /// How long to wait for what is required, from now on.
+    pub fn left(self) -> Duration {
+        self.wait.saturating_sub(self.begun.elapsed())
+    }
+
+    /// The newest that the caller has seen, as far as that is known.
+    pub fn seen(self) -> u64 {
+        self.required.max(self.own)
+    }
+
     /// How a read model that has processed this sequence stands to it; `None` is one that is not there yet.
     pub fn rate(self, processed: Option<u64>) -> Freshness {
         match processed {
@@ -74,6 +94,15 @@ impl Consistency {
             is_last = !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(())));
         }
     }
+}
+
+/// A read model that has not processed what is required.
+fn not_reached(required: u64, processed: u64) -> Error {
+    let message = format!("the read model has processed sequence {processed}, not yet {required}");
+    Error::new(Reason::ConsistencyNotReached, message)
+        .with("required", required.to_string())
+        .with("processed", processed.to_string())
+        .retry_after(Duration::from_secs(1))
 }
 
 #[cfg(test)]

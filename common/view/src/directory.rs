@@ -311,7 +311,7 @@ impl Directory {
         let user: User = state(User::NAME, instance_id, &row)?;
         let found = Principal {
             processed,
-            is_live: user.is_active && row.get::<_, bool>("is_open"),
+            is_live: user.is_live() && row.get::<_, bool>("is_open"),
             user,
             owner: Owner::organization(row.get::<_, String>("owner_id")),
             memberships,

@@ -99,12 +99,8 @@ pub const fn standard<R: Resource>() -> Table {
         columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),
         context: R::context,
         apply: |recorded| {
-            Ok(match decode::<Standard<R>>(recorded)? {
-                standard::Event::Added(to) | standard::Event::Changed { to, .. } => {
-                    Effect::Set(content(&to, R::COLUMNS))
-                }
-                standard::Event::Removed => Effect::End,
-            })
+            let after = decode::<Standard<R>>(recorded)?.into_state();
+            Ok(after.map_or(Effect::End, |to| Effect::Set(content(&to, R::COLUMNS))))
         },
     }
 }
@@ -136,6 +132,8 @@ pub const fn ended<R: Resource>() -> Table {
         apply: |recorded| {
             let is_removed = match decode::<Standard<R>>(recorded)? {
                 standard::Event::Removed => true,
+                standard::Event::Deactivated(_) | standard::Event::Locked(_) => false,
+                // So it was written before it had an event of its own.
                 standard::Event::Changed { mut to, fields } => {
                     let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
                     if !is_off || !fields.iter().any(|field| field == ACTIVITY) {
@@ -143,7 +141,9 @@ pub const fn ended<R: Resource>() -> Table {
                     }
                     false
                 }
-                standard::Event::Added(_) => return Ok(Effect::Keep),
+                standard::Event::Added(_) | standard::Event::Reactivated(_) | standard::Event::Unlocked(_) => {
+                    return Ok(Effect::Keep);
+                }
             };
             let state = serde_json::to_string(&HowEnded { is_removed }).expect("it is plain data");
             Ok(Effect::Set(Content { state, values: vec![] }))

@@ -24,3 +24,4 @@ mod search;
 mod target;
 mod tenancy;
 mod transports;
+mod user;

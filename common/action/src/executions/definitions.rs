@@ -9,7 +9,7 @@ use base::explain::explain;
 use domain::{
     aggregate::Aggregate,
     resource::{execution::Execution, target::Target},
-    standard::{Event, Resource, Standard},
+    standard::{Resource, Standard},
 };
 use eventlog::{
     log::{Log, LogFailure},
@@ -202,8 +202,7 @@ impl Definitions {
 /// What an event makes of its resource: the resource after it, or none. One of a newer version changes nothing here.
 fn read<R: Resource>(recorded: &Recorded) -> Option<Option<R>> {
     match decode::<Standard<R>>(recorded) {
-        Ok(Event::Added(to) | Event::Changed { to, .. }) => Some(Some(to.known)),
-        Ok(Event::Removed) => Some(None),
+        Ok(event) => Some(event.into_state().map(|to| to.known)),
         Err(error) => {
             let aggregate = <Standard<R> as Aggregate>::NAME;
             tracing::error!(

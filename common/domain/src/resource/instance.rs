@@ -8,7 +8,7 @@ use crate::{
     context::{Owner, OwnerType},
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
-    standard::Resource,
+    standard::{Resource, States},
 };
 
 /// A tenant of the system.
@@ -87,6 +87,7 @@ impl Resource for Instance {
     const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("instances_index"));
+    const STATES: States = States::Switched;
     const PERMISSIONS: &'static [Permissions] = &[
         Permissions::new("system.instance", STANDARD).at(&[OwnerType::System]),
         Permissions::new("system.limits", &["write"]).at(&[OwnerType::System]),

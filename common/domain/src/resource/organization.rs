@@ -9,7 +9,7 @@ use crate::{
     context::{Owner, OwnerType},
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
-    standard::Resource,
+    standard::{Resource, States},
 };
 
 /// A tenant within an instance.
@@ -59,6 +59,7 @@ impl Resource for Organization {
     const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("organizations_index"));
+    const STATES: States = States::Switched;
     const PERMISSIONS: &'static [Permissions] = &[
         Permissions::new("org", STANDARD),
         Permissions::new("org", &["create"]).at(&[OwnerType::System, OwnerType::Instance]),

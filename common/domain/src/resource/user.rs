@@ -8,7 +8,7 @@ use crate::{
     column::Column,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
-    standard::Resource,
+    standard::{Resource, States},
 };
 
 /// Somebody or something that can hold roles.
@@ -27,9 +27,19 @@ pub struct User {
     /// The one before, while it is valid beside its successor.
     #[serde(default)]
     pub previous: Option<Previous>,
-    /// Whether the user may do anything at all.
+    /// Whether the user is switched on.
     #[serde(default = "active")]
     pub is_active: bool,
+    /// Whether the user is locked, which only an active one is.
+    #[serde(default)]
+    pub is_locked: bool,
+}
+
+impl User {
+    /// Whether the user may do anything at all.
+    pub fn is_live(&self) -> bool {
+        self.is_active && !self.is_locked
+    }
 }
 
 /// A client secret that has a successor.
@@ -73,8 +83,8 @@ pub mod column {
         Column::text("username", |user: &User| user.username.clone()).filterable().looked_up(Lookup::Instance);
     /// The display name.
     pub const NAME: Column<User> = Column::text("name", |user: &User| user.name.clone()).filterable();
-    /// Whether it is switched on.
-    pub const IS_ACTIVE: Column<User> = Column::bool("is_active", |user: &User| user.is_active).filterable();
+    /// Whether it is switched on and not locked.
+    pub const IS_ACTIVE: Column<User> = Column::bool("is_active", User::is_live).filterable();
 }
 
 impl Resource for User {
@@ -82,6 +92,7 @@ impl Resource for User {
     const COLUMNS: &'static [Column<Self>] = &[column::USERNAME, column::NAME, column::IS_ACTIVE];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("users_index"));
+    const STATES: States = States::Lockable;
     const PERMISSIONS: &'static [Permissions] =
         &[Permissions::new("user", STANDARD), Permissions::new("user.credential", &["write"])];
     type Patch = UserPatch;
@@ -103,6 +114,10 @@ impl Resource for User {
         Some(&mut self.is_active)
     }
 
+    fn lock(&mut self) -> Option<&mut bool> {
+        Some(&mut self.is_locked)
+    }
+
     fn claims(&self) -> Vec<Claim> {
         vec![Claim::folded("username", &self.username)]
     }
@@ -121,7 +136,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{assert_columns, assert_patches, assert_switches};
+    use crate::{
+        rejection::Rejection,
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, assert_patches, assert_switches, given},
+    };
 
     #[test]
     fn one_old_secret_is_valid_beside_the_new_one_if_at_all() {
@@ -146,6 +165,7 @@ mod tests {
             secret: Some("hash".into()),
             previous: Some(Previous { secret: "older".into(), valid_until: 10 }),
             is_active: true,
+            is_locked: false,
         };
         assert_columns(&user, &json!({ "username": "robot", "name": "Robot", "is_active": true }));
         let patch = UserPatch::default;
@@ -156,8 +176,33 @@ mod tests {
             (UserPatch { description: Some("b".into()), ..patch() }, json!({ "description": "b" })),
             (UserPatch { renewal, ..patch() }, json!({ "secret": "newer", "previous": null })),
         ];
-        assert_patches(&user, patches, &["is_active"]);
+        assert_patches(&user, patches, &["is_active", "is_locked"]);
         assert_switches(&user);
         assert_eq!(user.claims(), [Claim::folded("username", "robot")]);
+    }
+
+    #[test]
+    fn only_an_active_user_is_locked() {
+        let user = |is_active, is_locked| User { username: "robot".into(), is_active, is_locked, ..User::default() };
+        let (active, locked, inactive) = (user(true, false), user(true, true), user(false, false));
+        let cases = [
+            (&active, Command::Lock(true), Ok(Event::Locked(locked.clone().into()))),
+            (&locked, Command::Lock(false), Ok(Event::Unlocked(active.clone().into()))),
+            (&locked, Command::Switch(false), Ok(Event::Deactivated(inactive.clone().into()))),
+            (&locked, Command::Lock(true), Err("it is locked already")),
+            (&active, Command::Lock(false), Err("it is not locked")),
+            (&inactive, Command::Lock(false), Err("it is not locked")),
+            (&inactive, Command::Lock(true), Err("it is inactive; only what is active can be locked")),
+            (&locked, Command::Switch(true), Err("it is active already")),
+        ];
+        for (before, asked, outcome) in cases {
+            let deciding = given::<Standard<User>>([Event::Added(before.clone().into())]).when(asked);
+            match outcome {
+                Ok(event) => deciding.then([event]),
+                Err(reason) => deciding.then_rejected(&Rejection::Precondition(reason)),
+            }
+        }
+        let live = [&active, &locked, &inactive, &user(false, true)].map(User::is_live);
+        assert_eq!(live, [true, false, false, false]);
     }
 }

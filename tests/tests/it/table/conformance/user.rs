@@ -7,13 +7,14 @@ use proto::{
         request_context::ResourceOwner,
     },
     operation::{
-        CREATE_USER, DEACTIVATE_USER, DELETE_USER, GENERATE_USER_SECRET, GET_USER, PATCH_USER, REACTIVATE_USER,
-        SEARCH_USERS,
+        CREATE_USER, DEACTIVATE_USER, DELETE_USER, GENERATE_USER_SECRET, GET_USER, LOCK_USER, PATCH_USER,
+        REACTIVATE_USER, SEARCH_USERS, UNLOCK_USER,
     },
     user::{
         CreateUserRequest, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest, GetUserRequest,
-        PatchServiceUser, PatchUser, PatchUserRequest, ReactivateUserRequest, SearchUsersRequest, ServiceUser, User,
-        UserFieldName, UserSearchFilter, patch_user, user, user_search_filter::Filter,
+        LockUserRequest, PatchServiceUser, PatchUser, PatchUserRequest, ReactivateUserRequest, SearchUsersRequest,
+        ServiceUser, UnlockUserRequest, User, UserFieldName, UserSearchFilter, patch_user, user,
+        user_search_filter::Filter,
     },
     wellknown::Duration,
 };
@@ -41,6 +42,10 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
         row(&REACTIVATE_USER, an_inactive_user)
             .good("one that is off", |it| ReactivateUserRequest { id: it.id.clone() })
             .done(),
+        row(&LOCK_USER, a_user).good("one that is on", |it| LockUserRequest { id: it.id.clone() }).done(),
+        row(&UNLOCK_USER, a_locked_user)
+            .good("one that is locked", |it| UnlockUserRequest { id: it.id.clone() })
+            .done(),
         generate_secret(),
         row(&GET_USER, a_user).good("a user", |it| GetUserRequest { id: it.id.clone() }).done(),
         search(),
@@ -60,6 +65,14 @@ fn an_inactive_user(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let id = created(world).await.id();
         subject(&posted(world, &format!("{USERS}/{id}/_deactivate"), &json!({})).await)
+    }
+    .boxed()
+}
+
+fn a_locked_user(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let id = created(world).await.id();
+        subject(&posted(world, &format!("{USERS}/{id}/_lock"), &json!({})).await)
     }
     .boxed()
 }
