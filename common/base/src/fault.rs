@@ -2,6 +2,18 @@
 //!
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each fires once.
+//!
+//! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set.
+
+use std::time::Duration;
+
+/// The real time, or the short one where fail points are compiled in and `PLATFORM_REAL_TIMES` is not set.
+pub fn shortened(real: Duration, short: Duration) -> Duration {
+    use std::sync::LazyLock;
+    static IS_SHORT: LazyLock<bool> =
+        LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_REAL_TIMES").is_none());
+    if *IS_SHORT { short } else { real }
+}
 
 /// Comes by a fail point.
 #[cfg(not(feature = "fault"))]
