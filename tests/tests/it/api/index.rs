@@ -92,7 +92,7 @@ async fn pages_neither_repeat_nor_skip_while_others_write() {
     };
     let created = join_all((0..150).map(create)).await;
     let expected: HashSet<String> = created.iter().map(tests::client::Answer::id).collect();
-    let newest = created.iter().max_by_key(|answer| sequence(answer)).expect("some were created").consistency();
+    let newest = created.iter().max_by_key(|answer| answer.sequence()).expect("some were created").consistency();
 
     let others = tokio::spawn(write_others(writer));
     for walk in 0..20 {
@@ -129,8 +129,4 @@ async fn write_others(writer: Client) {
             send(writer.request(Method::DELETE, &path)).await;
         }
     }
-}
-
-fn sequence(answer: &tests::client::Answer) -> u64 {
-    answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok()).unwrap_or_default()
 }

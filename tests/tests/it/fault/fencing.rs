@@ -41,12 +41,6 @@ fn send_to_stopped(client: &Client, method: Method, path: &str, body: Option<Val
     }))
 }
 
-/// The sequence of the object that an answer tells of.
-fn sequence(answer: &Answer) -> u64 {
-    let sequence = answer.body["details"]["sequence"].as_str();
-    sequence.and_then(|sequence| sequence.parse().ok()).expect("an object has a sequence")
-}
-
 fn assert_not_served(answer: &Answer, what: &str) {
     assert_eq!(
         (answer.status, answer.reason()),
@@ -89,7 +83,7 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
     for (what, answer, right) in asked {
         let answer = answer.await.expect("the client is not cancelled");
         if answer.status.as_u16() == right {
-            assert!(!answer.status.is_success() || sequence(&answer) > sequence(&renaming), "{what}: {answer:?}");
+            assert!(!answer.status.is_success() || answer.sequence() > renaming.sequence(), "{what}: {answer:?}");
             passed_on.push(what);
         } else {
             assert_not_served(&answer, what);
@@ -227,7 +221,7 @@ async fn a_writer_that_one_of_its_name_has_replaced_says_nothing_of_before() {
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         let answer = send(at_first.request(Method::PATCH, &path).json(&json!({ "name": "before" }))).await;
-        assert!(!answer.status.is_success() || sequence(&answer) > sequence(&renaming), "{answer:?}");
+        assert!(!answer.status.is_success() || answer.sequence() > renaming.sequence(), "{answer:?}");
         if answer.status.is_success() {
             break;
         }
