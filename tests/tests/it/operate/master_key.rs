@@ -50,7 +50,7 @@ async fn a_key_is_prepared_for_all_nodes_and_a_wrong_file_changes_nothing() {
     let refused = async |times: usize| {
         eventually("the file is refused", async || {
             let said = fs::read_to_string(said.path()).ok()?;
-            (said.matches("the one before goes on").count() == times).then_some(())
+            (said.matches("the one before goes on").count() >= times).then_some(())
         })
         .await;
     };
@@ -62,7 +62,7 @@ async fn a_key_is_prepared_for_all_nodes_and_a_wrong_file_changes_nothing() {
     assert_eq!(fs::read_to_string(&file).expect("it is there"), both, "no third one is made");
 
     // What cannot be right is not taken, and what runs goes on.
-    for (wrong, times) in ["", "no key\n", &"ab".repeat(32)].into_iter().zip(1..) {
+    for (wrong, times) in ["", &"ab".repeat(32), "no key\n"].into_iter().zip(1..) {
         fs::write(&file, wrong).expect("the folder can be written");
         refused(times).await;
         assert_eq!(
