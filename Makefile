@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up down test check bless fmt lint doc bench fuzz mutants both tools formatted deny
+.PHONY: help up down test check soak bless fmt lint doc bench fuzz mutants both tools formatted deny
 
 DATA_DIR ?= .data
 PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
@@ -47,6 +47,10 @@ test: tools formatted lint doc deny both ## everything that CI checks, with all 
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
+
+soak: tools both ## 100,000 commands while nodes die, and 10,000 reads of what was written, with the leases of users
+	PLATFORM_REAL_TIMES=1 CHAOS_COMMANDS=100000 INDEX_ROUNDS=10000 cargo nextest run $(EVERYTHING) \
+		-E 'package(tests) & test(/^(fault::chaos|api::index)::/)'
 
 bless: tools ## accept the generated files
 	@trap 'rm -f deploy/schema.sql.new' EXIT; \

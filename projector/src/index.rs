@@ -35,9 +35,13 @@ use crate::{
 };
 
 /// The first event commits at once; what follows gathers for so long.
-const COMMIT_EVERY: Duration = Duration::from_millis(250);
+fn commit_every() -> Duration {
+    fault::shortened(Duration::from_millis(250), Duration::from_millis(100))
+}
 /// As above, while what comes is older than that: few large segments cost less than many small ones.
-const CATCH_UP_EVERY: Duration = Duration::from_secs(2);
+fn catch_up_every() -> Duration {
+    fault::shortened(Duration::from_secs(2), Duration::from_millis(500))
+}
 /// How often published files may come in part before they count as gone.
 const MOST_INCOMPLETE: u32 = 10;
 /// The pause after a failure.
@@ -244,8 +248,8 @@ impl Unit {
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
-            let is_catching_up = clock::now().checked_sub(CATCH_UP_EVERY).is_ok_and(|then| committed_at < then);
-            due = Instant::now() + if is_catching_up { CATCH_UP_EVERY } else { COMMIT_EVERY };
+            let is_catching_up = clock::now().checked_sub(catch_up_every()).is_ok_and(|then| committed_at < then);
+            due = Instant::now() + if is_catching_up { catch_up_every() } else { commit_every() };
             self.report(&snapshot, complete_from, &committed);
         }
     }

@@ -42,7 +42,7 @@ impl Brokers {
         let place = |name: &str| self.folder.path().join(format!("{name}-{member}")).display().to_string();
         let text = format!(
             "server_name: n{member}\nlisten: \"127.0.0.1:{clients}\"\nlog_file: \"{}\"\n\
-             jetstream {{ store_dir: \"{}\", sync_interval: always }}\n\
+             jetstream {{ store_dir: \"{}\", sync_interval: always }}\nlame_duck_grace_period: 1s\n\
              cluster {{ name: three, listen: \"127.0.0.1:{cluster}\", routes: [{}] }}\n\
              accounts {{\n  SYS {{ users: [{{ user: sys, password: sys }}] }}\n  \
              P {{ jetstream: enabled, users: [{{ user: platform, password: platform }}] }}\n}}\nsystem_account: SYS\n",

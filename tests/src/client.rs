@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, header::HeaderMap};
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -153,9 +153,19 @@ pub async fn created(client: &Client, path: &str, body: Value) -> Answer {
     answer
 }
 
-/// Sends JSON that must succeed, and waits until the read models know of it.
+/// Sends what may be no JSON as if it were.
+pub async fn post_text(client: &Client, path: &str, body: impl Into<Body>) -> Answer {
+    send(client.request(Method::POST, path).header("content-type", "application/json").body(body)).await
+}
+
+/// Sends JSON, and waits until the read models know what came of it.
+pub async fn waited(client: &Client, path: &str, body: Value) -> Answer {
+    send(client.request(Method::POST, path).header("prefer", "wait=10").json(&body)).await
+}
+
+/// The same where it must succeed.
 pub async fn done(client: &Client, path: &str, body: Value) -> Answer {
-    let answer = send(client.request(Method::POST, path).header("prefer", "wait=10").json(&body)).await;
+    let answer = waited(client, path, body).await;
     assert!(answer.status.is_success(), "{path}: {}", answer.body);
     answer
 }
@@ -176,6 +186,12 @@ impl Answer {
     /// The id in the details.
     pub fn id(&self) -> String {
         self.body["details"]["id"].as_str().unwrap_or_else(|| panic!("no id: {self:?}")).to_owned()
+    }
+
+    /// The sequence in the details.
+    pub fn sequence(&self) -> u64 {
+        let sequence = self.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
+        sequence.unwrap_or_else(|| panic!("no sequence: {self:?}"))
     }
 
     /// The reason of an error.

@@ -1,6 +1,7 @@
 //! A log that was set up, and nodes on it: each role in a process of its own.
 
 use std::{
+    env,
     fs::{self, File},
     net::TcpListener,
     path::{Path, PathBuf},
@@ -8,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use async_nats::jetstream;
 use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -34,12 +36,17 @@ pub struct Cluster {
     pub servers: Servers,
     /// The flags of a node.
     flags: Vec<String>,
+    /// What every node has in its environment.
+    environment: Vec<(&'static str, &'static str)>,
     /// What the setup made.
     pub bootstrap: Bootstrap,
     /// A client of the one with all rights; [`Client::at`] sends it to a node.
     pub client: Client,
     logs: TempDir,
 }
+
+/// With this in its environment, a process has the times of a user ([`base::fault::shortened`]).
+const REAL_TIMES: &str = "PLATFORM_REAL_TIMES";
 
 /// A node.
 #[derive(Debug)]
@@ -59,7 +66,26 @@ impl Cluster {
         let SetUp { servers, bootstrap, token } = set_up::set_up().await;
         let servers = Servers::start_on(servers).await;
         let (flags, client) = (servers.flags(), Client::with_token(&bootstrap.issuer, token));
-        Self { servers, flags, bootstrap, client, logs: tempfile::tempdir().expect("a temporary folder can be made") }
+        let logs = tempfile::tempdir().expect("a temporary folder can be made");
+        let cluster = Self { servers, flags, environment: vec![], bootstrap, client, logs };
+        // The log was set up by a process that had none of this test's environment.
+        if env::var_os(REAL_TIMES).is_some() {
+            cluster.forget_leases().await;
+        }
+        cluster
+    }
+
+    /// The same with nodes whose leases last as long as those of a user.
+    pub async fn start_with_real_times() -> Self {
+        let cluster = Self::start().await;
+        cluster.forget_leases().await;
+        Self { environment: vec![(REAL_TIMES, "1")], ..cluster }
+    }
+
+    /// Removes the bucket of leases, which the next node makes again, for leases as long as its own.
+    async fn forget_leases(&self) {
+        let context = jetstream::new(self.servers.nats().await);
+        context.delete_stream("KV_LEASES").await.expect("it was set up");
     }
 
     /// Starts three brokers and lets a standalone platform set their log up.
@@ -85,7 +111,7 @@ impl Cluster {
         let bootstrap = platform.bootstrap.clone();
         platform.stop().await;
         let logs = tempfile::tempdir().expect("a temporary folder can be made");
-        Self { servers, flags, bootstrap, client, logs }
+        Self { servers, flags, environment: vec![], bootstrap, client, logs }
     }
 
     /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
@@ -120,7 +146,8 @@ impl Cluster {
         all.insert(0, role.to_owned());
         let log = self.logs.path().join(format!("{role}-{}", listen.replace(':', "-")));
         let stderr = File::create(&log).expect("the folder can be written");
-        let environment: Vec<_> = environment.iter().copied().chain([("RUST_LOG", "info")]).collect();
+        let common = self.environment.iter().copied().chain([("RUST_LOG", "info")]);
+        let environment: Vec<_> = environment.iter().copied().chain(common).collect();
         let process = Process::spawn_binary(binary, &all, &environment, (Stdio::null(), stderr.into()));
         Node { process, url: format!("http://{listen}"), management: Management::at(&managed), log }
     }

@@ -3,6 +3,7 @@
 pub mod auditor;
 pub mod brokers;
 pub mod client;
+pub mod clock;
 pub mod cluster;
 pub mod contend;
 pub mod dns;

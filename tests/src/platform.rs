@@ -2,14 +2,13 @@
 
 use std::{fs, ops::Deref, process::Stdio};
 
-use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 
 pub use crate::client::ServiceUser;
 use crate::{
     instance::{self, Instance},
     process::Process,
-    servers::{wait, with_postgres},
+    servers::{end_at_once, with_postgres},
 };
 
 /// A platform in one process on a folder of its own, stopped when dropped.
@@ -120,16 +119,7 @@ impl Deref for Platform {
 
 impl Drop for Platform {
     fn drop(&mut self) {
-        if !self.process.has_ended() {
-            // A stopped process cannot end.
-            let _ = kill_process(self.process.pid(), Signal::CONT);
-            let _ = kill_process(self.process.pid(), Signal::TERM);
-            wait(self.process.pid());
-        }
-        // A process that was killed leaves its servers behind; the next start or this stops them.
-        let leftovers = self.data();
-        for server in ["nats", "postgres"] {
-            crate::process::kill_leftover(&leftovers, server);
-        }
+        let data = self.data();
+        end_at_once(&mut self.process, &data);
     }
 }

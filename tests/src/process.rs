@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
     time::timeout,
@@ -127,11 +127,4 @@ pub fn server(data: &Path, name: &str) -> Option<Pid> {
     // Behind the command's name, which may have spaces, comes field 3; the start time is field 22.
     let since = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
     (since == started).then(|| pid.parse().ok().and_then(Pid::from_raw)).flatten()
-}
-
-/// Kills a server that a killed platform left behind, with its children.
-pub(crate) fn kill_leftover(data: &Path, name: &str) {
-    if let Some(pid) = server(data, name) {
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
 }

@@ -118,23 +118,37 @@ impl Servers {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        // The servers outlive a killed parent; they are stopped by theirs, which is given no time to be killed here.
-        if !self.process.has_ended() {
-            let _ = kill_process(self.process.pid(), Signal::TERM);
-            wait(self.process.pid());
+        if let Some(folder) = &self.folder {
+            end_at_once(&mut self.process, folder.path());
+        }
+    }
+}
+
+/// Ends a process that has servers in a folder, and the servers, which outlive it. Nobody reads what they leave, so that
+/// nothing is gained by an end in order.
+pub(crate) fn end_at_once(process: &mut Process, folder: &Path) {
+    if !process.has_ended() {
+        let _ = kill_process(process.pid(), Signal::KILL);
+        wait(process.pid());
+    }
+    // Postgres takes its shared memory with it where it is not killed.
+    for (name, signal) in [("nats", Signal::KILL), ("postgres", Signal::QUIT)] {
+        if let Some(server) = server(folder, name) {
+            let _ = kill_process(server, signal);
+            wait(server);
         }
     }
 }
 
 /// Waits until a process is gone; tests may drop outside of a runtime.
-pub(crate) fn wait(pid: Pid) {
+fn wait(pid: Pid) {
     let status = format!("/proc/{}/stat", pid.as_raw_nonzero());
     let is_running = || std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z "));
-    for _ in 0..1000 {
+    for _ in 0..2000 {
         if !is_running() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 

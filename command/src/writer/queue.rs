@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use base::metric::catalog::COMMANDS_WAITING;
+use base::{fault, metric::catalog::COMMANDS_WAITING};
 use bytes::Bytes;
 use edge::error::{Error, Reason};
 use eventlog::record::Answer;
@@ -22,7 +22,9 @@ use crate::turn::{Decided, Refusal, Turn};
 /// How many commands may wait for their turn.
 const CAPACITY: usize = 4096;
 /// How long a caller waits for the outcome.
-const PATIENCE: Duration = Duration::from_secs(30);
+fn patience() -> Duration {
+    fault::shortened(Duration::from_secs(30), Duration::from_secs(10))
+}
 /// When a caller that was refused may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -188,7 +190,7 @@ impl Handle {
         let task = Box::new(Waiting { command, once, outcome: None, caller });
         let submission = Submission { task, in_progress, rounds: 0 };
         self.queue.try_send(submission).map_err(|_| writer_unavailable("too many commands wait for their turn"))?;
-        match timeout(PATIENCE, verdict).await {
+        match timeout(patience(), verdict).await {
             Ok(Ok(verdict)) => verdict,
             // A writer that ends in order knows what became of the record that it wrote.
             Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(CHANGED)),

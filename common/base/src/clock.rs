@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::fault;
+
 /// The clock that also runs while the machine is suspended. Elsewhere the monotonic clock does.
 #[cfg(target_os = "linux")]
 const ALWAYS_RUNNING: ClockId = ClockId::Boottime;
@@ -14,7 +16,7 @@ const ALWAYS_RUNNING: ClockId = ClockId::Monotonic;
 /// The time now, by the system's clock.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn now() -> Timestamp {
-    Timestamp::now()
+    Timestamp::now() + fault::clock_ahead()
 }
 
 /// The time since the machine started, its sleep included. It never goes back, and nobody sets it.

@@ -2,6 +2,35 @@
 //!
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each fires once.
+//!
+//! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; and
+//! the clock goes ahead by the seconds that are in the file that `PLATFORM_CLOCK` names.
+
+use std::time::Duration;
+
+/// The real time, or the short one where fail points are compiled in and `PLATFORM_REAL_TIMES` is not set.
+pub fn shortened(real: Duration, short: Duration) -> Duration {
+    use std::sync::LazyLock;
+    static IS_SHORT: LazyLock<bool> =
+        LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_REAL_TIMES").is_none());
+    if *IS_SHORT { short } else { real }
+}
+
+/// How much further the clock is than that of the system.
+#[cfg(not(feature = "fault"))]
+#[inline]
+pub fn clock_ahead() -> Duration {
+    Duration::ZERO
+}
+
+/// How much further the clock is than that of the system. It is read whenever somebody asks for the time.
+#[cfg(feature = "fault")]
+pub fn clock_ahead() -> Duration {
+    static FILE: std::sync::LazyLock<Option<std::ffi::OsString>> =
+        std::sync::LazyLock::new(|| std::env::var_os("PLATFORM_CLOCK"));
+    let text = FILE.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+    text.and_then(|text| text.trim().parse().ok()).map_or(Duration::ZERO, Duration::from_secs)
+}
 
 /// Comes by a fail point.
 #[cfg(not(feature = "fault"))]

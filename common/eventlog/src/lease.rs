@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-pub use crate::streams::LEASE_TTL as TTL;
+pub use crate::streams::lease_ttl as ttl;
 use async_nats::jetstream::{
     self,
     kv::{Operation, Store, UpdateErrorKind},
@@ -28,8 +28,10 @@ const BUCKET: &str = "LEASES";
 /// What stands between the name of a holder and the number of its process.
 const SEPARATOR: char = '\n';
 
-/// How often it is renewed.
-const RENEW_EVERY: Duration = Duration::from_secs(1);
+/// How often it is renewed: every second, where it lasts three and a half.
+fn renew_every() -> Duration {
+    ttl() * 2 / 7
+}
 
 /// The leases of a system.
 #[derive(Debug, Clone)]
@@ -90,7 +92,7 @@ impl Leases {
     /// # Errors
     /// When NATS does not answer, and when there is a bucket in which a lease would not last as long as it must.
     pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, LogFailure> {
-        let bucket = streams::bucket(context, BUCKET, replicas, TTL).await?;
+        let bucket = streams::bucket(context, BUCKET, replicas, ttl()).await?;
         let number = hex::encode(secret::random::<8>());
         Ok(Self {
             bucket,
@@ -117,7 +119,7 @@ impl Leases {
         let revision = match &entry {
             // Neither given up nor outlived by all that is known: the broker lost it or its clock jumped, and its holder
             // relies on it.
-            None if seen.is_some_and(|seen| since_start() < seen.at + TTL) => return Ok(Attempt::Missed),
+            None if seen.is_some_and(|seen| since_start() < seen.at + ttl()) => return Ok(Attempt::Missed),
             None => 0,
             Some(entry) if entry.operation != Operation::Put => entry.revision,
             Some(entry) => match holder(&entry.value) {
@@ -133,7 +135,7 @@ impl Leases {
         let sent = since_start();
         match self.bucket.update(name, self.value.clone(), revision).await {
             Ok(revision) => {
-                let valid_until = sent + TTL;
+                let valid_until = sent + ttl();
                 let lease = Lease { leases: self.clone(), name: name.to_owned(), revision, valid_until };
                 Ok(Attempt::Taken(Box::new(lease)))
             }
@@ -153,7 +155,7 @@ impl Leases {
                 Ok(Attempt::Missed) => {}
                 Err(error) => tracing::debug!(lease = name, error = explain(&error), "cannot ask for the lease"),
             }
-            sleep(RENEW_EVERY / 4).await;
+            sleep(renew_every() / 4).await;
         }
     }
 }
@@ -171,7 +173,7 @@ impl Lease {
         let _held = LEASE_HELD.with(&[self.name.split('.').next().unwrap_or_default()]).hold();
         loop {
             tokio::select! {
-                () = sleep((self.valid_until + RENEW_EVERY).saturating_sub(TTL + since_start())) => {}
+                () = sleep((self.valid_until + renew_every()).saturating_sub(ttl() + since_start())) => {}
                 () = stop.cancelled() => return self.release().await,
             }
             if let Err(Lost) = self.renew().await {
@@ -186,9 +188,9 @@ impl Lease {
     async fn renew(&mut self) -> Result<(), Lost> {
         let sent = since_start();
         let update = self.leases.bucket.update(&self.name, self.leases.value.clone(), self.revision);
-        match timeout(RENEW_EVERY, update).await {
+        match timeout(renew_every(), update).await {
             Ok(Ok(revision)) => {
-                (self.revision, self.valid_until) = (revision, sent + TTL);
+                (self.revision, self.valid_until) = (revision, sent + ttl());
                 Ok(())
             }
             // Where only the answer was lost, the next renewal finds a wrong revision.
@@ -199,7 +201,7 @@ impl Lease {
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
             Ok(Err(error)) => {
                 tracing::warn!(lease = self.name, error = explain(&error), "cannot renew the lease");
-                sleep(RENEW_EVERY / 4).await;
+                sleep(renew_every() / 4).await;
                 Ok(())
             }
         }

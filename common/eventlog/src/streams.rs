@@ -8,13 +8,16 @@ use async_nats::jetstream::{
     kv::Store,
     stream::{Config, DiscardPolicy, StorageType, Stream},
 };
+use base::fault;
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::log::{LogFailure, is_absent, nats};
 
-/// How long a lease lasts after its last renewal: how long its bucket remembers it.
-pub const LEASE_TTL: Duration = Duration::from_millis(3500);
+/// How long a lease lasts after its last renewal: how long its bucket remembers it. In tests it is shorter.
+pub fn lease_ttl() -> Duration {
+    fault::shortened(Duration::from_millis(3500), Duration::from_millis(1400))
+}
 
 /// A stream beside the log.
 #[derive(Debug)]
@@ -125,7 +128,7 @@ pub fn check(stream: &Stream) -> Result<(), LogFailure> {
 }
 
 fn leases_fault(config: &Config) -> Option<&'static str> {
-    if config.max_age != LEASE_TTL {
+    if config.max_age != lease_ttl() {
         return Some("another maximum age than a lease lasts");
     }
     one_value_fault(config)

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use base::fault::shortened;
 use tokio::{net::TcpStream, time::sleep};
 use tokio_rustls::{
     TlsAcceptor,
@@ -21,7 +22,9 @@ use tokio_rustls::{
 };
 
 /// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+fn look_every() -> Duration {
+    shortened(Duration::from_secs(2), Duration::from_millis(200))
+}
 /// HTTP/2 before HTTP/1.1 (RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
@@ -97,7 +100,7 @@ impl Certificate {
         let provider = aws_lc_rs::default_provider();
         let mut last = self.files.read().ok();
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(look_every()).await;
             let Ok(read) = self.files.read() else { continue };
             if last.as_ref() == Some(&read) {
                 continue;

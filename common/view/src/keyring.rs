@@ -2,12 +2,19 @@
 
 mod master;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
 
 pub use self::master::{Malformed, MasterKeys};
 use base::{fold::fold, secret::Key};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{claim::Claim, resource::data_key::DataKey, standard::Resource};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared, WeakShared},
+};
 use quick_cache::sync::Cache;
 use zeroize::Zeroizing;
 
@@ -87,8 +94,14 @@ pub struct Outdated {
 pub struct Keyring {
     master: Arc<RwLock<Arc<MasterKeys>>>,
     database: Database,
-    keys: Arc<Cache<(String, Purpose), Arc<Key>>>,
+    keys: Arc<Cache<Name, Arc<Key>>>,
+    /// What is being loaded, for all who ask for it meanwhile; gone when none of them is left.
+    loading: Arc<Mutex<HashMap<Name, WeakShared<Loading>>>>,
 }
+
+/// The instance of a data key, and what the key is for.
+type Name = (String, Purpose);
+type Loading = BoxFuture<'static, Result<Arc<Key>, KeyringFailure>>;
 
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,7 +113,7 @@ impl Keyring {
     /// Keys that these master keys wrap.
     pub fn new(master: MasterKeys, database: Database) -> Self {
         let master = Arc::new(RwLock::new(Arc::new(master)));
-        Self { master, database, keys: Arc::new(Cache::new(MOST_KEYS)) }
+        Self { master, database, keys: Arc::new(Cache::new(MOST_KEYS)), loading: Arc::default() }
     }
 
     fn master(&self) -> Arc<MasterKeys> {
@@ -128,13 +141,31 @@ impl Keyring {
         if let Some(key) = self.keys.get(&name) {
             return Ok(key);
         }
-        let key = Box::pin(self.load(instance_id, purpose)).await?;
-        self.keys.insert(name, key.clone());
-        Ok(key)
+        self.loading(name).await
     }
 
-    async fn load(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {
-        self.open(&self.master(), instance_id, purpose).await
+    /// The load that is under way, or a new one.
+    fn loading(&self, name: Name) -> Shared<Loading> {
+        let mut all = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loading) = all.get(&name).and_then(WeakShared::upgrade) {
+            return loading;
+        }
+        let loading = self.clone().load(name.clone()).boxed().shared();
+        all.extend(loading.downgrade().map(|weak| (name, weak)));
+        loading
+    }
+
+    async fn load(self, name: Name) -> Result<Arc<Key>, KeyringFailure> {
+        // It may have been loaded since it was found missing.
+        let loaded = match self.keys.get(&name) {
+            Some(key) => Ok(key),
+            None => self.open(&self.master(), &name.0, name.1).await,
+        };
+        if let Ok(key) = &loaded {
+            self.keys.insert(name.clone(), key.clone());
+        }
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        loaded
     }
 
     async fn open(&self, master: &MasterKeys, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {

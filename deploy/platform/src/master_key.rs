@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use base::{explain::explain, secret::Key};
+use base::{explain::explain, fault::shortened, secret::Key};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -19,7 +19,9 @@ use crate::{
 };
 
 /// How often a node looks at the file.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+fn look_every() -> Duration {
+    shortened(Duration::from_secs(2), Duration::from_millis(200))
+}
 /// How often the operator asks a node that has not read the file yet, and how long after one time the next.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ const REWRAP: &str = "/system/v1/data_keys/_rewrap";
 pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKeys) {
     let mut last = Ok(used.to_text());
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(look_every()).await;
         let read = read_master_keys(&file).map_err(|error| explain(&error));
         let text = read.as_ref().map(MasterKeys::to_text).map_err(Clone::clone);
         if text == last {

@@ -8,6 +8,7 @@ mod domain;
 mod ended;
 mod examples;
 mod execution;
+mod expiry;
 mod forward;
 mod fuzz;
 mod grpc;

@@ -2,6 +2,7 @@
 
 mod columns;
 mod conformance;
+mod described;
 mod errors;
 mod filters;
 mod matrix;

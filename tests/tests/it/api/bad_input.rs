@@ -5,16 +5,11 @@ mod http;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, TARGETS, send},
+    client::{Answer, TARGETS, post_text, send},
     tenant::Tenant,
 };
 
 const VALID: &str = r#"{"name":"x","restWebhook":{"url":"https://example.com"}}"#;
-
-async fn post(client: &Client, body: impl Into<reqwest::Body>) -> Answer {
-    let request = client.request(Method::POST, TARGETS).header("content-type", "application/json");
-    send(request.body(body)).await
-}
 
 /// The paths of the fields that break their rules.
 fn fields(answer: &Answer) -> Vec<&str> {
@@ -48,14 +43,14 @@ async fn a_body_is_exactly_one_json_value_of_the_fields_type() {
         r#"{"a":"#.repeat(10_000),
     ] {
         let shown: String = body.chars().take(60).collect();
-        post(&client, body).await.assert_refused(&shown, 400, "MALFORMED_JSON");
+        post_text(&client, TARGETS, body).await.assert_refused(&shown, 400, "MALFORMED_JSON");
     }
-    post(&client, b"\"\xff\"".to_vec()).await.assert_refused("no UTF-8", 400, "MALFORMED_JSON");
+    post_text(&client, TARGETS, b"\"\xff\"".to_vec()).await.assert_refused("no UTF-8", 400, "MALFORMED_JSON");
     for body in ["[]", "5", "true", "\"text\"", "[{}]"] {
-        post(&client, body).await.assert_refused(body, 400, "INVALID_REQUEST");
+        post_text(&client, TARGETS, body).await.assert_refused(body, 400, "INVALID_REQUEST");
     }
     for body in ["", "null"] {
-        let refused = post(&client, body).await;
+        let refused = post_text(&client, TARGETS, body).await;
         refused.assert_refused(&format!("a body {body:?}"), 400, "INVALID_REQUEST");
         assert_eq!(fields(&refused), ["target"], "{body:?}");
     }
@@ -77,7 +72,7 @@ async fn what_is_not_known_is_named() {
     ] {
         let mut body: Value = serde_json::from_str(VALID).expect("it is valid");
         body[member] = value;
-        let refused = post(&client, body.to_string()).await;
+        let refused = post_text(&client, TARGETS, body.to_string()).await;
         refused.assert_refused(member, 400, "UNKNOWN_FIELD");
         assert_eq!(refused.body["details"][0]["metadata"]["field"], json!(path), "{}", refused.body);
         assert_eq!(fields(&refused), [path], "{member}");
@@ -138,7 +133,7 @@ async fn a_field_that_breaks_its_rule_is_named() {
         let mut body: Value = serde_json::from_str(VALID).expect("it is valid");
         body[member] = value;
         let shown: String = body.to_string().chars().take(90).collect();
-        let refused = post(&client, body.to_string()).await;
+        let refused = post_text(&client, TARGETS, body.to_string()).await;
         refused.assert_refused(&shown, 400, "INVALID_REQUEST");
         assert_eq!(fields(&refused), [path], "{shown}: {}", refused.body);
         assert!(refused.body["message"].as_str().is_some_and(|message| message.contains(path)), "{}", refused.body);
@@ -147,10 +142,10 @@ async fn a_field_that_breaks_its_rule_is_named() {
     let two_modes = r#"{"name":"x","restWebhook":{"url":"https://a.b"},"isAsync":true,"interruptOnError":true}"#;
     let two_spellings = r#"{"name":"x","restWebhook":{"url":"https://a.b"},"rest_webhook":{"url":"https://a.b"}}"#;
     for body in [two_types, two_modes, two_spellings] {
-        post(&client, body).await.assert_refused(body, 400, "INVALID_REQUEST");
+        post_text(&client, TARGETS, body).await.assert_refused(body, 400, "INVALID_REQUEST");
     }
     let bad = json!({ "name": "\n", "timeout": "271s", "restWebhook": { "url": "nonsense" } });
-    let refused = post(&client, bad.to_string()).await;
+    let refused = post_text(&client, TARGETS, bad.to_string()).await;
     assert_eq!(fields(&refused), ["target.name", "target.timeout", "target.rest_webhook.url"], "all at once");
     assert_eq!(tenant.log_end().await, end, "what was refused has changed nothing");
 }
@@ -159,11 +154,11 @@ async fn a_field_that_breaks_its_rule_is_named() {
 async fn an_error_is_told_like_this() {
     let tenant = Tenant::start().await;
     let client = tenant.client().await;
-    let invalid = post(&client, r#"{"timeout":"0s"}"#).await;
+    let invalid = post_text(&client, TARGETS, r#"{"timeout":"0s"}"#).await;
     assert_invalid(&invalid.body);
     let missing = send(client.request(Method::GET, &format!("{TARGETS}/1"))).await;
     assert_missing(&missing.body);
-    let malformed = post(&client, r#"{"name":"x"},"id":"evil"}"#).await;
+    let malformed = post_text(&client, TARGETS, r#"{"name":"x"},"id":"evil"}"#).await;
     assert_malformed(&malformed.body);
 }
 

@@ -1,6 +1,6 @@
-//! The directory of a node: who asks for something newer while it is loaded waits for that load.
+//! What a node reads once for all who need it at the same time: the directory, and data keys.
 
-use std::time::Duration;
+use std::fs;
 
 use base::health::Reached;
 use eventlog::log::Log;
@@ -8,18 +8,22 @@ use tests::{auditor::connect, eventually, platform::Platform, servers::Servers};
 use view::{
     database::Database,
     directory::{Directory, Name},
+    keyring::{Keyring, MasterKeys, OF_INSTANCE},
     progress::{Announcer, Progress},
     projection::ACCESS,
 };
 
 const CALLERS: usize = 50;
 
-/// How often the users were read, by connections that have ended.
-async fn reads(url: &str) -> i64 {
+/// How often a table was read, by connections that have ended.
+async fn reads(url: &str, table: &str) -> i64 {
+    let client = connect(url).await;
     // A connection tells what it did when it ends.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let text = "select seq_scan + coalesce(idx_scan, 0) from pg_stat_user_tables where relname = 'users'";
-    connect(url).await.query_one(text, &[]).await.expect("Postgres is there").get(0)
+    let others = "select 1 from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    eventually("others have ended", async || client.query(others, &[]).await.ok()?.is_empty().then_some(())).await;
+    let text =
+        "select coalesce(sum(seq_scan + coalesce(idx_scan, 0)), 0)::bigint from pg_stat_user_tables where relname = $1";
+    client.query_one(text, &[&table]).await.expect("Postgres is there").get(0)
 }
 
 #[tokio::test]
@@ -40,7 +44,7 @@ async fn what_many_find_too_old_is_loaded_once() {
         ("the read model is not there yet", last.sequence + 100, last.sequence, 1),
         ("the read model says that it is further", last.sequence + 1, last.sequence + 1, 5),
     ] {
-        let before = reads(url).await;
+        let before = reads(url, "users").await;
         let announcer = Announcer::new(client.clone(), &ACCESS, 0);
         let reached = Reached { sequence: announced, stream_sequence: last.stream_sequence };
         let heard = progress.of(&ACCESS);
@@ -55,8 +59,32 @@ async fn what_many_find_too_old_is_loaded_once() {
             assert_eq!(principal.expect("Postgres is there").expect("the user is there").id, *user);
         }
         drop(directory);
-        let read = reads(url).await - before;
+        let read = reads(url, "users").await - before;
         println!("{case}: {read} reads for {CALLERS} callers");
         assert!(read <= most, "{case}: {read} reads");
     }
+}
+
+#[tokio::test]
+async fn a_data_key_that_many_need_is_loaded_once() {
+    let servers = Servers::start().await;
+    let url = &servers.places.postgres_url;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    platform.stop().await;
+    let text = fs::read_to_string(servers.folder().join("master.key")).expect("the folder has the key");
+    let before = reads(url, "data_keys").await;
+    let keyring = Keyring::new(
+        text.parse::<MasterKeys>().expect("it is a key"),
+        Database::new(url, 16).expect("the address is right"),
+    );
+    let instance = &platform.bootstrap.instance_id;
+    let wanted = (0..CALLERS).flat_map(|_| OF_INSTANCE).map(|purpose| keyring.key(instance, purpose));
+    for key in futures::future::join_all(wanted).await {
+        key.expect("Postgres is there");
+    }
+    drop(keyring);
+    let read = reads(url, "data_keys").await - before;
+    println!("{read} reads of {} keys for {CALLERS} callers", OF_INSTANCE.len());
+    assert_eq!(usize::try_from(read), Ok(OF_INSTANCE.len()), "each is read once");
 }

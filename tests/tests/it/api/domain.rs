@@ -11,7 +11,7 @@ use server::{
     tls::Certificate,
 };
 use tests::{
-    client::{self, Answer, Client, SCOPE, send},
+    client::{Answer, Client, SCOPE, after, done, send, waited},
     dns::Dns,
     eventually,
     platform::Platform,
@@ -31,25 +31,9 @@ async fn start() -> (Platform, Dns) {
     (Platform::start_with(&flags, &[]).await, dns)
 }
 
-async fn post(client: &Client, path: &str, body: Value) -> Answer {
-    send(client.request(Method::POST, path).header("prefer", "wait=10").json(&body)).await
-}
-
-/// As fresh as an answer before.
-async fn after(answer: &Answer, client: &Client, path: &str, body: Value) -> Answer {
-    let token = answer.consistency();
-    send(client.request(Method::POST, path).header("consistency-token", token).json(&body)).await
-}
-
-async fn created(client: &Client, path: &str, body: Value) -> Answer {
-    let answer = post(client, path, body).await;
-    assert_eq!(answer.status, 201, "{path}: {}", answer.body);
-    answer
-}
-
 async fn validate(client: &Client, domain: &Answer, kind: &str) -> Answer {
     let kind = json!({ "validationType": format!("DOMAIN_VALIDATION_TYPE_{kind}") });
-    post(client, &format!("{DOMAINS}/{}/_validate", domain.id()), kind).await
+    waited(client, &format!("{DOMAINS}/{}/_validate", domain.id()), kind).await
 }
 
 /// Publishes the token as the answer to a create says.
@@ -67,10 +51,10 @@ async fn a_host_serves_once_it_is_validated() {
     let (platform, dns) = start().await;
     let admin = platform.client().await;
     let domain = json!({ "domain": "acme.example" });
-    let made = created(&admin, DOMAINS, domain.clone()).await;
+    let made = done(&admin, DOMAINS, domain.clone()).await;
     assert_eq!(made.body["challenge"]["dnsRecord"], "_platform-challenge.acme.example");
     assert_eq!(made.body["challenge"]["token"].as_str().map(str::len), Some(32));
-    post(&admin, DOMAINS, domain).await.assert_refused("again", 409, "RESOURCE_EXISTS");
+    waited(&admin, DOMAINS, domain).await.assert_refused("again", 409, "RESOURCE_EXISTS");
 
     let refused = validate(&admin, &made, "DNS").await;
     refused.assert_refused("nothing is published", 400, "CHALLENGE_NOT_FOUND");
@@ -78,7 +62,7 @@ async fn a_host_serves_once_it_is_validated() {
     dns.text("_platform-challenge.acme.example", "something else");
     validate(&admin, &made, "DNS").await.assert_refused("another text", 400, "CHALLENGE_NOT_FOUND");
     let primary = |made: &Answer| format!("{DOMAINS}/{}/_set_as_primary", made.id());
-    post(&admin, &primary(&made), json!({})).await.assert_refused("too early", 400, "PRECONDITION_FAILED");
+    waited(&admin, &primary(&made), json!({})).await.assert_refused("too early", 400, "PRECONDITION_FAILED");
     discovery(&admin, "acme.example").await.assert_refused("not validated", 404, "INSTANCE_NOT_FOUND");
 
     publish(&dns, &made);
@@ -91,10 +75,10 @@ async fn a_host_serves_once_it_is_validated() {
     eventually("it serves", async || (discovery(&admin, "acme.example").await.status == 200).then_some(())).await;
     assert_eq!(discovery(&admin, "acme.example").await.body["issuer"], json!(issuer), "its first domain is another");
 
-    let found = post(&admin, &format!("{DOMAINS}/_search"), json!([{ "isPrimary": true }])).await.body;
+    let found = waited(&admin, &format!("{DOMAINS}/_search"), json!([{ "isPrimary": true }])).await.body;
     assert_eq!(found["details"]["totalResult"], "1", "{found}");
     let first = found["result"][0]["details"]["id"].as_str().expect("it has an id").to_owned();
-    let changed = post(&admin, &primary(&made), json!({})).await;
+    let changed = waited(&admin, &primary(&made), json!({})).await;
     assert_eq!(changed.status, 200, "{}", changed.body);
     let new_issuer = eventually("the issuer changes", async || {
         let now = discovery(&admin, "127.0.0.1").await.body["issuer"].as_str().unwrap_or_default().to_owned();
@@ -107,7 +91,7 @@ async fn a_host_serves_once_it_is_validated() {
         "TOKEN_INVALID",
     );
     let admin = platform.client().await;
-    let found = post(&admin, &format!("{DOMAINS}/_search"), json!([{ "isPrimary": true }])).await.body;
+    let found = waited(&admin, &format!("{DOMAINS}/_search"), json!([{ "isPrimary": true }])).await.body;
     assert_eq!(found["details"]["totalResult"], "1", "{found}");
     assert_eq!(found["result"][0]["domain"]["domain"], "acme.example", "{new_issuer}");
 
@@ -125,7 +109,7 @@ async fn goes_back(admin: &Client, (now, before): (&str, &str), issuer: &str) {
         400,
         "PRECONDITION_FAILED",
     );
-    assert_eq!(post(admin, &format!("{DOMAINS}/{before}/_set_as_primary"), json!({})).await.status, 200);
+    assert_eq!(waited(admin, &format!("{DOMAINS}/{before}/_set_as_primary"), json!({})).await.status, 200);
     eventually("the issuer changes back", async || {
         (discovery(admin, "127.0.0.1").await.body["issuer"] == json!(issuer)).then_some(())
     })
@@ -136,15 +120,15 @@ async fn goes_back(admin: &Client, (now, before): (&str, &str), issuer: &str) {
 async fn a_host_belongs_to_who_validates_it_first() {
     let (platform, dns) = start().await;
     let (admin, operator) = (platform.client().await, platform.operator().await);
-    let ours = created(&admin, DOMAINS, json!({ "domain": "acme.example" })).await;
-    let other = created(&operator, INSTANCES, json!({ "name": "Other", "domain": "other.example" })).await;
+    let ours = done(&admin, DOMAINS, json!({ "domain": "acme.example" })).await;
+    let other = done(&operator, INSTANCES, json!({ "name": "Other", "domain": "other.example" })).await;
     let theirs = format!("{DOMAINS}?ctx.instanceId={}", other.id());
     // Only whoever may write instances can skip the validation.
     let at_once = json!({ "domain": "acme.example", "isVerified": true });
-    post(&admin, DOMAINS, at_once.clone()).await.assert_refused("an owner", 403, "PERMISSION_DENIED");
-    let taken = created(&operator, &theirs, at_once.clone()).await;
+    waited(&admin, DOMAINS, at_once.clone()).await.assert_refused("an owner", 403, "PERMISSION_DENIED");
+    let taken = done(&operator, &theirs, at_once.clone()).await;
     assert_eq!(taken.body["challenge"], Value::Null);
-    post(&operator, DOMAINS, at_once).await.assert_refused("listed already", 409, "RESOURCE_EXISTS");
+    waited(&operator, DOMAINS, at_once).await.assert_refused("listed already", 409, "RESOURCE_EXISTS");
     let issuer = &other.body["issuer"];
     eventually("it serves", async || (discovery(&admin, "acme.example").await.body["issuer"] == *issuer).then_some(()))
         .await;
@@ -164,7 +148,7 @@ async fn a_host_belongs_to_who_validates_it_first() {
 async fn another_name_is_validated_again() {
     let (platform, dns) = start().await;
     let admin = platform.client().await;
-    let made = created(&admin, DOMAINS, json!({ "domain": "typo.example" })).await;
+    let made = done(&admin, DOMAINS, json!({ "domain": "typo.example" })).await;
     publish(&dns, &made);
     let path = format!("{DOMAINS}/{}", made.id());
     let rename = |name: &str| {
@@ -186,33 +170,34 @@ async fn an_organization_is_named_by_its_domain() {
     let admin = platform.client().await;
     let mut organizations = vec![];
     for name in ["Acme", "Imitation"] {
-        let organization = created(&admin, ORGANIZATIONS, json!({ "name": name })).await.id();
+        let organization = done(&admin, ORGANIZATIONS, json!({ "name": name })).await.id();
         let domains = format!("{DOMAINS}?ctx.orgId={organization}");
-        organizations.push((organization, created(&admin, &domains, json!({ "domain": "acme.example" })).await));
+        organizations.push((organization, done(&admin, &domains, json!({ "domain": "acme.example" })).await));
     }
     let [(acme, ours), (imitation, theirs)] = &organizations[..] else { panic!("there are two") };
     let users = format!("{USERS}?ctx.orgDomain=ACME.example");
     let user = |name: &str| json!({ "username": name, "service": {} });
-    post(&admin, &users, user("robot")).await.assert_refused("not validated", 404, "RESOURCE_NOT_FOUND");
+    waited(&admin, &users, user("robot")).await.assert_refused("not validated", 404, "RESOURCE_NOT_FOUND");
     publish(&dns, ours);
     let validated = validate(&admin, ours, "DNS").await;
     assert_eq!(validated.status, 200);
-    let robot = after(&validated, &admin, &users, user("robot")).await;
+    let robot = after(&validated, admin.request(Method::POST, &users).json(&user("robot"))).await;
     assert_eq!(robot.status, 201, "{}", robot.body);
     assert_eq!(robot.body["details"]["resourceOwner"]["id"], json!(acme));
     discovery(&admin, "acme.example").await.assert_refused("it is no host", 404, "INSTANCE_NOT_FOUND");
 
     publish(&dns, theirs);
     validate(&admin, theirs, "DNS").await.assert_refused("another one has it", 409, "RESOURCE_EXISTS");
-    assert_eq!(post(&admin, &format!("{DOMAINS}/{}/_set_as_primary", ours.id()), json!({})).await.status, 200);
+    assert_eq!(waited(&admin, &format!("{DOMAINS}/{}/_set_as_primary", ours.id()), json!({})).await.status, 200);
 
     // What an organization held is free when it is gone.
     let taken = format!("{USERS}?ctx.orgId={imitation}");
-    post(&admin, &taken, user("robot")).await.assert_refused("the name is taken", 409, "RESOURCE_EXISTS");
+    waited(&admin, &taken, user("robot")).await.assert_refused("the name is taken", 409, "RESOURCE_EXISTS");
     assert_eq!(send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{acme}"))).await.status, 200);
     assert_eq!(validate(&admin, theirs, "DNS").await.status, 200);
-    let again = created(&admin, &taken, user("robot")).await;
-    let found = after(&again, &admin, &format!("{USERS}/_search?ctx.orgDomain=acme.example"), json!([])).await.body;
+    let again = done(&admin, &taken, user("robot")).await;
+    let search = format!("{USERS}/_search?ctx.orgDomain=acme.example");
+    let found = after(&again, admin.request(Method::POST, &search).json(&json!([]))).await.body;
     assert_eq!(found["details"]["totalResult"], "1", "{found}");
     assert_eq!(found["result"][0]["details"]["resourceOwner"]["id"], json!(imitation));
 }
@@ -221,21 +206,21 @@ async fn an_organization_is_named_by_its_domain() {
 async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
     let tenant = Tenant::start().await;
     let (admin, operator) = (tenant.client().await, tenant.operator().await);
-    let acme = created(&admin, ORGANIZATIONS, json!({ "name": "Acme" })).await.id();
+    let acme = done(&admin, ORGANIZATIONS, json!({ "name": "Acme" })).await.id();
     let instance = tenant.bootstrap.instance_id.clone();
     let verified = async |context: &str, domain: &str| {
         let body = json!({ "domain": domain, "isVerified": true });
-        created(&operator, &format!("{DOMAINS}?{context}"), body).await.id()
+        done(&operator, &format!("{DOMAINS}?{context}"), body).await.id()
     };
     let (of_organization, new) = (new_host(), new_host());
     let of_acme = verified(&format!("ctx.orgId={acme}"), &of_organization).await;
     let of_instance = verified(&format!("ctx.instanceId={instance}"), &new).await;
     let told = async |seen: &Answer, path: &str| {
-        let read = client::after(seen, operator.request(Method::GET, path)).await.body;
+        let read = after(seen, operator.request(Method::GET, path)).await.body;
         read.pointer("/organization/primaryDomain").or(read.pointer("/instance/primaryDomain")).cloned()
     };
     let (acme, instance) = (format!("{ORGANIZATIONS}/{acme}"), format!("{INSTANCES}/{instance}"));
-    let set = async |id: &str| post(&operator, &format!("{DOMAINS}/{id}/_set_as_primary"), json!({})).await;
+    let set = async |id: &str| waited(&operator, &format!("{DOMAINS}/{id}/_set_as_primary"), json!({})).await;
     let first = set(&of_acme).await;
     assert_eq!(told(&first, &acme).await, Some(json!(of_organization)));
     let issuer = tenant.bootstrap.issuer.parse::<reqwest::Url>().expect("it is a URL");
@@ -289,7 +274,7 @@ async fn a_domain_is_validated_by_its_website() {
     let trusted = files[0].display().to_string();
     let platform = Platform::start_with(&flags, &[("SSL_CERT_FILE", &trusted)]).await;
     let admin = platform.client().await;
-    let made = created(&admin, DOMAINS, json!({ "domain": "acme.example" })).await;
+    let made = done(&admin, DOMAINS, json!({ "domain": "acme.example" })).await;
     let token = made.body["challenge"]["token"].as_str().expect("it is told").to_owned();
     let url = format!("https://acme.example/.well-known/platform-challenge/{token}.txt");
     assert_eq!(made.body["challenge"]["httpUrl"], json!(url));
@@ -321,7 +306,7 @@ async fn only_a_trusted_proxy_says_for_which_host_a_request_is() {
         let flags = ["--trusted-proxies".to_owned(), trusted.to_owned()];
         let platform = Platform::start_with(&flags, &[]).await;
         let (admin, operator) = (platform.client().await, platform.operator().await);
-        let made = created(&operator, INSTANCES, json!({ "name": "Other", "domain": "other.example" })).await;
+        let made = done(&operator, INSTANCES, json!({ "name": "Other", "domain": "other.example" })).await;
         let text = |name: &str| made.body["serviceUser"][name].as_str().expect("it is shown").to_owned();
         let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
         let request = admin.anonymous(Method::POST, "/oauth/v2/token").header("x-forwarded-host", "other.example");

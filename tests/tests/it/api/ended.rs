@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{Client, ServiceUser, TARGETS, done, send},
+    client::{Client, ServiceUser, TARGETS, after, done, send},
     cluster::{Cluster, Node},
     eventually,
     proxy::Proxy,
@@ -99,8 +99,9 @@ async fn tokens_die_with_their_user_and_organization_on_a_node_without_postgres(
     dies("the user of a deactivated organization", &readers[2].1).await;
 
     // What was switched on again is not what it was: old tokens stay dead.
-    done(&admin, &format!("{USERS}/{}/_reactivate", first.0), json!({})).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let again = done(&admin, &format!("{USERS}/{}/_reactivate", first.0), json!({})).await;
+    let search = asking.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
+    assert_eq!(after(&again, search).await.status, StatusCode::OK, "the node has heard of it");
     assert_eq!(searches(&first.1).await, StatusCode::UNAUTHORIZED);
 }
 

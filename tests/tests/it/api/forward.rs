@@ -29,9 +29,15 @@ use tokio::{
 };
 use tonic::Code;
 
+/// How long a lease lasts at least when its holder is killed: it was renewed a second ago at most.
+const LEFT: Duration = Duration::from_millis(2400);
+
 /// A projector, and two command nodes of which the first writes.
 async fn two_nodes() -> (Cluster, Node, [Node; 2]) {
-    let cluster = Cluster::start().await;
+    two_nodes_of(Cluster::start().await).await
+}
+
+async fn two_nodes_of(cluster: Cluster) -> (Cluster, Node, [Node; 2]) {
     let projector = cluster.node("projector", "projector", &[], &[]);
     let first = cluster.node("command", "the first.node *", &[], &[]);
     cluster.writes(&first).await;
@@ -93,7 +99,7 @@ async fn grpc_passes_through_a_standby() {
 
 #[tokio::test]
 async fn a_request_waits_for_the_next_node_that_writes() {
-    let (cluster, _projector, [mut first, second]) = two_nodes().await;
+    let (cluster, _projector, [mut first, second]) = two_nodes_of(Cluster::start_with_real_times().await).await;
     let at_second = cluster.client(&second);
     assert!(at_second.create_target("before").await.is_some());
     first.process.kill().await;
@@ -102,6 +108,7 @@ async fn a_request_waits_for_the_next_node_that_writes() {
     let answer = send(at_second.request(Method::POST, TARGETS).json(&body("between"))).await;
     println!("answered after {:?}: {}", begin.elapsed(), answer.status);
     assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
+    assert!(begin.elapsed() > LEFT, "as long as the lease of a user lasts");
     let created = cluster.audit().await.created();
     assert_eq!(created["between"].len(), 1);
 }
@@ -117,7 +124,7 @@ async fn clients_of_a_standby_miss_nothing_when_the_writing_goes_to_and_fro() {
     println!("went on after {:?}", load.creates(20).await);
     first.process.signal(Signal::CONT);
     second.process.signal(Signal::STOP);
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    println!("went on after {:?}", load.creates(20).await);
     second.process.signal(Signal::CONT);
     println!("went on after {:?}", load.creates(20).await);
     let told = load.finish().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{Answer, Client, ServiceUser, TARGETS, done, send, target},
+    client::{Client, ServiceUser, TARGETS, done, send, target},
     eventually,
     tenant::Tenant,
 };
@@ -13,18 +13,13 @@ use tests::{
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
 
-fn sequence(answer: &Answer) -> u64 {
-    let sequence = answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
-    sequence.unwrap_or_else(|| panic!("no sequence: {answer:?}"))
-}
-
 /// Creates targets one after another until that is refused, and tells the sequence of the last.
 async fn write(client: Client) -> u64 {
     let mut last = 0;
     loop {
         let answer = send(client.request(Method::POST, TARGETS).json(&target("racing"))).await;
         match answer.status {
-            StatusCode::CREATED => last = sequence(&answer),
+            StatusCode::CREATED => last = answer.sequence(),
             StatusCode::FORBIDDEN => return last,
             _ => panic!("{answer:?}"),
         }
@@ -49,7 +44,7 @@ async fn nothing_is_written_behind_the_end_of_a_right() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let path = format!("/resources/v3alpha/memberships/{membership}");
         let revoked = send(admin.request(Method::DELETE, &path)).await;
-        let revoked = sequence(&revoked);
+        let revoked = revoked.sequence();
         let mut written = 0;
         for writer in writers {
             let last = writer.await.expect("it does not panic");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream;
+use eventlog::log::Log;
 use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -14,13 +15,16 @@ use tests::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-/// A lease ends 3.5 s after its last renewal; then the next writer has to raise its barrier.
+/// A lease ends 3.5 s after its last renewal, less in most tests; then the next writer has to raise its barrier.
 const TAKE_OVER: Duration = Duration::from_secs(5);
 const SLACK: u32 = 5;
+/// How long a lease lasts at least when its holder is stopped: it was renewed a second ago at most.
+const LEFT: Duration = Duration::from_millis(2400);
+/// How often two nodes take the writing from each other.
+const TAKE_OVERS: u64 = 20;
 
 /// A cluster with a projector and two command nodes, of which the first writes.
-async fn two_writers(environment: &[(&str, &str)]) -> (Cluster, Node, [Node; 2]) {
-    let cluster = Cluster::start().await;
+async fn two_writers(cluster: Cluster, environment: &[(&str, &str)]) -> (Cluster, Node, [Node; 2]) {
     let projector = cluster.node("projector", "projector", &[], &[]);
     let first = cluster.node("command", "first", &[], environment);
     cluster.writes(&first).await;
@@ -37,12 +41,6 @@ fn send_to_stopped(client: &Client, method: Method, path: &str, body: Option<Val
     }))
 }
 
-/// The sequence of the object that an answer tells of.
-fn sequence(answer: &Answer) -> u64 {
-    let sequence = answer.body["details"]["sequence"].as_str();
-    sequence.and_then(|sequence| sequence.parse().ok()).expect("an object has a sequence")
-}
-
 fn assert_not_served(answer: &Answer, what: &str) {
     assert_eq!(
         (answer.status, answer.reason()),
@@ -53,7 +51,7 @@ fn assert_not_served(answer: &Answer, what: &str) {
 
 #[tokio::test]
 async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
-    let (cluster, _projector, [first, second]) = two_writers(&[]).await;
+    let (cluster, _projector, [first, second]) = two_writers(Cluster::start_with_real_times().await, &[]).await;
     let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
     let renamed = at_first.create_target("before").await.expect("the first writes");
     let removed = at_first.create_target("removed").await.expect("the first writes");
@@ -62,7 +60,9 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
     let load = Load::start(std::slice::from_ref(&at_first), 4, "first");
     load.creates(10).await;
     first.process.signal(Signal::STOP);
-    println!("another node writes after {:?}", cluster.writes(&second).await);
+    let gap = cluster.writes(&second).await;
+    println!("another node writes after {gap:?}");
+    assert!(gap > LEFT, "as long as the lease of a user lasts");
     let renaming = send(at_second.request(Method::PATCH, &path(&renamed)).json(&json!({ "name": "after" }))).await;
     assert_eq!(renaming.status, StatusCode::OK);
     assert_eq!(send(at_second.request(Method::DELETE, &path(&removed))).await.status, StatusCode::OK);
@@ -83,7 +83,7 @@ async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
     for (what, answer, right) in asked {
         let answer = answer.await.expect("the client is not cancelled");
         if answer.status.as_u16() == right {
-            assert!(!answer.status.is_success() || sequence(&answer) > sequence(&renaming), "{what}: {answer:?}");
+            assert!(!answer.status.is_success() || answer.sequence() > renaming.sequence(), "{what}: {answer:?}");
             passed_on.push(what);
         } else {
             assert_not_served(&answer, what);
@@ -116,7 +116,7 @@ async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
         ("commit.answered", 2, true),
     ] {
         let (cluster, _projector, [first, second]) =
-            two_writers(&[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
+            two_writers(Cluster::start().await, &[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
         let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
         assert!(at_first.create_target("one").await.is_some());
         let stopped = send_to_stopped(&at_first, Method::POST, TARGETS, Some(target("two")));
@@ -145,7 +145,8 @@ async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
 #[tokio::test]
 async fn a_writer_that_was_stopped_after_its_decision_does_not_say_that_nothing_changed() {
     // The first answer without a record was the one that told that it writes.
-    let (cluster, _projector, [first, second]) = two_writers(&[("PLATFORM_FAULT", "commit.confirming:2:stop")]).await;
+    let fault = [("PLATFORM_FAULT", "commit.confirming:2:stop")];
+    let (cluster, _projector, [first, second]) = two_writers(Cluster::start().await, &fault).await;
     let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
     let path = format!("{TARGETS}/{}", at_first.create_target("before").await.expect("the first writes"));
     let stopped = send_to_stopped(&at_first, Method::PATCH, &path, Some(json!({ "name": "before" })));
@@ -178,7 +179,10 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     for load in &loads {
         load.creates(1).await;
     }
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    let log = Log::open(cluster.servers.nats().await, 0, 1).await.expect("the log is there");
+    let epoch = async || log.last().await.ok()?.map(|record| record.commit.epoch);
+    let begin = epoch().await.expect("the log was set up");
+    eventually("each takes over from the other", async || (epoch().await? >= begin + TAKE_OVERS).then_some(())).await;
     giving_up.abort();
     let [left, right] = loads;
     let (mut told, right) = tokio::join!(left.finish(), right.finish());
@@ -217,7 +221,7 @@ async fn a_writer_that_one_of_its_name_has_replaced_says_nothing_of_before() {
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         let answer = send(at_first.request(Method::PATCH, &path).json(&json!({ "name": "before" }))).await;
-        assert!(!answer.status.is_success() || sequence(&answer) > sequence(&renaming), "{answer:?}");
+        assert!(!answer.status.is_success() || answer.sequence() > renaming.sequence(), "{answer:?}");
         if answer.status.is_success() {
             break;
         }

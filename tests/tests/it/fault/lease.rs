@@ -6,7 +6,7 @@ use async_nats::{
     ConnectOptions,
     jetstream::{self, kv},
 };
-use eventlog::lease::{Leases, TTL};
+use eventlog::lease::{Leases, ttl};
 use tests::{proxy::Proxy, servers::Servers};
 use tokio::{
     sync::oneshot,
@@ -41,8 +41,8 @@ async fn a_process_of_the_same_name_is_another_holder() {
     let (first, second) = (open().await, open().await.alone());
     let lease = first.acquire("work", |_| {}).await.keep();
     // One that is known to be alone need not wait: this is how a standalone platform that was killed comes back.
-    let taken = timeout(TTL / 2, second.acquire("work", |_| {})).await.expect("it takes it over at once");
-    timeout(TTL, lease.lost()).await.expect("the first hears of it with its next renewal");
+    let taken = timeout(ttl() / 2, second.acquire("work", |_| {})).await.expect("it takes it over at once");
+    timeout(ttl(), lease.lost()).await.expect("the first hears of it with its next renewal");
     assert!(!lease.confirm().await);
     taken.keep().release().await;
 }

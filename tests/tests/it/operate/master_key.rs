@@ -41,10 +41,19 @@ async fn the_master_key_is_changed_while_the_platform_runs() {
 
 #[tokio::test]
 async fn a_key_is_prepared_for_all_nodes_and_a_wrong_file_changes_nothing() {
-    let mut platform = Platform::start().await;
+    let said = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let stderr = said.reopen().expect("it can be opened");
+    let mut platform = Platform::start_telling(&[], &[], stderr.into()).await;
     platform.ready().await;
     let file = platform.data().join("master.key");
     let old = fs::read_to_string(&file).expect("the folder has the key");
+    let refused = async |times: usize| {
+        eventually("the file is refused", async || {
+            let said = fs::read_to_string(said.path()).ok()?;
+            (said.matches("the one before goes on").count() >= times).then_some(())
+        })
+        .await;
+    };
     let (is_fine, said) = rotate(&platform, &["--prepare"]);
     assert!(is_fine && said.contains("give it to all nodes"), "{said}");
     let both = fs::read_to_string(&file).expect("the folder has the key");
@@ -53,9 +62,9 @@ async fn a_key_is_prepared_for_all_nodes_and_a_wrong_file_changes_nothing() {
     assert_eq!(fs::read_to_string(&file).expect("it is there"), both, "no third one is made");
 
     // What cannot be right is not taken, and what runs goes on.
-    for wrong in ["", "no key\n", &"ab".repeat(32)] {
+    for (wrong, times) in ["", &"ab".repeat(32), "no key\n"].into_iter().zip(1..) {
         fs::write(&file, wrong).expect("the folder can be written");
-        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        refused(times).await;
         assert_eq!(
             platform.client().await.create_target("goes on").await.map(|_| StatusCode::OK),
             Some(StatusCode::OK)

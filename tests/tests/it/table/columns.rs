@@ -1,7 +1,6 @@
 //! Every column by which a search can be sorted, in both directions, by what is found.
 
-use prost_reflect::{DescriptorPool, Kind};
-use proto::operation::Facts;
+use prost_reflect::Kind;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
@@ -9,16 +8,13 @@ use tests::{
     tenant::{Tenant, new_host, new_name},
 };
 
-use super::conformance::table;
+use super::described::{Search, with_field};
 
 const ROOT: &str = "/resources/v3alpha";
 
 /// The columns of a search, as its request names them.
-fn columns(pool: &DescriptorPool, facts: &Facts) -> Vec<String> {
-    let service = pool.get_service_by_name(facts.service).expect("it is described");
-    let method = service.methods().find(|method| method.name() == facts.method).expect("it is described");
-    let Some(field) = method.input().get_field_by_name("sorting_column") else { return vec![] };
-    let Kind::Enum(names) = field.kind() else { panic!("{}: columns are named", facts.method) };
+fn columns(field: &Kind) -> Vec<String> {
+    let Kind::Enum(names) = field else { panic!("columns are named: {field:?}") };
     names.values().filter(|value| value.number() != 0).map(|value| value.name().to_owned()).collect()
 }
 
@@ -93,17 +89,10 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
 async fn every_column_sorts_in_both_directions() {
     let tenant = Tenant::start().await;
     let (owner, operator) = (tenant.client().await, tenant.operator().await);
-    let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
     let mut cells = 0;
-    for row in table() {
-        let facts = row.facts();
-        let columns = columns(&pool, facts);
-        if columns.is_empty() {
-            continue;
-        }
-        let kind = facts.path.split('/').nth(3).expect("a path names a kind");
+    for Search { facts, kind, field } in with_field("sorting_column") {
         let (ids, who) = objects(kind, &owner, &operator).await;
-        for column in &columns {
+        for column in &columns(&field) {
             for is_ascending in [true, false] {
                 let path = format!("{}?query.asc={is_ascending}&sortingColumn={column}", facts.path);
                 let filters = json!([{ "inIds": { "ids": ids } }]);

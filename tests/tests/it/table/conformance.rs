@@ -114,9 +114,7 @@ fn a_target(world: &World) -> BoxFuture<'_, Subject> {
 
 /// What a write has answered of.
 fn subject(answer: &Answer) -> Subject {
-    let sequence = answer.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
-    let sequence = sequence.expect("an answer names the sequence");
-    Subject { id: answer.id(), token: answer.consistency(), sequence }
+    Subject { id: answer.id(), token: answer.consistency(), sequence: answer.sequence() }
 }
 
 /// What is answered to who may do everything.

@@ -1,7 +1,6 @@
 //! Every filter of every search: what it is to find is found, and with another value it is not.
 
-use prost_reflect::{DescriptorPool, Kind};
-use proto::operation::Facts;
+use prost_reflect::Kind;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
@@ -9,7 +8,7 @@ use tests::{
     tenant::{Tenant, new_host, new_name},
 };
 
-use super::conformance::table;
+use super::described::{Search, with_field};
 
 const ROOT: &str = "/resources/v3alpha";
 const EVENT: &str = "EXECUTION_TYPE_EVENT";
@@ -26,11 +25,8 @@ struct Object {
 }
 
 /// The filters of a search, as its request names them.
-fn filters(pool: &DescriptorPool, facts: &Facts) -> Vec<String> {
-    let service = pool.get_service_by_name(facts.service).expect("it is described");
-    let method = service.methods().find(|method| method.name() == facts.method).expect("it is described");
-    let Some(field) = method.input().get_field_by_name("filters") else { return vec![] };
-    let Kind::Message(filter) = field.kind() else { panic!("{}: a filter is a message", facts.method) };
+fn filters(field: &Kind) -> Vec<String> {
+    let Kind::Message(filter) = field else { panic!("a filter is a message: {field:?}") };
     filter.fields().map(|field| field.json_name().to_owned()).collect()
 }
 
@@ -95,27 +91,19 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
         _ => panic!("{kind} are new: say here how they are made"),
     };
     let made = done(who, &at(kind), body).await;
-    let sequence = made.body["details"]["sequence"].as_str().and_then(|text| text.parse().ok());
-    Object { id: made.id(), name, others, sequence: sequence.expect("it is a number") }
+    Object { id: made.id(), name, others, sequence: made.sequence() }
 }
 
 #[tokio::test]
 async fn every_filter_finds_what_it_shall_and_nothing_else() {
     let tenant = Tenant::start().await;
     let (owner, operator) = (tenant.client().await, tenant.operator().await);
-    let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
     let mut cells = 0;
-    for row in table() {
-        let facts = row.facts();
-        let filters = filters(&pool, facts);
-        if filters.is_empty() {
-            continue;
-        }
-        let kind = facts.path.split('/').nth(3).expect("a path names a kind");
+    for Search { facts, kind, field } in with_field("filters") {
         let is_of_system = facts.permission.is_some_and(|permission| permission.starts_with("system."));
         let who = if is_of_system { &operator } else { &owner };
         let object = object(kind, &tenant, if kind == "events" { &owner } else { who }).await;
-        for filter in filters {
+        for filter in filters(&field) {
             for (value, is_hit) in values(kind, &filter, &object).into_iter().zip([true, false]) {
                 let one = json!([{ filter.as_str(): value }]);
                 // Those of the system are a member of the body, beside how much is asked for.

@@ -41,10 +41,6 @@ impl Target {
     }
 }
 
-fn sequence(answer: &Answer) -> u64 {
-    answer.body["details"]["sequence"].as_str().and_then(|text| text.parse().ok()).expect("details have a sequence")
-}
-
 #[tokio::test]
 async fn a_patch_changes_what_it_names_and_leaves_the_rest() {
     let tenant = Tenant::start().await;
@@ -68,7 +64,7 @@ async fn a_patch_changes_what_it_names_and_leaves_the_rest() {
         (json!({ "interrupt_on_error": false }), json!({ "isAsync": null })),
         (json!({ "name": "c", "timeout": "1s", "isAsync": null }), json!({ "name": "c", "timeout": "1s" })),
     ];
-    let (mut last, mut told) = (sequence(&created), vec![sequence(&created)]);
+    let (mut last, mut told) = (created.sequence(), vec![created.sequence()]);
     for (patch, change) in steps {
         let patched = target.patch(&patch).await;
         for (name, value) in change.as_object().into_iter().flatten() {
@@ -76,10 +72,10 @@ async fn a_patch_changes_what_it_names_and_leaves_the_rest() {
         }
         expected.as_object_mut().expect("it is an object").retain(|_, value| !value.is_null());
         assert_eq!(target.read(&patched).await, expected, "{patch}");
-        assert!(sequence(&patched) > last, "{patch}");
+        assert!(patched.sequence() > last, "{patch}");
         assert_eq!(patched.body.get("signingKey"), None, "{patch}");
-        told.push(sequence(&patched));
-        last = sequence(&patched);
+        told.push(patched.sequence());
+        last = patched.sequence();
     }
     assert_eq!(tenant.sequences_of(&target.id).await, told, "each patch is one event");
 }
@@ -110,7 +106,7 @@ async fn a_rotated_signing_key_is_shown_once() {
     let body = json!({ "name": "a", "restWebhook": { "url": "https://a.example" } });
     let (target, created) = Target::create(&tenant.client().await, &body).await;
     let mut keys = vec![created.body["signingKey"].clone()];
-    let mut told = vec![sequence(&created)];
+    let mut told = vec![created.sequence()];
     for patch in [
         json!({ "expirationSigningKey": "3600s" }),
         json!({ "expiration_signing_key": "0s" }),
@@ -121,7 +117,7 @@ async fn a_rotated_signing_key_is_shown_once() {
         assert!(key.as_str().is_some_and(|key| key.len() == 36) && !keys.contains(&key), "{patch}: {key}");
         keys.push(key);
         assert!(!target.read(&patched).await.to_string().to_lowercase().contains("key"), "{patch}");
-        told.push(sequence(&patched));
+        told.push(patched.sequence());
     }
     assert_eq!(tenant.sequences_of(&target.id).await, told, "each patch is one event");
     let refused =
@@ -138,11 +134,11 @@ async fn a_write_with_if_match_needs_that_sequence() {
     let (_, other) = Target::create(&client, &body).await;
     let end = tenant.log_end().await;
 
-    for wrong in [0, sequence(&created) - 1, sequence(&other), u64::MAX] {
+    for wrong in [0, created.sequence() - 1, other.sequence(), u64::MAX] {
         for method in [Method::PATCH, Method::DELETE] {
             let refused = target.write_if(method.clone(), &format!("\"{wrong}\"")).await;
             refused.assert_refused(&format!("{method} at {wrong}"), 412, "SEQUENCE_MISMATCH");
-            let now = json!({ "sequence": sequence(&created).to_string() });
+            let now = json!({ "sequence": created.sequence().to_string() });
             assert_eq!(refused.body["details"][0]["metadata"], now, "{method}");
         }
     }
@@ -152,14 +148,14 @@ async fn a_write_with_if_match_needs_that_sequence() {
     }
     assert_eq!(tenant.log_end().await, end, "what was refused has changed nothing");
 
-    let patched = target.write_if(Method::PATCH, &format!("\"{}\"", sequence(&created))).await;
+    let patched = target.write_if(Method::PATCH, &format!("\"{}\"", created.sequence())).await;
     assert_eq!(patched.status, StatusCode::OK, "{}", patched.body);
-    let stale = target.write_if(Method::PATCH, &sequence(&created).to_string()).await;
+    let stale = target.write_if(Method::PATCH, &created.sequence().to_string()).await;
     stale.assert_refused("the sequence from before", 412, "SEQUENCE_MISMATCH");
     let any = target.write_if(Method::PATCH, "*").await;
     assert_eq!(any.status, StatusCode::OK, "{}", any.body);
-    let deleted = target.write_if(Method::DELETE, &format!("\"x\", W/\"{}\"", sequence(&any))).await;
+    let deleted = target.write_if(Method::DELETE, &format!("\"x\", W/\"{}\"", any.sequence())).await;
     assert_eq!(deleted.status, StatusCode::OK, "{}", deleted.body);
-    let gone = target.write_if(Method::DELETE, &sequence(&deleted).to_string()).await;
+    let gone = target.write_if(Method::DELETE, &deleted.sequence().to_string()).await;
     gone.assert_refused("a deleted target", 404, "RESOURCE_NOT_FOUND");
 }
