@@ -82,7 +82,9 @@ pub enum WriterFailure {
     Log(#[from] eventlog::log::LogFailure),
     /// The read models follow another or a longer log.
     #[error(
-        "history stands at message {checkpoint}, but the log ends at {end}: Postgres holds read models of another log"
+        "history stands at message {checkpoint}, but the log ends at {end}: Postgres holds read models of another log, or \
+         this one has lost its last messages or was restored from an older backup. Keep the read models until it is clear \
+         which: they may be the last copy of what is missing (docs/operations.md, \"When the log has lost messages\")"
     )]
     Ahead {
         /// Where history stands.

@@ -39,10 +39,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     fs::write(out.join("descriptors.bin"), &descriptors)?;
+    fs::write(out.join("sources.rs"), sources()?)?;
     fs::write(out.join("operations.rs"), spelled(&operation::generate(&pool)?))?;
     fs::write(out.join("packages.rs"), spelled(&tree(&packages)))?;
     fs::write(out.join("names.rs"), names(packages.keys())?)?;
     Ok(())
+}
+
+/// The text of every file that clients need, by its path: not of those that only nodes say to each other.
+fn sources() -> Result<String, io::Error> {
+    let internal = ["platform/bus.proto", "platform/log.proto"];
+    let imported = ["google/api/annotations.proto", "google/api/http.proto"].map(PathBuf::from);
+    let mut code = String::from("pub(super) static SOURCES: &[(&str, &str)] = &[\n");
+    for path in files()?.iter().chain(&imported).map(|path| path.display().to_string()) {
+        if !internal.contains(&path.as_str()) {
+            let _ = writeln!(code, "({path:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{path}\"))),");
+        }
+    }
+    Ok(code + "];\n")
 }
 
 /// Every proto file, in a fixed order.

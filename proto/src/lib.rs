@@ -9,7 +9,7 @@ pub mod shape;
 pub mod validate;
 pub mod wellknown;
 
-pub use validate::{Contextual, Validate, Violation};
+pub use validate::{Contextual, ONE_OF, Validate, Violation};
 
 #[expect(clippy::all, clippy::pedantic, clippy::allow_attributes, missing_docs, unreachable_pub, reason = "generated")]
 mod generated {
@@ -20,6 +20,13 @@ include!(concat!(env!("OUT_DIR"), "/names.rs"));
 
 /// The encoded descriptors of all proto files, their imports, options and comments included.
 pub static DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+mod sources {
+    include!(concat!(env!("OUT_DIR"), "/sources.rs"));
+}
+
+/// The text of the proto files that clients need, by their paths, which imports name.
+pub static SOURCES: &[(&str, &str)] = sources::SOURCES;
 
 #[cfg(test)]
 mod tests;

@@ -135,6 +135,11 @@ pub fn http(method: &MethodDescriptor) -> Option<Http> {
     Some(Http { verb: verb.to_owned(), path: text(&rule, verb), body: text(&rule, "body") })
 }
 
+/// Whether a field holds a secret.
+pub fn is_secret(field: &FieldDescriptor) -> bool {
+    matches!(extension(&field.options(), "platform.option.secret"), Some(Value::Bool(true)))
+}
+
 fn extension(options: &DynamicMessage, name: &str) -> Option<Value> {
     let extension = options.descriptor().get_extension_by_full_name(name)?;
     options.has_extension(&extension).then(|| options.get_extension(&extension).into_owned())

@@ -46,7 +46,7 @@ impl Violation {
 }
 
 /// What is said of a oneof that must be set, before its members.
-const ONE_OF: &str = "is required: one of ";
+pub const ONE_OF: &str = "is required: one of ";
 
 /// A regular expression, compiled when it is first used.
 pub(crate) type Pattern = LazyLock<Regex>;

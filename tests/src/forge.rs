@@ -133,14 +133,15 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
     publish(&log, &barrier, next(&barrier, epoch, vec![newer])).await;
 }
 
-/// Appends one record with many small events of one aggregate.
-pub async fn append_small(client: async_nats::Client, count: u64) {
+/// Appends one record with many small events of one aggregate, committed so long ago.
+pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDuration) {
     let log = Log::open(client, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
     let events = (1..=count).map(|version| changed("small", version)).collect();
-    publish(&log, &barrier, next(&barrier, epoch, events)).await;
+    let committed_at = (clock::now() - ago).as_microsecond();
+    publish(&log, &barrier, CommitRecord { committed_at, ..next(&barrier, epoch, events) }).await;
 }
 
 fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {

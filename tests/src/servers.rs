@@ -54,7 +54,7 @@ impl Servers {
 
     /// Starts both on a folder.
     pub(crate) async fn start_on(folder: TempDir) -> Self {
-        let arguments = ["servers", "--data-dir", &folder.path().display().to_string()].map(str::to_owned);
+        let arguments = ["servers", "--stay", "--data-dir", &folder.path().display().to_string()].map(str::to_owned);
         let mut process = Process::spawn(&arguments, &[], Stdio::piped());
         let stdout = process.stdout().expect("standard output is piped");
         let line = BufReader::new(stdout).lines().next_line().await.expect("the servers start");

@@ -5,12 +5,16 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use serde::Serialize;
 
 use crate::metric::catalog::COMPONENT_STATE;
+
+/// By how many seconds a part may lag that is well.
+pub const LAGS: f64 = 10.0;
 
 /// How a part of a node is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -68,7 +72,7 @@ pub struct Reached {
 
 /// The parts of a node. Clones are the same node.
 #[derive(Debug, Clone, Default)]
-pub struct Health(Arc<Mutex<BTreeMap<String, Part>>>);
+pub struct Health(Arc<Mutex<BTreeMap<String, Part>>>, Arc<OnceLock<SocketAddr>>);
 
 impl State {
     /// Every name of a state.
@@ -93,6 +97,16 @@ impl State {
 }
 
 impl Health {
+    /// Remembers where the management port tells of it.
+    pub fn is_told_at(&self, address: SocketAddr) {
+        let _ = self.1.set(address);
+    }
+
+    /// Where the management port tells of it.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.1.get().copied()
+    }
+
     /// Reports the state of a part.
     pub fn report(&self, part: &str, state: State) {
         let mut parts = self.lock();
@@ -130,9 +144,15 @@ impl Health {
         }
     }
 
-    /// All parts, by name.
+    /// All parts, by name. One that lags long is not well, even where it goes on.
     pub fn parts(&self) -> BTreeMap<String, Part> {
-        self.lock().clone()
+        let mut parts = self.lock().clone();
+        for part in parts.values_mut() {
+            if part.state == State::Ok && part.place.is_some_and(|place| place.lag_seconds > LAGS) {
+                part.state = State::Degraded("it lags: the log goes on faster than it does".to_owned());
+            }
+        }
+        parts
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Part>> {
@@ -156,6 +176,17 @@ mod tests {
         let parts = serde_json::to_value(health.parts()).unwrap();
         let a = json!({ "state": "ok", "place": { "sequence": 3, "lagEvents": 0, "lagSeconds": 0.0 } });
         assert_eq!(parts, json!({ "a": a, "b": { "state": "outdated", "reason": "event 7 is new" } }));
+    }
+
+    #[test]
+    fn a_part_that_lags_long_is_not_well() {
+        let health = Health::default();
+        health.report("a", State::Ok);
+        health.stand("a", Reached { sequence: 3, stream_sequence: 2 });
+        for (seconds, expected) in [(LAGS, "ok"), (LAGS + 0.1, "degraded"), (0.0, "ok")] {
+            health.lag("a", 300, seconds);
+            assert_eq!(health.parts()["a"].state.name(), expected, "{seconds}");
+        }
     }
 
     #[test]

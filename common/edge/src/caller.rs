@@ -1,18 +1,20 @@
 //! Access tokens: how they look, and how they are checked.
 
+mod refused;
 mod system;
 
 use std::sync::Arc;
 
 use base::{clock, secret::sha256};
 use http::{HeaderMap, header};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, jwk::Jwk};
+use jsonwebtoken::{Algorithm, DecodingKey, TokenData, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk};
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
 use view::directory::{Principal, Tenant};
 
+use self::refused::{Signed, refused};
 use crate::error::{Error, Reason};
 
 /// The `typ` of access tokens (RFC 9068, section 2.1).
@@ -21,6 +23,8 @@ pub const TOKEN_TYPE: &str = "at+jwt";
 const OPENID: &str = "openid";
 /// The longest token that is looked at, in bytes.
 const LONGEST: usize = 8 * 1024;
+/// By how many seconds the clocks of nodes may differ: a token of a node that is ahead is not of the future for the others.
+const CLOCKS: i64 = 10;
 /// How many verified tokens are remembered.
 const REMEMBERED: usize = 100_000;
 
@@ -122,7 +126,7 @@ impl Verifier {
         };
         let is_known = |key: &String| tenant.signing_keys.iter().any(|(id, _)| id == key);
         if !verified.key_id.as_ref().is_none_or(is_known) {
-            return Err(Error::new(Reason::TokenInvalid, "the access token is not valid here"));
+            return Err(refused(token, Signed::Here, "its key signs no tokens of this instance any more"));
         }
         if verified.expires <= clock::now().as_second() {
             return Err(Error::new(Reason::TokenExpired, "the access token has expired"));
@@ -131,38 +135,58 @@ impl Verifier {
     }
 
     fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, Error> {
-        let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
             return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });
         }
-        let header = decode_header(token).map_err(|_| invalid())?;
+        let unknown = |why: &str| refused(token, Signed::Elsewhere, why);
+        let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
         let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
-        let (key_id, key) = key.ok_or_else(invalid)?;
-        let algorithm: Algorithm = key.algorithm.parse().map_err(|_| invalid())?;
+        let (key_id, key) = key.ok_or_else(|| unknown("it is signed with no key of this instance"))?;
+        let algorithm: Algorithm = key.algorithm.parse().map_err(|_| unknown("its key has an unknown algorithm"))?;
         if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
-            return Err(invalid());
+            return Err(unknown("its type or algorithm is not that of an access token"));
         }
-        let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| invalid())?;
-        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| invalid())?;
-        let mut validation = Validation::new(algorithm);
-        validation.set_issuer(&[self.external.issuer(tenant)]);
-        validation.set_audience(&[&tenant.instance.platform_project_id]);
-        validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
-        // There is one clock. Whether the token has expired is looked at with every request.
-        (validation.validate_exp, validation.validate_nbf) = (false, false);
-        let token = decode::<AccessToken>(token, &decoding, &validation).map_err(|_| invalid())?;
-        let AccessToken { sub, seq, exp, nbf, scope, .. } = token.claims;
-        if nbf > clock::now().as_second() {
-            return Err(invalid());
-        }
+        let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| unknown("its key cannot be read"))?;
+        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| unknown("its key cannot be used"))?;
+        let AccessToken { sub, seq, exp, scope, .. } = self.claims(token, (&decoding, algorithm), tenant)?;
         if !scope.split(' ').any(|scope| scope == OPENID) {
             return Err(
                 Error::new(Reason::InsufficientScope, "the access token lacks the scope openid").with("scope", OPENID)
             );
         }
         Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id.clone()), expires: exp })
+    }
+
+    /// What a token claims, if this key has signed it, and it is of this instance, for the platform, and of now.
+    fn claims(
+        &self,
+        token: &str,
+        (key, algorithm): (&DecodingKey, Algorithm),
+        tenant: &Tenant,
+    ) -> Result<AccessToken, Error> {
+        let mut validation = Validation::new(algorithm);
+        validation.set_issuer(&[self.external.issuer(tenant)]);
+        validation.set_audience(&[&tenant.instance.platform_project_id]);
+        validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
+        // There is one clock. Whether the token has expired is looked at with every request, and its beginning below.
+        (validation.validate_exp, validation.validate_nbf) = (false, false);
+        let decoded = decode::<AccessToken>(token, key, &validation);
+        let TokenData { claims, .. } = decoded.map_err(|error| match error.kind() {
+            ErrorKind::InvalidAudience => refused::without_audience(token),
+            ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => refused::without_audience(token),
+            ErrorKind::InvalidIssuer => refused(token, Signed::Here, "it is of another issuer"),
+            ErrorKind::InvalidSignature => refused(token, Signed::Elsewhere, "its signature is wrong"),
+            other => refused(token, Signed::Elsewhere, &format!("it cannot be used: {other:?}")),
+        })?;
+        let ahead = claims.nbf.max(claims.iat).saturating_sub(clock::now().as_second());
+        if ahead > CLOCKS {
+            let why =
+                format!("its time begins in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
+            return Err(refused(token, Signed::Here, &why));
+        }
+        Ok(claims)
     }
 }
 

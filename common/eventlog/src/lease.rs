@@ -12,6 +12,7 @@ use async_nats::jetstream::{
 };
 use base::{clock::since_start, explain::explain, metric::catalog::LEASE_HELD, secret};
 use bytes::Bytes;
+use futures::TryStreamExt;
 use tokio::{
     sync::watch,
     task::JoinHandle,
@@ -158,6 +159,24 @@ impl Leases {
             sleep(renew_every() / 4).await;
         }
     }
+}
+
+/// The leases that are held now, each with the name of its holder, in the order of their names.
+///
+/// # Errors
+/// When NATS does not answer, or there is no bucket.
+pub async fn holders(context: &jetstream::Context) -> Result<Vec<(String, String)>, LogFailure> {
+    let bucket = context.get_key_value(BUCKET).await.map_err(nats)?;
+    let mut names: Vec<String> = bucket.keys().await.map_err(nats)?.try_collect().await.map_err(nats)?;
+    names.sort_unstable();
+    let mut held = vec![];
+    for name in names {
+        let entry = bucket.entry(&name).await.map_err(nats)?;
+        if let Some(entry) = entry.filter(|entry| entry.operation == Operation::Put) {
+            held.push((name, holder(&entry.value).into_owned()));
+        }
+    }
+    Ok(held)
 }
 
 impl Lease {

@@ -4,6 +4,7 @@ mod feed;
 mod follow;
 mod follower;
 mod inspect;
+mod whole;
 mod window;
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -12,7 +13,9 @@ use async_nats::jetstream::{
     self, ErrorCode,
     context::{CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind},
     message::PublishMessage,
-    stream::{self, DiscardPolicy, PersistenceMode, RawMessageErrorKind, RetentionPolicy, StorageType},
+    stream::{
+        self, DiscardPolicy, PersistenceMode, RawMessageError, RawMessageErrorKind, RetentionPolicy, StorageType,
+    },
 };
 use base::explain::explain;
 use bytes::Bytes;
@@ -96,7 +99,7 @@ impl Log {
     /// Opens the log of a shard and creates its stream where there is none.
     ///
     /// # Errors
-    /// An existing stream whose rules differ from ours is refused: it could lose events.
+    /// An existing stream whose rules differ from ours is refused: it could lose events. So is one that has lost some.
     pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, LogFailure> {
         let context = context(client);
         let name = format!("EVENTS_{shard}");
@@ -112,7 +115,9 @@ impl Log {
             Err(error) => return Err(nats(error)),
         };
         check_rules(&stream.cached_info().config, &wanted)?;
-        Ok(Self::of(context, stream, shard))
+        let log = Self::of(context, stream, shard);
+        log.check_whole().await?;
+        Ok(log)
     }
 
     fn of(context: jetstream::Context, stream: stream::Stream, shard: u16) -> Self {
@@ -144,7 +149,16 @@ impl Log {
     pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, LogFailure> {
         match self.stream.get_raw_message(stream_sequence).await {
             Ok(message) => Ok(Some(Record::decode(stream_sequence, &message.payload)?)),
-            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// Whether the stream has a message.
+    async fn has_message(&self, stream_sequence: u64) -> Result<bool, LogFailure> {
+        match self.stream.get_raw_message(stream_sequence).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing(&error) => Ok(false),
             Err(error) => Err(nats(error)),
         }
     }
@@ -236,6 +250,11 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Lo
     }
 }
 
+/// Whether the stream has no message of a sequence.
+fn is_missing(error: &RawMessageError) -> bool {
+    matches!(error.kind(), RawMessageErrorKind::NoMessageFound)
+}
+
 fn is_taken(error: &CreateStreamError) -> bool {
     let code = |error: &jetstream::Error| error.error_code() == ErrorCode::STREAM_NAME_EXIST;
     matches!(error.kind(), CreateStreamErrorKind::JetStream(error) if code(&error))
@@ -252,5 +271,10 @@ fn context(client: async_nats::Client) -> jetstream::Context {
 
 /// NATS did not do what it was asked.
 pub(crate) fn nats(error: impl Error + 'static) -> LogFailure {
-    LogFailure::Nats(explain(&error))
+    let told = explain(&error);
+    LogFailure::Nats(match crate::nats::refused() {
+        // Who is refused gets no answer.
+        Some(refused) if told.contains("timed out") || told.contains("no answer") => format!("{told}. {refused}"),
+        _ => told,
+    })
 }

@@ -1,6 +1,11 @@
-//! The address of NATS: one server or several of a cluster, which may carry a user and a password.
+//! The address of NATS: one server or several of a cluster, which may carry a user and a password. And what NATS refuses.
 
-use async_nats::{Client, ConnectError, ConnectOptions, ServerAddr};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use async_nats::{Client, ConnectError, ConnectOptions, Event, ServerAddr, ServerError};
 use percent_encoding::percent_decode_str;
 
 /// The options to connect with the user and password of the first server that has them. The client by itself does not
@@ -22,7 +27,36 @@ pub fn options(url: &str) -> ConnectOptions {
 /// with another.
 pub async fn connect(options: ConnectOptions, url: &str) -> Result<Client, ConnectError> {
     let servers: Vec<&str> = url.split(',').map(str::trim).collect();
-    options.connect(servers).await
+    options.event_callback(async |event| note(&event)).connect(servers).await
+}
+
+/// What the server refused last, and when. It does not say which request that was: to that there is no answer.
+static REFUSED: Mutex<Option<(Instant, String)>> = Mutex::new(None);
+/// For how long a request that has no answer may be the one that was refused: longer than any waits for one.
+const RECENT: Duration = Duration::from_secs(15);
+
+/// Remembers what the server refuses, and says so.
+fn note(event: &Event) {
+    let told = match event {
+        Event::ServerError(ServerError::Other(told)) if told.to_lowercase().contains("permissions violation") => told,
+        Event::ServerError(_) | Event::SlowConsumer(_) => return tracing::warn!(%event, "NATS tells of a fault"),
+        _ => return tracing::debug!(%event, "the connection to NATS has changed"),
+    };
+    let mut last = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.as_ref().is_none_or(|(_, before)| before != told) {
+        tracing::warn!(
+            told,
+            "NATS does not let this user do what it asks for; docs/nats-permissions.md lists what it needs"
+        );
+    }
+    *last = Some((Instant::now(), told.clone()));
+}
+
+/// What the server has refused lately, in words that follow those of a request without an answer.
+pub fn refused() -> Option<String> {
+    let last = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_, told) = last.as_ref().filter(|(at, _)| at.elapsed() < RECENT)?;
+    Some(format!("NATS refused this user: {told}; docs/nats-permissions.md lists what it needs"))
 }
 
 /// The address as it may be shown.

@@ -74,6 +74,20 @@ pub enum Broken {
         /// The stream sequence that came.
         found: u64,
     },
+    /// Messages are gone from the stream.
+    #[error(
+        "the log has lost messages: {lost} of {end} are missing, the first of them message {at} or later. Nothing is \
+         served or written before the log is restored from a backup (docs/operations.md, \"When the log has lost \
+         messages\"); do not drop the read models: they may be the last copy of what is missing"
+    )]
+    Lost {
+        /// The last message that the stream has had.
+        end: u64,
+        /// How many are missing.
+        lost: u64,
+        /// From where on.
+        at: u64,
+    },
     /// Events are missing.
     #[error("the log has a hole: event {found} follows event {last} in message {stream_sequence}")]
     EventHole {

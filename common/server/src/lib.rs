@@ -9,5 +9,6 @@ pub mod health;
 pub mod limit;
 pub mod management;
 pub mod openapi;
+pub mod protos;
 pub mod reflection;
 pub mod tls;

@@ -108,6 +108,11 @@ impl Management {
     }
 }
 
+/// The state of a node whose parts report here, as its readiness has it.
+pub fn state_of(health: &Health) -> &'static str {
+    worst(health.parts().values().map(|part| &part.state))
+}
+
 /// The state of a node with parts in these states. A node without any has not begun.
 fn worst<'a>(states: impl Iterator<Item = &'a Condition>) -> &'static str {
     let told = states.map(|state| match state {

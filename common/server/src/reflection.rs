@@ -27,7 +27,7 @@ pub fn reflection(mounted: &[&Facts]) -> Router {
 
 /// The descriptors without comments and without rpcs that are not mounted. They are changed as dynamic messages, because
 /// the generated types for descriptors lose the options.
-fn restricted(mounted: &[&Facts]) -> Vec<u8> {
+pub(crate) fn restricted(mounted: &[&Facts]) -> Vec<u8> {
     let mut files = descriptors();
     for file in list(&mut files, "file").iter_mut().filter_map(Value::as_message_mut) {
         file.clear_field_by_name("source_code_info");

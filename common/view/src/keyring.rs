@@ -261,6 +261,11 @@ impl Purpose {
     }
 }
 
+/// Whether a master key opens a data key of an instance.
+pub fn opens(master: &MasterKeys, instance_id: &str, key: &DataKey) -> bool {
+    master.open(&associated(instance_id, &key.purpose), &key.wrapped).is_ok()
+}
+
 /// Binds a wrapped key to its instance and purpose.
 fn associated(instance_id: &str, purpose: &str) -> String {
     format!("data-key/{instance_id}/{purpose}")

@@ -9,13 +9,13 @@ use clap::{Args, Parser, Subcommand};
 use command::reaction::delivery::Patience;
 use domain::address::{Allowed, Networks};
 pub(crate) use tools::{
-    At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, Listed, Log, MasterKey,
-    OfInstance, RenewBootstrap, RotateMasterKey, Servers, Tail, Verify, WantedEvents,
+    At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, ListExecutions, Listed, Log,
+    MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Verify, WantedEvents,
 };
 use url::Url;
 use view::ended::SILENCE;
 
-use self::address::address;
+use self::address::{address, external_url, node_number, server, url};
 
 /// How many bytes of the log may be ahead of history, unless told otherwise.
 pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
@@ -48,7 +48,7 @@ pub(crate) enum Mode {
     /// Run an OpenID Connect node: discovery, keys and tokens
     Oidc(Box<Role>),
     /// Run only the NATS server and the Postgres of a data directory, and print where they are
-    Servers(DataDirectory),
+    Servers(RunServers),
     /// Stop what runs on a data directory
     Stop(DataDirectory),
     /// Print the SQL of the read models
@@ -61,7 +61,7 @@ pub(crate) enum Mode {
     Events(Events),
     /// Print an access token of the system user of a data directory, valid for an hour
     SystemToken(OfInstance),
-    /// Mend executions
+    /// Look at executions, and mend them
     #[command(subcommand)]
     Execution(Execution),
     /// Mend what the first start left
@@ -72,6 +72,8 @@ pub(crate) enum Mode {
     MasterKey(MasterKey),
     /// Print the deliveries of events that were given up, one a line, and how many wait
     Deliveries(Box<Listed>),
+    /// Print the nodes of a platform, who writes, who holds which lease, and how far the read models are
+    Status(Box<Status>),
     /// Check the servers and this machine, say what to change; ends with 1 when something fails
     Doctor(Box<Doctor>),
 }
@@ -89,6 +91,16 @@ pub(crate) struct DataDirectory {
     /// The folder of the platform's data
     #[arg(long, env = "PLATFORM_DATA_DIR", default_value = ".data", value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
+}
+
+/// Servers without a platform.
+#[derive(Debug, Args)]
+pub(crate) struct RunServers {
+    #[command(flatten)]
+    pub(crate) data: DataDirectory,
+    /// Go on with one server when the other one has died; else both end
+    #[arg(long)]
+    pub(crate) stay: bool,
 }
 
 #[derive(Debug, Args)]
@@ -121,7 +133,7 @@ pub(crate) struct Setup {
     #[command(flatten)]
     pub(crate) postgres: Postgres,
     /// How clients reach the platform: scheme, host and port of the first instance's issuer
-    #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
+    #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL", value_parser = external_url)]
     pub(crate) external_url: Url,
     /// A file with the master key: 32 bytes as 64 hex digits. A new one in the folder if not given
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
@@ -164,10 +176,10 @@ pub(crate) struct Worker {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Observing {
     /// The address of the management port: health, version, metrics. It asks nobody who they are
-    #[arg(long, env = "PLATFORM_MANAGEMENT_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    #[arg(long, env = "PLATFORM_MANAGEMENT_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = address)]
     pub(crate) management_listen: SocketAddr,
     /// An OpenTelemetry collector that takes traces, OTLP over gRPC as http://host:port. No traces if not given
-    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL", value_parser = url)]
     pub(crate) otlp_endpoint: Option<Url>,
     /// The share of requests that are traced, of those whose sender does not say whether they are
     #[arg(long, env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_name = "0 TO 1", value_parser = share)]
@@ -195,7 +207,7 @@ pub(crate) struct Serving {
     #[arg(long, env = "PLATFORM_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// How clients reach the platform: scheme, host and port of the issuer. The listen address if not given
-    #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL")]
+    #[arg(long, env = "PLATFORM_EXTERNAL_URL", value_name = "URL", value_parser = external_url)]
     pub(crate) external_url: Option<Url>,
     #[command(flatten)]
     pub(crate) rates: Rates,
@@ -223,7 +235,7 @@ pub(crate) struct Serving {
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
     /// The number of this node in generated ids, different for every command node
-    #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1023))]
+    #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = node_number)]
     pub(crate) node_number: u16,
     /// Where targets may be called beyond the public internet: networks, addresses and host names, with commas.
     /// Standalone allows this machine where it listens on a loopback address
@@ -236,7 +248,7 @@ pub(crate) struct Serving {
     )]
     pub(crate) allow_targets: Allowed,
     /// The DNS server that shows whose a domain is; those of the machine where none is given
-    #[arg(long, env = "PLATFORM_DNS_SERVER", value_name = "ADDRESS:PORT")]
+    #[arg(long, env = "PLATFORM_DNS_SERVER", value_name = "ADDRESS:PORT", value_parser = server)]
     pub(crate) dns_server: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deliveries: Deliveries,

@@ -5,7 +5,7 @@
 
 use std::{env, ffi::OsString, fs, path::Path};
 
-use clap::{Arg, ArgAction, Command, CommandFactory, Parser};
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 use toml::Value;
 
 use crate::{Failure, cli::Cli};
@@ -17,7 +17,7 @@ const VARIABLE: &str = "PLATFORM_CONFIG";
 /// process.
 pub(crate) fn parse() -> Result<Cli, Failure> {
     let given: Vec<OsString> = env::args_os().collect();
-    let Some(file) = file(&given) else { return Ok(Cli::parse_from(given)) };
+    let Some(file) = file(&given) else { return Ok(read(given).unwrap_or_else(|error| error.exit())) };
     let file = Path::new(&file);
     let failure = |error: &dyn std::fmt::Display| format!("the configuration file {}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(|error| failure(&error))?;
@@ -28,13 +28,37 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     })?;
     let is_set = |variable: &str| env::var_os(variable).is_some();
     let all = with_file(given, &values, &Cli::command(), is_set).map_err(|error| failure(&error))?;
-    Ok(Cli::try_parse_from(all).unwrap_or_else(|error| {
+    Ok(read(all).unwrap_or_else(|error| {
         let hint = format!("note: the values of {} count too\n", file.display());
         if error.use_stderr() {
             crate::output::notice(hint);
         }
         error.exit()
     }))
+}
+
+/// What processes of one role, and `setup`, cannot do without, where standalone has something of its own.
+const NEEDED: [(&str, &[&str]); 5] = [
+    ("command", &["nats_url", "master_key_file"]),
+    ("query", &["nats_url", "master_key_file"]),
+    ("oidc", &["nats_url", "master_key_file"]),
+    ("projector", &["nats_url"]),
+    ("setup", &["nats_url"]),
+];
+
+/// The command line. What is missing of it is told at once.
+fn command_line() -> Command {
+    NEEDED.iter().fold(Cli::command(), |root, (name, needed)| {
+        root.mut_subcommand(name, |command| {
+            needed.iter().fold(command, |command, id| command.mut_arg(id, |argument| argument.required(true)))
+        })
+    })
+}
+
+fn read(given: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut root = command_line();
+    let matches = root.try_get_matches_from_mut(given)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut root))
 }
 
 /// The file that the command line names, or the environment.
@@ -59,8 +83,9 @@ fn with_file(
     is_set: impl Fn(&str) -> bool,
 ) -> Result<Vec<OsString>, String> {
     let known = flags(root);
-    if let Some(unknown) = values.keys().find(|key| !known.contains(key)) {
-        return Err(format!("there is no setting {unknown}; there are {}", known.join(", ")));
+    let unknown: Vec<String> = values.keys().filter(|key| !known.contains(key)).map(|key| told(key, &known)).collect();
+    if !unknown.is_empty() {
+        return Err(format!("there is no setting {}; there are {}", unknown.join(", nor "), known.join(", ")));
     }
     let (command, place) = subcommand(root, &given);
     let mut arguments = vec![];
@@ -95,6 +120,31 @@ fn with_file(
     }
     given.splice(place..place, arguments);
     Ok(given)
+}
+
+/// A setting that there is not, with the one that was probably meant.
+fn told(unknown: &str, known: &[String]) -> String {
+    let meant = known.iter().map(|name| (distance(unknown, name), name)).min();
+    match meant.filter(|(distance, name)| *distance <= 1 + name.len() / 4) {
+        Some((_, name)) => format!("{unknown} (did you mean {name}?)"),
+        None => unknown.to_owned(),
+    }
+}
+
+/// How many letters have to be put in, taken out or replaced to make one word of another; `_` is `-`.
+fn distance(one: &str, other: &str) -> usize {
+    let letters = |word: &str| word.replace('_', "-").chars().collect::<Vec<_>>();
+    let (one, other) = (letters(one), letters(other));
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (place, wanted) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != wanted);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(row[place] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
 }
 
 /// The names of all flags of all subcommands, sorted.
@@ -148,7 +198,10 @@ mod tests {
         );
         assert_eq!(merged("platform", file, &[]).unwrap(), "platform");
         let unknown = merged("platform projector", "lisen = 1", &[]).unwrap_err();
-        assert!(unknown.starts_with("there is no setting lisen; there are allow-targets, "), "{unknown}");
+        let told = "there is no setting lisen (did you mean listen?); there are allow-targets, ";
+        assert!(unknown.starts_with(told), "{unknown}");
+        let unknown = merged("platform projector", "nats_url = \"x\"\nbanana = 1", &[]).unwrap_err();
+        assert!(unknown.contains("nats_url (did you mean nats-url?)") && unknown.contains("banana"), "{unknown}");
         assert!(!unknown.contains("help"), "{unknown}");
     }
 

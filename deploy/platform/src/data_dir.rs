@@ -1,6 +1,7 @@
 //! The data folder of a standalone platform: its lock, its format version, its secrets, and where everything in it lies.
 //!
-//! The format version is written last on a first start, so a folder with a version is a whole one.
+//! The format version is written last on a first start, so a folder with a version is a whole one. It has a master key
+//! from the first start of a node on; servers alone need none.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -9,6 +10,12 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use view::keyring::{Malformed, MasterKeys};
+
+/// What a start makes in a new folder before it works.
+const MADE: [&str; 7] =
+    ["bootstrap.plan.json", "system-users.json", "system-user.key", "master.key", "node-id", "version", "lock"];
+/// The file with the address at which the platform serves.
+const ADDRESS: &str = "serving.address";
 
 /// The format of the folder that this platform reads and writes.
 const VERSION: &str = "1";
@@ -61,12 +68,20 @@ pub(crate) enum DataDirError {
         path: PathBuf,
     },
     /// A key file with other contents than a key.
-    #[error("{} is no file of a master key: {source}", path.display())]
+    #[error("{} is no file of a master key: {source}; name the right one with --master-key-file", path.display())]
     BadKey {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         source: Malformed,
+    },
+    /// A key file that cannot be read.
+    #[error("cannot read the master key in {}: {source}; name its file with --master-key-file", path.display())]
+    UnreadKey {
+        /// The file.
+        path: PathBuf,
+        /// What the machine answered.
+        source: io::Error,
     },
     /// The machine refused.
     #[error("cannot {action} {}: {source}", path.display())]
@@ -85,8 +100,10 @@ pub(crate) enum DataDirError {
 pub(crate) struct DataDir {
     path: PathBuf,
     node_id: String,
-    master_keys: MasterKeys,
-    master_key_file: PathBuf,
+    /// The master keys and their file; none where it was opened for servers only.
+    keys: Option<(MasterKeys, PathBuf)>,
+    /// Whether this process has made it.
+    is_new: bool,
     random: fn() -> [u8; 32],
     _lock: File,
 }
@@ -99,6 +116,23 @@ impl DataDir {
         master_key_file: Option<&Path>,
         random: fn() -> [u8; 32],
     ) -> Result<Self, DataDirError> {
+        let mut opened = Self::for_servers(path, random)?;
+        let own = opened.path.join("master.key");
+        let file = match master_key_file {
+            Some(file) => file.to_owned(),
+            None if own.exists() => own,
+            None if opened.was_used() => return Err(DataDirError::KeyMissing { path: own }),
+            None => {
+                write_atomically(&own, format!("{}\n", hex::encode(random())).as_bytes())?;
+                own
+            }
+        };
+        opened.keys = Some((read_master_keys(&file)?, file));
+        Ok(opened)
+    }
+
+    /// Opens the folder without a key: its servers need none, and one that they made would belong to nothing.
+    pub(crate) fn for_servers(path: &Path, random: fn() -> [u8; 32]) -> Result<Self, DataDirError> {
         create_private(path)?;
         let path = path.canonicalize().map_err(io_error("find", path))?;
         let version = read_text(&path.join("version"))?;
@@ -111,23 +145,34 @@ impl DataDir {
             return Err(DataDirError::Version { found: found.chars().take(40).collect(), path });
         }
 
-        let own = path.join("master.key");
-        let master_key_file = match master_key_file {
-            Some(file) => file.to_owned(),
-            None if own.exists() => own,
-            None if version.is_some() => return Err(DataDirError::KeyMissing { path: own }),
-            None => {
-                write_atomically(&own, format!("{}\n", hex::encode(random())).as_bytes())?;
-                own
-            }
-        };
-        let master_keys = read_master_keys(&master_key_file)?;
         let node_id = read_or_write(&path.join("node-id"), || hex::encode(&random()[..8]))?;
         create_private(&path.join("logs"))?;
         if version.is_none() {
             write_atomically(&path.join("version"), format!("{VERSION}\n").as_bytes())?;
         }
-        Ok(Self { path, node_id, master_keys, master_key_file, random, _lock: lock })
+        Ok(Self { path, node_id, keys: None, is_new: version.is_none(), random, _lock: lock })
+    }
+
+    /// Whether a log was set up with a key of this folder, as what a first start leaves shows.
+    fn was_used(&self) -> bool {
+        ["system-users.json", "bootstrap.json", "bootstrap.plan.json"].iter().any(|name| self.path.join(name).exists())
+    }
+
+    /// Removes what this process has made in a new folder: keys and users that belong to nothing.
+    pub(crate) fn discard(self) {
+        if !self.is_new {
+            return;
+        }
+        for name in MADE {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        let _ = fs::remove_dir(self.path.join("logs"));
+        let _ = fs::remove_dir(&self.path);
+    }
+
+    /// Whether a folder is one of a platform.
+    pub(crate) fn is_one(path: &Path) -> bool {
+        path.join("version").exists()
     }
 
     /// The process id of the platform that works on the folder, if one does.
@@ -156,7 +201,8 @@ impl DataDir {
 
     /// The keys that all other keys are wrapped with, and the file that has them.
     pub(crate) fn master_keys(&self) -> (&MasterKeys, &Path) {
-        (&self.master_keys, &self.master_key_file)
+        let (keys, file) = self.keys.as_ref().expect("only servers open it without keys");
+        (keys, file)
     }
 
     /// The folder of the NATS server.
@@ -189,10 +235,22 @@ impl DataDir {
         write_atomically(&self.management(), format!("{address}\n").as_bytes())
     }
 
-    /// Removes the address, which nobody listens on any more.
-    pub(crate) fn forget_management(&self) {
-        // One that is left behind is written anew by the next start.
+    /// Leaves the address at which the platform serves, for the tools of operators.
+    pub(crate) fn write_address(&self, base: &str) -> Result<(), DataDirError> {
+        write_atomically(&self.path.join(ADDRESS), format!("{base}\n").as_bytes())
+    }
+
+    /// The address at which the platform of a folder serves, where one runs there.
+    pub(crate) fn address(path: &Path) -> Option<String> {
+        Self::running(path).ok().flatten()?;
+        read_text(&path.join(ADDRESS)).ok().flatten()
+    }
+
+    /// Removes the addresses, on which nobody listens any more.
+    pub(crate) fn forget_addresses(&self) {
+        // Those that are left behind are written anew by the next start.
         let _ = fs::remove_file(self.management());
+        let _ = fs::remove_file(self.path.join(ADDRESS));
     }
 
     fn management(&self) -> PathBuf {
@@ -313,7 +371,7 @@ fn lock(folder: &Path) -> Result<File, DataDirError> {
 
 /// The master keys in a file.
 pub(crate) fn read_master_keys(path: &Path) -> Result<MasterKeys, DataDirError> {
-    let text = fs::read(path).map_err(io_error("read", path))?;
+    let text = fs::read(path).map_err(|source| DataDirError::UnreadKey { path: path.to_owned(), source })?;
     let keys = String::from_utf8_lossy(&text).parse();
     keys.map_err(|source| DataDirError::BadKey { path: path.to_owned(), source })
 }

@@ -6,12 +6,21 @@ mod nats;
 mod postgres;
 mod report;
 
+use std::path::Path;
+
 use base::clock;
+use eventlog::log::Log;
 use jiff::Timestamp;
 use report::Report;
 use tokio_util::sync::CancellationToken;
+use view::database::Database;
 
-use crate::{Failure, cli, output};
+use crate::{
+    Failure, cli,
+    data_dir::read_master_keys,
+    master_key::proof::{Proof, proof},
+    output, running_servers,
+};
 
 /// Checks everything that the flags name, one line each.
 pub(crate) async fn run(options: cli::Doctor, shutdown: CancellationToken) -> Result<(), Failure> {
@@ -37,6 +46,30 @@ async fn check(options: &cli::Doctor, report: &mut Report) {
     machine::check(options, report);
     let log = nats::check(&options.servers, report).await;
     postgres::check(options, log.as_ref(), report).await;
+    if let (Some(log), Some(file)) = (log, machine::key_file(options)) {
+        check_key(options, &log, &file, report).await;
+    }
+}
+
+/// Whether the key opens what the log has. A file without one was told of before.
+async fn check_key(options: &cli::Doctor, log: &Log, file: &Path, report: &mut Report) {
+    const CHECK: &str = "master key";
+    let Ok(keys) = read_master_keys(file) else { return };
+    let url = running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref());
+    let database = url.ok().and_then(|url| Database::new(&url, 1).ok());
+    let name = file.display();
+    match proof(log, database.as_ref(), &keys).await {
+        Ok(Proof::Right) => report.ok(CHECK, format!("{name} opens what this log has")),
+        Ok(Proof::Unset) => {
+            report.warn(CHECK, "the log is not set up, so no key is its own", "none, before the first start");
+        }
+        Ok(Proof::Wrong) => report.fail(
+            CHECK,
+            format!("{name} is another key than the one that this log was set up with"),
+            "put the right one there, or check that --nats-url is the log that is meant: no node starts with this one",
+        ),
+        Err(error) => report.fail(CHECK, format!("cannot be proved: {error}"), ""),
+    }
 }
 
 /// The seconds by which a server's clock is ahead of ours, when it told its time between two moments.

@@ -9,6 +9,7 @@ mod data_dir;
 mod deliveries;
 mod doctor;
 mod events;
+mod external;
 mod log;
 mod management;
 mod master_key;
@@ -18,6 +19,7 @@ mod operator;
 mod output;
 mod postgres;
 mod prepare;
+mod presence;
 mod role;
 mod roles;
 mod running_servers;
@@ -25,6 +27,7 @@ mod servers;
 mod serving;
 mod setup;
 mod standalone;
+mod status;
 mod stop;
 mod system_user;
 mod telemetry;
@@ -32,6 +35,7 @@ mod telemetry;
 use std::process::ExitCode;
 
 use base::explain::explain;
+use rustix::process::{Resource, getrlimit};
 use tikv_jemallocator::Jemalloc;
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +63,11 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
-    output::notice(format_args!("platform: {}", explain(error)));
+    let told = explain(error);
+    output::notice(format_args!("platform: {told}"));
+    if let Some(refused) = eventlog::nats::refused().filter(|_| !told.contains("NATS refused")) {
+        output::notice(refused);
+    }
     ExitCode::FAILURE
 }
 
@@ -69,6 +77,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 async fn run(mode: Mode) -> Result<(), Failure> {
     if !mode.is_node() {
         telemetry::start();
+    }
+    if mode.is_node() {
+        check_files()?;
     }
     let shutdown = on_signal()?;
     match mode {
@@ -86,6 +97,8 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Events(cli::Events::Export(options)) => events::export(*options).await,
         Mode::SystemToken(options) => system_user::print_token(&options),
         Mode::Execution(cli::Execution::Delete(options)) => operator::delete_execution(*options).await,
+        Mode::Execution(cli::Execution::List(options)) => operator::list_executions(*options).await,
+        Mode::Status(options) => status::run(*options).await,
         Mode::MasterKey(cli::MasterKey::Rotate(options)) => master_key::rotate(*options).await,
         Mode::Bootstrap(cli::Bootstrap::Renew(options)) => operator::renew_bootstrap(*options).await,
         Mode::Deliveries(options) => deliveries::run(*options).await,
@@ -95,6 +108,22 @@ async fn run(mode: Mode) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// How many files a node needs open to start at all: connections to servers, and indexes.
+const FEWEST_FILES: u64 = 256;
+
+/// Refuses a limit of open files with which a server would seem to be away.
+fn check_files() -> Result<(), Failure> {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if most >= FEWEST_FILES {
+        return Ok(());
+    }
+    Err(format!(
+        "this process may open {most} files only: allow 8192 or more where it is started (`ulimit -n 8192`, LimitNOFILE= of \
+         systemd)"
+    )
+    .into())
 }
 
 /// Cancelled by the first SIGINT or SIGTERM.

@@ -60,6 +60,7 @@ impl Managed {
             async move { closed.cancelled().await },
             limits,
         ));
+        health.is_told_at(address);
         tracing::info!(%address, "health and metrics are here");
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
     }

@@ -1,5 +1,7 @@
 //! The file of the master key: nodes read it again when it changes; `platform master-key rotate` changes it.
 
+pub(crate) mod proof;
+
 use std::{
     path::{Path, PathBuf},
     time::Duration,

@@ -41,7 +41,14 @@ use view::{
     progress::Progress,
 };
 
-use crate::{Failure, cli, management::Measuring, master_key, serving::built};
+use crate::{
+    Failure, cli,
+    external::external,
+    management::Measuring,
+    master_key::{self, proof::prove},
+    presence,
+    serving::built,
+};
 
 /// Everything is in one shard so far.
 pub(crate) const SHARD: u16 = 0;
@@ -97,11 +104,15 @@ pub(crate) struct Adapters {
     replicas: usize,
     durability: Durability,
     postgres_url: String,
+    /// Whether this node may write the log.
+    writes: bool,
 }
 
 /// A node that serves.
 pub(crate) struct Node {
     pub(crate) adapters: Adapters,
+    /// The master key and its file, until it is known to be the one of the log.
+    unproved: Option<(MasterKeys, PathBuf)>,
     pub(crate) keyring: Keyring,
     pub(crate) ids: Arc<Ids>,
     pub(crate) directory: Directory,
@@ -127,8 +138,6 @@ pub(crate) enum ConnectError {
     Nats { url: String, error: String },
     #[error("cannot use Postgres: {0}; check --postgres-url, and that the server runs")]
     Postgres(String),
-    #[error("the external URL {0} must be http or https with a host, without path: https://id.example.com")]
-    External(Url),
 }
 
 impl Adapters {
@@ -149,8 +158,9 @@ impl Adapters {
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
-        let NodeOptions { health, postgres_url, .. } = options;
-        Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url })
+        presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
+        let NodeOptions { health, postgres_url, writes, .. } = options;
+        Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url, writes })
     }
 
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
@@ -184,6 +194,7 @@ impl Node {
         options: ServingOptions,
         (master_keys, file): (&MasterKeys, &Path),
     ) -> Result<Self, Failure> {
+        let is_proved = prove(&adapters.log, &adapters.database, (master_keys, file)).await?;
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
         let keyring = Keyring::new(master_keys.clone(), adapters.database.clone());
         tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
@@ -192,6 +203,7 @@ impl Node {
         let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, options.silence).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
+            unproved: (!is_proved).then(|| (master_keys.clone(), file.to_owned())),
             actions: Actions { executions, client },
             patience: options.patience,
             system_users: options.system_users,
@@ -200,7 +212,7 @@ impl Node {
             ended,
             directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
             progress,
-            external: external(&options.external)?,
+            external: external(&options.external),
             tail_limit: options.tail_limit,
             targets,
             dns_server: options.dns_server,
@@ -261,14 +273,19 @@ impl Node {
         })
     }
 
-    /// What admits requests. It waits for the log's first record, which says which log it is.
+    /// What admits requests. It waits for the log's first record, which says which log it is; where another node writes it,
+    /// until it is set up.
     pub(crate) async fn edge(&self) -> Result<Arc<Edge>, Failure> {
+        let Adapters { log, database, writes, .. } = &self.adapters;
         let record = loop {
-            match self.adapters.log.last().await? {
-                Some(record) => break record,
-                None => tokio::time::sleep(Duration::from_millis(200)).await,
+            match log.last().await? {
+                Some(record) if *writes || record.position().sequence > 0 => break record,
+                _ => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
+        if let Some((keys, file)) = &self.unproved {
+            prove(log, database, (keys, file)).await?;
+        }
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         Ok(Arc::new(Edge::new(
             (self.directory.clone(), self.ended.clone()),
@@ -357,31 +374,5 @@ async fn within<T, E: std::error::Error + 'static>(
     match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
         Ok(connected) => connected.map_err(|error| explain(&error)),
         Err(_) => Err("no answer".to_owned()),
-    }
-}
-
-/// What the issuers of all instances have in common.
-pub(crate) fn external(url: &Url) -> Result<External, ConnectError> {
-    let is_anonymous = url.username().is_empty() && url.password().is_none();
-    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && is_anonymous;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !is_bare {
-        return Err(ConnectError::External(url.clone()));
-    }
-    Ok(External { scheme: url.scheme().to_owned(), port: url.port() })
-}
-
-/// How clients reach the node, where nobody says otherwise: as it listens.
-pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
-    let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
-    match &serving.external_url {
-        Some(url) => {
-            // Before any server is started in vain.
-            external(url)?;
-            Ok(url.clone())
-        }
-        None if listening.ip().is_unspecified() => {
-            Ok(Url::parse(&format!("{scheme}://localhost:{}", listening.port()))?)
-        }
-        None => Ok(Url::parse(&format!("{scheme}://{listening}"))?),
     }
 }

@@ -8,7 +8,7 @@ use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Failure, bootstrap::Bootstrap, cli, output, system_user};
+use crate::{Failure, bootstrap::Bootstrap, cli, data_dir::DataDir, output, system_user};
 
 /// The scope that the platform's API asks for.
 const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
@@ -17,6 +17,8 @@ const LIMIT: Duration = Duration::from_secs(70);
 /// How often a new secret is tried, and how long after one time the next.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
+/// How many executions are listed at most.
+const LISTED: u64 = 1000;
 const RESOURCES: &str = "/resources/v3alpha";
 
 /// A platform, with a token of its system user.
@@ -31,9 +33,9 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) fn new(cli::At { of, url }: &cli::At) -> Result<Self, Failure> {
-        let issuer = of.issuer()?;
+        let (issuer, running) = (of.issuer()?, DataDir::address(&of.data.data_dir));
         Ok(Self {
-            base: url.as_ref().map_or_else(|| issuer.clone(), |url| url.origin().ascii_serialization()),
+            base: url.as_ref().map(|url| url.origin().ascii_serialization()).or(running).unwrap_or(issuer.clone()),
             host: issuer.split_once("://").map_or(issuer.as_str(), |(_, host)| host).to_owned(),
             folder: of.data.data_dir.clone(),
             issuer,
@@ -51,13 +53,11 @@ impl Operator {
         let request = body.iter().fold(request, reqwest::RequestBuilder::json);
         let answer = request.send().await.map_err(|error| {
             let error = explain(&error);
-            format!("{} does not answer; start the platform, or name a node elsewhere with --url: {error}", self.base)
+            format!("{} does not answer: {error}; start the platform, or name a node elsewhere with --url", self.base)
         })?;
         let (is_done, body) = (answer.status().is_success(), answer.text().await?);
         if !is_done {
-            let elsewhere = ["ROUTE_NOT_FOUND", "METHOD_NOT_ALLOWED"].iter().any(|reason| body.contains(reason));
-            let hint = if elsewhere { "nodes of another role answer this: name one with --url. " } else { "" };
-            return Err(format!("{hint}it was refused: {body}").into());
+            return Err(refusal(&body).into());
         }
         Ok(serde_json::from_str(&body)?)
     }
@@ -83,6 +83,50 @@ impl Operator {
         let token = token.ok_or_else(|| format!("the new secret gives no token, {status}: {text}"))?;
         let claims = jsonwebtoken::dangerous::insecure_decode::<Value>(token)?.claims;
         Ok(claims["aud"][0].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// What an answer says that refuses something, as a sentence with its reason, which docs/errors.md explains.
+fn refusal(body: &str) -> String {
+    let told = serde_json::from_str::<Value>(body).unwrap_or_default();
+    let (message, reason) = (told["message"].as_str(), told["details"][0]["reason"].as_str());
+    let (Some(message), Some(reason)) = (message, reason) else {
+        return format!("it was refused by something else than a platform, which says: {}", shortened(body));
+    };
+    let elsewhere = matches!(reason, "ROUTE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_IMPLEMENTED");
+    let hint = if elsewhere { "; name a node of another role with --url" } else { "" };
+    format!("the platform refused it: {message} ({reason}){hint}")
+}
+
+/// The beginning of a text that may be long, on one line.
+fn shortened(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(200).collect()
+}
+
+/// Prints the executions of an instance.
+pub(crate) async fn list_executions(options: cli::ListExecutions) -> Result<(), Failure> {
+    let operator = Operator::new(&options.at)?;
+    let body = json!({ "query": { "limit": LISTED, "asc": true } });
+    let found = operator.ask(Method::POST, &format!("{RESOURCES}/executions/_search"), Some(body)).await?;
+    let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for execution in result {
+        output::print(if options.json { execution.to_string() } else { execution_line(execution) });
+    }
+    let total = found["details"]["totalResult"].as_str().unwrap_or("0");
+    output::notice(format!("{} of {total} executions", result.len()));
+    Ok(())
+}
+
+fn execution_line(found: &Value) -> String {
+    let ids = |member: &str| {
+        let list = found["execution"][member].as_array().map(Vec::as_slice).unwrap_or_default();
+        list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let id = found["details"]["id"].as_str().unwrap_or_default();
+    match (ids("targets"), ids("includes")) {
+        (targets, includes) if targets.is_empty() => format!("{id} calls what {includes} call"),
+        (targets, includes) if includes.is_empty() => format!("{id} calls {targets}"),
+        (targets, includes) => format!("{id} calls {targets}, and what {includes} call"),
     }
 }
 

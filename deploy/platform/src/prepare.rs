@@ -7,11 +7,7 @@ use command::{
     writer::{Handle, Phase},
 };
 use tokio::time::{Instant, timeout};
-use view::{
-    directory::Named,
-    keyring::{self, Purpose, SYSTEM},
-    projection::PROJECTIONS,
-};
+use view::{directory::Named, projection::PROJECTIONS};
 
 use crate::{
     Failure,
@@ -54,7 +50,6 @@ pub(crate) async fn prepare(
         set_up(node, writer, data, bootstrap::plan(data, &node.ids, hosts, wanted, log_is_empty)?).await?
     };
     caught_up(node).await?;
-    master_key_fits(node, data).await?;
     if node.directory.tenant(Named::Domain(host.clone()), 0).await?.is_none() {
         let hint = "give the --external-url of its first start, or another verified host of an instance";
         return Err(format!("no instance of this data directory answers under {host}: {hint}").into());
@@ -140,17 +135,6 @@ async fn caught_up(node: &Node) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-async fn master_key_fits(node: &Node, data: &DataDir) -> Result<(), Failure> {
-    match node.keyring.key(SYSTEM, Purpose::Consistency).await {
-        Ok(_) => Ok(()),
-        Err(error @ keyring::KeyringFailure::WrongMasterKey) => {
-            let usual = data.path().join("master.key");
-            Err(format!("{error}: it is in {} unless --master-key-file named another", usual.display()).into())
-        }
-        Err(other) => Err(other.into()),
-    }
 }
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Failure, cli,
     data_dir::read_master_keys,
+    external::external_url,
     management::Managed,
-    node::{Adapters, NO_NATS, Node, NodeOptions, SHARD, ServingOptions, external_url},
+    node::{Adapters, NO_NATS, Node, NodeOptions, SHARD, ServingOptions},
     serving::{finished, limits, listen},
     system_user, telemetry,
 };
@@ -84,7 +85,11 @@ async fn run_managed(
 ) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
-    let node = connect((role, options), listening.listener.local_addr()?, managed).await?;
+    // A log that is long, damaged or away does not keep it from ending.
+    let node = tokio::select! {
+        node = connect((role, options), listening.listener.local_addr()?, managed) => node?,
+        () = managed.stopping.cancelled() => return Ok(()),
+    };
     let at = (listening, &rates, managed);
     match role {
         Role::Command => {
@@ -128,7 +133,10 @@ pub(crate) async fn project(mut options: Box<cli::Worker>, shutdown: Cancellatio
 
 async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: CancellationToken) -> Result<(), Failure> {
     let (folder, index) = (IndexFolder::open(options.index_dir.clone())?, options.index.clone());
-    let adapters = Adapters::connect(node_options(options, managed, "projector")?).await?;
+    let adapters = tokio::select! {
+        adapters = Adapters::connect(node_options(options, managed, "projector")?) => adapters?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     let projector = adapters.projector(&index, folder.path().to_owned())?;
     let (mut units, _) = projector.start(&shutdown)?;
     adapters.measure(Some(&projector), Indexes::default());
@@ -164,6 +172,12 @@ const TEMPORARY: &str = "platform-index-";
 impl IndexFolder {
     fn open(kept: Option<PathBuf>) -> Result<Self, Failure> {
         if let Some(folder) = kept {
+            let shown = folder.display();
+            fs::create_dir_all(&folder).map_err(|error| {
+                format!(
+                    "cannot keep search indexes in {shown}: {error}; name a folder that may be written with --index-dir"
+                )
+            })?;
             return Ok(Self::Kept(folder));
         }
         sweep(&std::env::temp_dir());
@@ -202,7 +216,7 @@ async fn connect(
     let cli::Role { serving, worker } = options;
     let node_options = NodeOptions { writes: role == Role::Command, ..node_options(worker, managed, role.name())? };
     let file = serving.master_key_file.as_deref();
-    let file = file.ok_or("--master-key-file is missing: the key that the log was set up with")?;
+    let file = file.ok_or("--master-key-file is missing: the file with the key that the log was set up with")?;
     let master_keys = read_master_keys(file)?;
     let serving_options = ServingOptions {
         external: external_url(&serving, listening)?,

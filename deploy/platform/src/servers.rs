@@ -4,13 +4,11 @@ use base::secret;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Failure, binaries::Binaries, cli::DataDirectory, data_dir::DataDir, nats::Nats, output, postgres::Postgres,
-};
+use crate::{Failure, binaries::Binaries, cli::RunServers, data_dir::DataDir, nats::Nats, output, postgres::Postgres};
 
 /// Starts them, prints where they are as one line of JSON, and stops them at `shutdown`.
-pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) -> Result<(), Failure> {
-    let data = DataDir::open(&options.data_dir, None, secret::random)?;
+pub(crate) async fn run(options: &RunServers, shutdown: CancellationToken) -> Result<(), Failure> {
+    let data = DataDir::for_servers(&options.data.data_dir, secret::random)?;
     let binaries = Binaries::new();
     let progress = |line: &str| tracing::info!("{line}");
     let start = async {
@@ -18,7 +16,7 @@ pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) ->
         let postgres = Postgres::start(&data, &binaries, &progress).await?;
         Ok::<_, Failure>((nats, postgres))
     };
-    let (nats, postgres) = tokio::select! {
+    let (mut nats, mut postgres) = tokio::select! {
         started = start => started?,
         () = shutdown.cancelled() => return Ok(()),
     };
@@ -26,7 +24,12 @@ pub(crate) async fn run(options: &DataDirectory, shutdown: CancellationToken) ->
         "natsUrl": nats.url, "natsToken": nats.token, "natsMonitorUrl": nats.monitor_url, "postgresUrl": postgres.url,
     });
     output::print(places);
-    shutdown.cancelled().await;
+    // One without the other is of no use: whoever started this learns of it, and can start both again.
+    let ended = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        death = nats.died(), if !options.stay => Err(death.into()),
+        death = postgres.died(), if !options.stay => Err(death.into()),
+    };
     tokio::join!(nats.stop(), postgres.stop());
-    Ok(())
+    ended
 }

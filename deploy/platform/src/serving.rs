@@ -10,7 +10,7 @@ use server::{
     cors::cors,
     health::health,
     limit::{Limiter, Rates, limit},
-    openapi, reflection,
+    openapi, protos, reflection,
     tls::Certificate,
 };
 use tokio::net::TcpListener;
@@ -88,7 +88,7 @@ pub(crate) async fn finished(router: Router, rates: &cli::Rates, stopping: &Canc
     let not_built = OPERATIONS.iter().copied().filter(|facts| !facts.is_built);
     let router = not_built.fold(router, mount::mount_unbuilt);
     let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
-    let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION));
+    let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION)).merge(protos::routes(&built));
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));
     // The first is the outermost. Together, because each call of `layer` costs every request two allocations.
     mount::fallbacks(router).layer((

@@ -1,13 +1,16 @@
 //! Prepares a log and a database for nodes in processes of their own, once.
 
 use base::{health::Health, secret};
+use command::setup::Wanted;
 use domain::address::Allowed;
 use edge::caller::SystemUsers;
+use eventlog::log::{Log, LogFailure};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Failure, bootstrap, cli,
     data_dir::DataDir,
+    master_key::proof::prove,
     node::{self, Adapters, Node, NodeOptions, ServingOptions},
     output,
     prepare::prepare,
@@ -20,9 +23,54 @@ use crate::{
 /// nothing.
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
-    let data = DataDir::open(&options.data.data_dir, options.master_key_file.as_deref(), secret::random)?;
     let wanted = bootstrap::wanted(options.setup.as_deref())?;
-    node::external(&options.external_url)?;
+    if !DataDir::is_one(&options.data.data_dir) && is_set_up(&options).await? {
+        let folder = options.data.data_dir.display();
+        output::notice(format_args!(
+            "the log was set up before, from another folder than {folder}; nothing was changed, and no key was made"
+        ));
+        return Ok(());
+    }
+    let data = DataDir::open(&options.data.data_dir, options.master_key_file.as_deref(), secret::random)?;
+    match prepare_in(&options, &wanted, &data, shutdown).await {
+        Err(error) if !bootstrap::is_planned(&data) => {
+            data.discard();
+            Err(error)
+        }
+        ended => ended,
+    }
+}
+
+/// Whether there is a log with events, for a folder that has no part in it yet.
+async fn is_set_up(options: &cli::Setup) -> Result<bool, Failure> {
+    let url = options.nats.nats_url.as_deref().ok_or(node::NO_NATS)?;
+    let client = node::connect(&options.nats, url, ("setup", "platform setup")).await?;
+    match Log::find(client, node::SHARD).await {
+        Ok(log) => Ok(log.last().await?.is_some_and(|record| record.position().sequence > 0)),
+        Err(LogFailure::Absent { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fails where the log was set up for another address than the one that is given now.
+fn check_issuer(data: &DataDir, options: &cli::Setup) -> Result<(), Failure> {
+    let given = options.external_url.origin().ascii_serialization();
+    match bootstrap::Bootstrap::issuer_of(data.path()) {
+        Ok(before) if before != given => Err(format!(
+            "the log was set up for {before}, so --external-url {given} has no effect; nothing was changed. Nodes take scheme \
+             and port from their own --external-url, and hosts are domains of instances (docs/tenancy.md)"
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+async fn prepare_in(
+    options: &cli::Setup,
+    wanted: &[Wanted],
+    data: &DataDir,
+    shutdown: CancellationToken,
+) -> Result<(), Failure> {
     let serving_options = ServingOptions {
         external: options.external_url.clone(),
         number: 0,
@@ -43,11 +91,16 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         writes: true,
         is_alone: true,
     };
-    let adapters = Adapters::connect(node_options).await?;
+    let adapters = tokio::select! {
+        adapters = Adapters::connect(node_options) => adapters?,
+        () = shutdown.cancelled() => return Err("interrupted; start it again".into()),
+    };
     let replicas = usize::from(options.nats.nats_replicas);
     command::reaction::delivery::prepare(&adapters.log, node::SHARD, replicas).await?;
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);
-    if events > 0 && !bootstrap::is_planned(&data) {
+    if events > 0 && !bootstrap::is_planned(data) {
+        check_issuer(data, options)?;
+        prove(&adapters.log, &adapters.database, data.master_keys()).await?;
         output::notice(format_args!("the log was set up before and has {events} events; nothing was changed"));
         return Ok(());
     }
@@ -56,13 +109,19 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     let roles = Roles::start(&node, &cli::Index { index_grace: cli::INDEX_GRACE }, index.path().to_owned(), &shutdown)?;
     let host = options.external_url.host_str().unwrap_or_default().to_owned();
     let prepared = tokio::select! {
-        prepared = prepare(&wanted, &data, &node, &roles.writer, vec![host]) => prepared,
+        prepared = prepare(wanted, data, &node, &roles.writer, vec![host]) => prepared,
         () = shutdown.cancelled() => Err("interrupted; start it again to finish".into()),
     };
     let issuer = options.external_url.origin().ascii_serialization();
-    let kept = prepared.and_then(|prepared| prepared.keep(&data, &issuer));
+    let kept = prepared.and_then(|prepared| prepared.keep(data, &issuer));
     shutdown.cancel();
     roles.end().await.and(kept)?;
+    tell(options, data);
+    Ok(())
+}
+
+/// Says what was made, and what nodes need of it.
+fn tell(options: &cli::Setup, data: &DataDir) {
     let (key, told) = (data.path().join("master.key"), data.bootstrap());
     output::notice(format_args!("the log is set up: {} tells who may log in", told.display()));
     if options.master_key_file.is_none() {
@@ -73,5 +132,4 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         "and lets operator tools in with the system users: --system-users {}",
         users.display()
     ));
-    Ok(())
 }

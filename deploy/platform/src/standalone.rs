@@ -1,6 +1,9 @@
 //! Everything in one process: the quick start and the test bed. The same code on the same wire as the single roles.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
 
 use base::secret;
 use command::setup::Wanted;
@@ -13,13 +16,14 @@ use url::Url;
 use crate::{
     Failure,
     binaries::Binaries,
-    bootstrap,
+    bootstrap::{self, Bootstrap},
     child::ChildError,
     cli,
     data_dir::DataDir,
+    external::external_url,
     management::Managed,
     nats::Nats,
-    node::{Adapters, Node, NodeOptions, ServingOptions, external_url},
+    node::{Adapters, Node, NodeOptions, ServingOptions},
     output,
     postgres::Postgres,
     prepare::{hosts, prepare},
@@ -47,8 +51,10 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     let exporting = telemetry::start_node(me, observing)?;
     let managed = Managed::open(observing, me, &shutdown).await?;
     data.write_management_address(managed.address)?;
+    data.write_address(&reached_at(&options.serving, listening.listener.local_addr()?))?;
+    note_issuer(&data, &external);
     let ended = run_managed((&options, &managed), &wanted, &data, (listening, external), shutdown).await;
-    data.forget_management();
+    data.forget_addresses();
     if let Some(exporting) = exporting {
         exporting.end().await;
     }
@@ -139,8 +145,14 @@ async fn serve(
         patience: serving.deliveries.patience(),
         system_users: system_users(serving, data)?,
     };
-    let adapters = Adapters::connect(node_options).await?;
-    let node = Node::new(adapters, serving_options, data.master_keys()).await?;
+    let connect = async {
+        let adapters = Adapters::connect(node_options).await?;
+        Node::new(adapters, serving_options, data.master_keys()).await
+    };
+    let node = tokio::select! {
+        node = connect => node?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
     let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip());
     let prepared = tokio::select! {
@@ -152,7 +164,7 @@ async fn serve(
         Ok(Some(prepared)) => {
             let ready = || {
                 prepared.keep(data, &issuer)?;
-                output::print(bootstrap::Bootstrap::commands(data, &issuer));
+                output::print(Bootstrap::commands(data, &issuer));
                 managed.serves();
                 Ok(())
             };
@@ -164,6 +176,30 @@ async fn serve(
     shutdown.cancel();
     let ended = roles.end().await;
     ended.and(answered)
+}
+
+/// Where this machine reaches a platform that listens at this address.
+fn reached_at(serving: &cli::Serving, listening: SocketAddr) -> String {
+    let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
+    let ip = match listening.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("{scheme}://{}", SocketAddr::new(ip, listening.port()))
+}
+
+/// Says that the issuer is another one than at the first start, which nobody would notice otherwise.
+fn note_issuer(data: &DataDir, external: &Url) {
+    let now = external.origin().ascii_serialization();
+    if let Ok(before) = Bootstrap::issuer_of(data.path())
+        && before != now
+    {
+        output::notice(format_args!(
+            "the issuer is {now} now, and was {before} at the first start: tokens from before are refused, and clients have \
+             to ask the new one; --external-url {before} goes back"
+        ));
+    }
 }
 
 /// The users that sign their own tokens: the user of the data directory, and those of the file.

@@ -30,12 +30,18 @@ fn a_reader_that_has_gone_is_no_reason_to_panic() {
 fn a_wrong_external_url_is_refused_before_any_server_is_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data").display().to_string();
-    for url in
-        ["ftp://id.example", "http://id.example/path", "http://u@id.example", "http://:p@id.example", "http://x?q"]
-    {
+    for url in [
+        "ftp://id.example",
+        "http://id.example/path",
+        "http://u@id.example",
+        "http://:p@id.example",
+        "http://x?q",
+        "id.example.com",
+    ] {
         let output = platform(&["standalone", "--listen", "127.0.0.1:0", "--data-dir", &data, "--external-url", url]);
         let told = complaint(&output);
-        assert!(!output.status.success() && told.starts_with("platform: the external URL"), "{url}: {told}");
+        assert!(!output.status.success() && told.contains("--external-url") && told.contains(url), "{url}: {told}");
+        assert!(told.contains("such as https://id.example.com"), "{url}: {told}");
     }
 }
 
@@ -54,8 +60,13 @@ fn a_wrong_flag_is_named() {
         (&["standalone", "--listen", "nonsense"][..], "--listen"),
         (&["standalone", "--node-number", "5000"], "--node-number"),
         (&["standalone", "--no-such-flag"], "--no-such-flag"),
+        (&["standalone", "--dns-server", "10.0.0.53"], "such as 10.0.0.53:53"),
         (&["query"], "--postgres-url"),
-        (&["query", "--postgres-url", "postgres://127.0.0.1"], "--nats-url"),
+        (&["query"], "--nats-url"),
+        (&["query"], "--master-key-file"),
+        (&["setup"], "--nats-url"),
+        (&["projector", "--postgres-url", "postgres://127.0.0.1"], "--nats-url"),
+        (&["stop", "--data-dir", "/no/such/folder"], "is no data directory"),
     ] {
         let output = platform(arguments);
         assert!(
@@ -64,4 +75,20 @@ fn a_wrong_flag_is_named() {
             complaint(&output)
         );
     }
+}
+
+#[test]
+fn a_limit_of_files_is_not_blamed_on_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = format!(
+        "ulimit -n 40; exec {} standalone --data-dir {}",
+        env!("CARGO_BIN_EXE_platform"),
+        folder.path().display()
+    );
+    let output = Command::new("sh").args(["-c", &start]).output().expect("it runs");
+    let told = complaint(&output);
+    assert!(
+        !output.status.success() && told.contains("may open 40 files") && told.contains("ulimit -n 8192"),
+        "{told}"
+    );
 }

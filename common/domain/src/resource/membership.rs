@@ -1,5 +1,7 @@
 //! Memberships: which roles a user holds in which context.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -9,7 +11,7 @@ use crate::{
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     rejection::Rejection,
-    role::role,
+    role::{ROLES, role},
     standard::Resource,
 };
 
@@ -72,7 +74,7 @@ impl Resource for Membership {
     fn validate(&self) -> Result<(), Rejection> {
         let fits = |name: &String| role(name).is_some_and(|role| role.level == self.context.kind);
         if self.roles.is_empty() || !self.roles.iter().all(fits) {
-            return Err(Rejection::invalid("membership.roles", "must be roles of the context, at least one of them"));
+            return Err(Rejection::invalid("membership.roles", choices(self.context.kind)));
         }
         let is_again = |index: usize| self.roles[..index].contains(&self.roles[index]);
         if (0..self.roles.len()).any(is_again) {
@@ -88,6 +90,17 @@ impl Resource for Membership {
     fn claims(&self) -> Vec<Claim> {
         vec![Self::claim(&self.context, &self.user_id)]
     }
+}
+
+/// What the roles of a membership in a context of this level must be.
+fn choices(level: OwnerType) -> &'static str {
+    static RULES: LazyLock<[(OwnerType, String); 3]> = LazyLock::new(|| {
+        [OwnerType::System, OwnerType::Instance, OwnerType::Organization].map(|level| {
+            let names = ROLES.iter().filter(|role| role.level == level).map(|role| role.name).collect::<Vec<_>>();
+            (level, format!("must be roles of the context, at least one of them: {}", names.join(", ")))
+        })
+    });
+    RULES.iter().find(|(of, _)| *of == level).map_or("must be roles of the context", |(_, rule)| rule)
 }
 
 #[cfg(test)]
@@ -118,7 +131,8 @@ mod tests {
 
     #[test]
     fn it_has_roles_of_its_context_each_once() {
-        let misfit = Rejection::invalid("membership.roles", "must be roles of the context, at least one of them");
+        let misfit = Rejection::invalid("membership.roles", choices(OwnerType::Instance));
+        assert!(misfit.to_string().contains("IAM_OWNER") && !misfit.to_string().contains("SYSTEM_OWNER"), "{misfit}");
         let again = Rejection::invalid("membership.roles", "must not have a role twice");
         for (roles, expected) in [
             (&["IAM_OWNER"][..], Ok(())),

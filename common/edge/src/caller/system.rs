@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     context::Owner,
     resource::{membership::Membership, user::User},
-    role::role,
+    role::{ROLES, role},
 };
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode,
@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use view::directory::Principal;
 
-use crate::error::{Error, Reason};
+use super::refused::{Signed, refused};
+use crate::error::Error;
 
 /// The longest that a token of a system user may be valid, in seconds.
 pub const LONGEST: i64 = 3600;
@@ -109,7 +110,10 @@ impl SigningUser {
             ));
         }
         if let Some(unknown) = roles.iter().find(|name| role(name).is_none()) {
-            return Err(format!("the system user {name} has the role {unknown}, which there is not"));
+            let known = ROLES.iter().map(|role| role.name).collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "the system user {name} has the role {unknown}, which there is not; there are {known}"
+            ));
         }
         let key = serde_json::from_value::<Jwk>(public).ok().filter(|key| match &key.algorithm {
             AlgorithmParameters::EllipticCurve(key) => key.curve == EllipticCurve::P256,
@@ -127,17 +131,27 @@ impl SigningUser {
 
     /// When the token expires, if it is of this user and for this issuer.
     pub(super) fn check(&self, token: &str, issuer: &str) -> Result<i64, Error> {
-        let invalid = || Error::new(Reason::TokenInvalid, "the access token is not valid here");
         let mut validation = Validation::new(Algorithm::ES256);
         validation.set_issuer(&[&self.name]);
         validation.set_audience(&[issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         // There is one clock, which is looked at below.
         validation.validate_exp = false;
-        let SystemToken { sub, iat, exp, .. } = decode(token, &self.key, &validation).map_err(|_| invalid())?.claims;
+        let claims = decode(token, &self.key, &validation).map_err(|error| {
+            let why = format!("it cannot be used as one of the system user {}: {:?}", self.name, error.kind());
+            refused(token, Signed::Elsewhere, &why)
+        });
+        let SystemToken { sub, iat, exp, .. } = claims?.claims;
         let now = clock::now().as_second();
         let is_short = exp.checked_sub(iat).is_some_and(|age| age <= LONGEST) && iat <= now + AHEAD;
-        if sub != self.name || !is_short || exp <= now { Err(invalid()) } else { Ok(exp) }
+        if sub != self.name || !is_short || exp <= now {
+            return Err(refused(
+                token,
+                Signed::Here,
+                "it is of another user than its issuer, longer than an hour, of the future, or has expired",
+            ));
+        }
+        Ok(exp)
     }
 }
 

@@ -5,6 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use proto::ONE_OF;
 use serde_json::{Value, json};
 use tonic::{Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
@@ -39,20 +40,21 @@ impl From<Error> for Status {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let (reason, (code, status)) = (self.0.reason, self.codes());
-        let body = json!({ "code": i32::from(code), "message": self.0.message, "details": self.details() });
+        let told = self.in_json_names();
+        let (reason, (code, status)) = (told.0.reason, told.codes());
+        let body = json!({ "code": i32::from(code), "message": told.0.message, "details": told.details() });
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         let of_any = (status == StatusCode::UNAUTHORIZED).then_some("Bearer");
         if let Some(challenge) = challenge(reason).or(of_any) {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
-        if let Some(delay) = self.0.retry_after {
+        if let Some(delay) = told.0.retry_after {
             // The header knows whole seconds only; none at all would mean at once.
             let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        headers.extend(header_map(self.0.headers));
+        headers.extend(header_map(told.0.headers));
         response.extensions_mut().insert(Refused(reason.name()));
         response
     }
@@ -66,6 +68,21 @@ fn header_map(headers: Vec<(&str, String)>) -> HeaderMap {
 }
 
 impl Error {
+    /// The same with the names that fields have in JSON, as the client sent them.
+    fn in_json_names(mut self) -> Self {
+        let told = &mut self.0;
+        for violation in &mut told.violations {
+            let before = format!("{} {}", violation.field, violation.description);
+            violation.field = json_name(&violation.field);
+            if let Some(members) = violation.description.strip_prefix(ONE_OF) {
+                violation.description = format!("{ONE_OF}{}", json_name(members));
+            }
+            // Those of the messages are made of the same words.
+            told.message = told.message.replacen(&before, &format!("{} {}", violation.field, violation.description), 1);
+        }
+        self
+    }
+
     fn details(&self) -> Vec<Value> {
         let told = &self.0;
         let metadata: serde_json::Map<_, _> =
@@ -87,6 +104,22 @@ impl Error {
         }
         details
     }
+}
+
+/// The path of a field with the names that it has in JSON: `service_user.name` as `serviceUser.name`.
+fn json_name(path: &str) -> String {
+    let mut name = String::with_capacity(path.len());
+    let mut is_word = false;
+    for char in path.chars() {
+        match char {
+            '_' => is_word = true,
+            char => {
+                name.push(if is_word { char.to_ascii_uppercase() } else { char });
+                is_word = false;
+            }
+        }
+    }
+    name
 }
 
 fn detail(kind: &str, mut members: Value) -> Value {
@@ -134,6 +167,26 @@ mod tests {
         let bad = json!({ "@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations });
         let request = json!({ "@type": "type.googleapis.com/google.rpc.RequestInfo", "requestId": "7" });
         assert_eq!(body, json!({ "code": 3, "message": "target.name is wrong", "details": [info, bad, request] }));
+    }
+
+    #[tokio::test]
+    async fn fields_have_their_json_names_over_http_and_their_own_over_grpc() {
+        let violation = |field: &str, description: &str| proto::Violation {
+            field: field.to_owned(),
+            description: description.to_owned(),
+        };
+        let both = vec![
+            violation("filters[0].in_ids", "is required: one of in_ids, org_domain"),
+            violation("rest_webhook.url", "must be a URL"),
+        ];
+        let (_, body) = told(Error::invalid(both.clone())).await;
+        let message = "filters[0].inIds is required: one of inIds, orgDomain; restWebhook.url must be a URL";
+        assert_eq!(body["message"], message);
+        assert_eq!(body["details"][1]["fieldViolations"][0]["field"], "filters[0].inIds");
+        assert_eq!(body["details"][1]["fieldViolations"][1]["field"], "restWebhook.url");
+        assert!(
+            Status::from(Error::invalid(both)).message().starts_with("filters[0].in_ids is required: one of in_ids")
+        );
     }
 
     #[tokio::test]

@@ -1,26 +1,93 @@
 //! Answers to requests that no operation is mounted for.
 
-use axum::{Router, extract::Request, response::Response};
+use axum::{
+    Router,
+    extract::Request,
+    response::{IntoResponse, Redirect, Response},
+    routing::get,
+};
+use http::Method;
+use proto::operation::{Facts, OPERATIONS};
 
 use super::{over_grpc::Grpc, refuse::refuse};
 use crate::error::{Error, Reason};
 
-/// Makes unknown paths and methods answer like everything else. This comes last: axum gives these answers to the routes
-/// that it has by then, and routers that both have such answers cannot be merged.
+/// The paths of OpenID Connect nodes, which are no operations.
+const OIDC: [&str; 3] = ["/oauth/", "/oidc/", "/.well-known/"];
+
+/// Makes unknown paths and methods answer like everything else, and `/` lead to what there is. This comes last: axum gives
+/// these answers to the routes that it has by then, and routers that both have such answers cannot be merged.
 pub fn fallbacks(router: Router) -> Router {
+    let router = router.route("/", get(async || Redirect::temporary("/docs").into_response()));
     router.fallback(not_found).method_not_allowed_fallback(not_allowed)
 }
 
 async fn not_found(request: Request) -> Response {
-    let (reason, what) = match Grpc::of(request.headers()) {
-        Some(_) => (Reason::NotImplemented, "method"),
-        None => (Reason::RouteNotFound, "path"),
+    let is_grpc = Grpc::of(request.headers()).is_some();
+    let (reason, what) = if is_grpc { (Reason::NotImplemented, "method") } else { (Reason::RouteNotFound, "path") };
+    let path = request.uri().path();
+    let message = match role(request.method(), path, is_grpc) {
+        Some(role) => format!("this node does not answer {path}: {role} nodes do"),
+        None => format!("there is no {what} {path}"),
     };
-    let message = format!("there is no {what} {}", request.uri().path());
     refuse(request, Error::new(reason, message)).await
 }
 
 async fn not_allowed(request: Request) -> Response {
-    let message = format!("{} has no method {}", request.uri().path(), request.method());
+    let (path, method) = (request.uri().path(), request.method());
+    let message = match role(method, path, false) {
+        Some(role) => format!("this node does not answer {method} {path}: {role} nodes do"),
+        None => format!("{path} has no method {method}"),
+    };
     refuse(request, Error::new(Reason::MethodNotAllowed, message)).await
+}
+
+/// The role whose nodes answer what this one does not.
+fn role(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
+    if OIDC.iter().any(|beginning| path.starts_with(beginning)) {
+        return Some("oidc");
+    }
+    let is_it = |facts: &&&Facts| {
+        let is_called =
+            if is_grpc { facts.grpc == path } else { *method == facts.verb.method() && fits(facts.path, path) };
+        facts.is_built && is_called
+    };
+    OPERATIONS.iter().find(is_it).map(|facts| role_of(facts))
+}
+
+/// Whether a path is one of a pattern with parameters as `{id}`.
+fn fits(pattern: &str, path: &str) -> bool {
+    let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (pattern.next(), path.next()) {
+            (None, None) => return true,
+            (Some(wanted), Some(given)) if wanted == given || wanted.starts_with('{') && !given.is_empty() => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The role whose nodes answer an operation: those that read are told by their names (docs/operations.md).
+fn role_of(facts: &Facts) -> &'static str {
+    let reads = ["Get", "Search", "List", "Resolve"].iter().any(|verb| facts.method.starts_with(verb));
+    if reads { "query" } else { "command" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_is_named_that_answers() {
+        let of = |method: &str, path: &str| role(&method.parse().unwrap(), path, false);
+        assert_eq!(of("POST", "/resources/v3alpha/targets"), Some("command"));
+        assert_eq!(of("GET", "/resources/v3alpha/targets/7"), Some("query"));
+        assert_eq!(of("POST", "/resources/v3alpha/targets/_search"), Some("query"));
+        assert_eq!(of("POST", "/oauth/v2/token"), Some("oidc"));
+        for nowhere in ["/", "/x", "/resources/v3alpha/targets/", "/resources/v3alpha/targets/7/8"] {
+            assert_eq!(of("GET", nowhere), None, "{nowhere}");
+        }
+        let method = "/platform.resources.action.v3alpha.PlatformActions/CreateTarget";
+        assert_eq!(role(&Method::POST, method, true), Some("command"));
+    }
 }

@@ -103,7 +103,7 @@ async fn all_violations_are_told_before_the_handler_is_asked() {
     assert_eq!((status.as_u16(), reason(&body)), (400, "INVALID_REQUEST"));
     let violations = body["details"][1]["fieldViolations"].as_array().unwrap();
     let fields: Vec<_> = violations.iter().map(|violation| violation["field"].as_str().unwrap()).collect();
-    assert_eq!(fields, ["target.name", "target.timeout", "target.target_type"]);
+    assert_eq!(fields, ["target.name", "target.timeout", "target.targetType"]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::{marker::PhantomData, sync::LazyLock};
 use action::{chain::Content, client::CallFailure};
 use bytes::Bytes;
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use proto::option::is_secret;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -55,12 +56,6 @@ fn hide(descriptor: &MessageDescriptor, message: &mut Map<String, Value>) {
             }
         }
     }
-}
-
-/// Whether a field holds a secret, as its standard option `debug_redact` says.
-fn is_secret(field: &FieldDescriptor) -> bool {
-    let options = field.options();
-    options.get_field_by_name("debug_redact").is_some_and(|value| value.as_bool() == Some(true))
 }
 
 impl<M: Serialize + DeserializeOwned> Merged<M> {

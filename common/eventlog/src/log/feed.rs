@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    IDLE, Log, LogFailure, MOST_IN_FLIGHT, nats,
+    IDLE, Log, LogFailure, MOST_IN_FLIGHT, is_missing, nats,
     window::{Next, State, Window},
 };
 use crate::record::{Broken, Record};
@@ -212,7 +212,11 @@ const LOST: &str = "records were lost on their way";
 /// A feed that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
 async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), LogFailure> {
     match stream.get_info().await.map_err(nats)?.state.last_sequence {
-        end if end > last => Err(LogFailure::Nats(LOST.to_owned())),
+        end if end > last => match stream.get_raw_message(last + 1).await {
+            // It will never come.
+            Err(error) if is_missing(&error) => Err(Broken::Lost { end, lost: 1, at: last + 1 }.into()),
+            _ => Err(LogFailure::Nats(LOST.to_owned())),
+        },
         _ => Ok(()),
     }
 }

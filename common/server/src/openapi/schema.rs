@@ -150,11 +150,10 @@ impl<'a> Schemas<'a> {
 
 /// The schema that allows `null` too, which is the same as leaving the member out.
 fn nullable(mut schema: Value) -> Value {
-    if let Some(constant) = schema.get("const").cloned() {
-        schema["enum"] = json!([constant, null]);
-        schema.as_object_mut().map(|schema| schema.remove("const"));
-    }
-    if let Some(kind) = schema.get("type").cloned() {
+    // An enum of a constant and `null` makes generators leave the whole message out.
+    if schema.get("const").is_none()
+        && let Some(kind) = schema.get("type").cloned()
+    {
         schema["type"] = json!([kind, "null"]);
         return schema;
     }

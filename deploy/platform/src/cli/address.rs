@@ -1,6 +1,8 @@
-//! Addresses to listen on, as flags have them.
+//! Addresses as flags have them: each says what it wants where it gets something else.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+
+use url::Url;
 
 /// An address to listen on: one of numbers, or a name that has one.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -13,6 +15,35 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found: Vec<_> = found.collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| format!("the name has no address; give one, {example}"))
+}
+
+/// The address of a server that is asked.
+pub(crate) fn server(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "it must be an address and a port, such as 10.0.0.53:53 or [fd00::53]:53".to_owned())
+}
+
+/// An address of the web.
+pub(crate) fn url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| format!("it must begin with http:// or https://, such as https://{EXAMPLE}"))
+}
+
+/// How clients reach a platform: an address of the web without anything behind the port.
+pub(crate) fn external_url(text: &str) -> Result<Url, String> {
+    let url = url(text)?;
+    let is_anonymous = url.username().is_empty() && url.password().is_none();
+    if is_anonymous && url.path() == "/" && url.query().is_none() && url.fragment().is_none() {
+        return Ok(url);
+    }
+    Err(format!("it must be scheme, host and port only, such as https://{EXAMPLE} or http://{EXAMPLE}:8080"))
+}
+
+const EXAMPLE: &str = "id.example.com";
+
+/// The number of a command node.
+pub(crate) fn node_number(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| (0..=1023).contains(number));
+    number.ok_or_else(|| "it must be a number from 0 to 1023, a different one for every command node".to_owned())
 }
 
 #[cfg(test)]
@@ -28,5 +59,19 @@ mod tests {
             let told = address(wrong).unwrap_err();
             assert!(told.contains("such as 127.0.0.1:8080"), "{wrong}: {told}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_is_wanted() {
+        assert_eq!(external_url("https://id.example.com").unwrap().as_str(), "https://id.example.com/");
+        for wrong in ["id.example.com", "id.example.com:8080", "ftp://x", "", "http://", "https://x/y", "https://u:p@x"]
+        {
+            let told = external_url(wrong).unwrap_err();
+            assert!(told.contains("such as https://id.example.com"), "{wrong}: {told}");
+        }
+        assert!(url("http://collector:4317/v1").is_ok());
+        assert!(server("10.0.0.53").unwrap_err().contains("such as 10.0.0.53:53") && server("[::1]:53").is_ok());
+        assert!(node_number("5000").unwrap_err().contains("0 to 1023") && node_number("x").is_err());
+        assert_eq!(node_number("1023"), Ok(1023));
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use url::Url;
 
-use super::{DataDirectory, MaybePostgres, Nats};
+use super::{DataDirectory, MaybePostgres, Nats, address::external_url};
 use crate::{Failure, bootstrap};
 
 /// Where what is looked at runs.
@@ -36,8 +36,30 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+    #[command(flatten)]
+    pub(crate) postgres: MaybePostgres,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListExecutions {
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Execution {
+    /// Print the executions of an instance, one a line: the id, and the targets that it calls
+    List(Box<ListExecutions>),
     /// Remove an execution, also one that locks everybody out of the API
     Delete(Box<DeleteExecution>),
 }
@@ -191,7 +213,7 @@ pub(crate) struct At {
     #[command(flatten)]
     pub(crate) of: OfInstance,
     /// Where a node that can do it is reached, if not under the issuer's address
-    #[arg(long, env = "PLATFORM_URL", value_name = "URL")]
+    #[arg(long, env = "PLATFORM_URL", value_name = "URL", value_parser = external_url)]
     pub(crate) url: Option<Url>,
 }
 
@@ -202,7 +224,7 @@ pub(crate) struct OfInstance {
     pub(crate) data: DataDirectory,
     /// The issuer of the instance, where it is not the one of bootstrap.json: its primary domain was changed, or the file
     /// is lost
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = external_url)]
     issuer: Option<Url>,
 }
 

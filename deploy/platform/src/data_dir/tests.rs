@@ -72,9 +72,23 @@ fn a_folder_of_something_else_is_refused_and_left_alone() {
 #[test]
 fn a_lost_master_key_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
+    drop(DataDir::for_servers(folder.path(), random).unwrap());
+    assert!(!folder.path().join("master.key").exists(), "servers need none");
     drop(DataDir::open(folder.path(), None, random).unwrap());
     fs::remove_file(folder.path().join("master.key")).unwrap();
+    fs::write(folder.path().join("system-users.json"), "[]").unwrap();
     assert!(matches!(DataDir::open(folder.path(), None, random), Err(DataDirError::KeyMissing { .. })));
+}
+
+#[test]
+fn what_came_to_nothing_leaves_nothing_and_what_was_there_stays() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("new");
+    DataDir::open(&path, None, random).unwrap().discard();
+    assert!(!path.exists());
+    drop(DataDir::open(&path, None, random).unwrap());
+    DataDir::open(&path, None, random).unwrap().discard();
+    assert!(path.join("master.key").exists(), "it was there before");
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! This machine: the build, files that may be open, free space, the file of the master key.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::{Resource, getrlimit};
 
@@ -26,10 +30,15 @@ pub(super) fn check(options: &cli::Doctor, report: &mut Report) {
             check_space(check, folder, report);
         }
     }
-    let usual = data_dir.map(|folder| folder.join("master.key")).filter(|file| file.exists());
-    if let Some(file) = options.master_key_file.as_ref().or(usual.as_ref()) {
-        check_key(file, report);
+    if let Some(file) = key_file(options) {
+        check_key(&file, report);
     }
+}
+
+/// The file of the master key: the one that is given, else the usual one of the data directory.
+pub(super) fn key_file(options: &cli::Doctor) -> Option<PathBuf> {
+    let usual = options.servers.data_dir.as_ref().map(|folder| folder.join("master.key"));
+    options.master_key_file.clone().or(usual.filter(|file| file.exists()))
 }
 
 /// The limit of the platform that runs on the folder; else that of this process, which is that of its shell.

@@ -175,6 +175,13 @@ async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Opt
             report.fail(CHECK, error.to_string(), remedy);
         }
     }
+    match log.check_whole().await {
+        Ok(()) => report.ok("log messages", "no message of EVENTS_0 is missing; `platform log verify` reads them all"),
+        Err(error) => {
+            report.fail("log messages", error.to_string(), "");
+            return None;
+        }
+    }
     match log.lagging().await {
         Ok(lagging) if !lagging.is_empty() => {
             let found = format!("these servers are away or behind with EVENTS_0: {}", lagging.join(", "));

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr as _, time::Duration};
 
-use base::{clock, explain::explain};
+use base::{clock, explain::explain, health::LAGS};
 use eventlog::log::Log;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls};
@@ -18,10 +18,8 @@ use crate::{cli, node::SHARD, running_servers};
 /// The oldest version that the platform is tried with.
 const OLDEST: i32 = 15;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How many events a projection that works may lag.
-const LAG: u64 = 1000;
-/// How old the last record may be and not yet projected, in seconds.
-const STANDING: i64 = 10;
+/// By how many seconds a projection lags that nobody works on.
+const STANDING: f64 = 60.0;
 
 pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut Report) {
     let url = match running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
@@ -140,20 +138,32 @@ async fn check_projection(
     let (at, end) = (checkpoint.position, last.as_ref().map(eventlog::record::Record::position).unwrap_or_default());
     let is_here = at.stream_sequence <= end.stream_sequence && log.has(at).await.map_err(|error| explain(&error))?;
     if !is_here {
-        let found = format!("{name} stands at message {} of another log", at.stream_sequence);
-        let remedy = "check that --nats-url and --postgres-url belong together; if so, rebuild the read models \
-                      (docs/operations.md)";
+        let (at, end) = (at.stream_sequence, end.stream_sequence);
+        let found = format!(
+            "{name} stands at message {at}, which is not in this log, or another record; the log ends at {end}"
+        );
+        let remedy = "check that --nats-url and --postgres-url belong together. If they do, the log has lost messages or was \
+                      restored from an older backup: keep the read models, which may be the last copy, until it is clear \
+                      what is missing (docs/operations.md, \"When the log has lost messages\")";
         report.fail(CHECK, found, remedy);
         return Ok(());
     }
-    let lag = end.sequence - at.sequence;
-    let age = last.map_or(0, |record| clock::now().as_second() - record.committed_at().as_second());
     let found = format!("{name} has event {} of {}", at.sequence, end.sequence);
-    if lag > LAG || (at.stream_sequence < end.stream_sequence && age > STANDING) {
-        let found = format!("{found}, and the last one is {age} s old");
-        report.warn(CHECK, found, "see that a projector runs, and its log lines (docs/operations.md)");
-    } else {
+    let next = match at.stream_sequence {
+        at if at < end.stream_sequence => log.read(at + 1).await.map_err(|error| explain(&error))?,
+        _ => None,
+    };
+    let Some(next) = next else {
         report.ok(CHECK, found);
+        return Ok(());
+    };
+    let seconds = clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
+    let found = format!("{found}; it lags {seconds:.1} s");
+    let remedy = "see that a projector runs, and its log lines (docs/operations.md)";
+    match seconds {
+        ..=LAGS => report.ok(CHECK, found),
+        ..=STANDING => report.warn(CHECK, found, remedy),
+        _ => report.fail(CHECK, found, remedy),
     }
     Ok(())
 }

@@ -207,6 +207,10 @@ impl From<Broken> for Violation {
                 let (found, expected) = (format!("message {found}"), format!("message {}", last + 1));
                 return fault(last + 1, "it is missing", found, expected);
             }
+            Broken::Lost { at, lost, end } => {
+                let found = format!("{lost} of {end} messages are missing");
+                return fault(at, "it is missing", found, "all of them".to_owned());
+            }
             Broken::NoRecord { stream_sequence }
             | Broken::EventHole { stream_sequence, .. }
             | Broken::OtherLog { stream_sequence }

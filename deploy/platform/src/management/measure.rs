@@ -10,7 +10,7 @@ use async_nats::{Client, connection};
 use base::{
     clock,
     explain::explain,
-    health::{Health, Place, State},
+    health::{Health, LAGS, Place, Reached, State},
     metric::catalog::{
         INDEX_DOCUMENTS, INDEX_SEQUENCE, LOG_LAST_SEQUENCE, NATS_CONNECTED, NATS_RECONNECTS, PROJECTION_LAG_EVENTS,
         PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
@@ -19,13 +19,19 @@ use base::{
 use eventlog::log::Log;
 use index::Indexes;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use view::{database::Database, projection::PROJECTIONS};
+use view::{
+    database::Database,
+    projection::{PROJECTIONS, Projection},
+    read_model::ReadModel,
+};
 
 use crate::node::SHARD;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What the read models are called among the parts of a node that does not keep them itself.
+const READ_MODELS: &str = "read_models";
 
 /// What there is to be measured of a node.
 pub(crate) struct Measuring {
@@ -93,33 +99,60 @@ impl Measuring {
         self.health.report("postgres", state);
     }
 
-    /// Measures how much of the log the projections of this node lack. While NATS does not answer it stays what it was.
+    /// Measures how much of the log the projections lack: those of this node, and of a node that has none those that others
+    /// keep. While NATS or Postgres does not answer it stays what it was.
     async fn projections(&mut self) {
         let parts = self.health.parts();
+        let Ok(Ok(end)) = timeout(PATIENCE, self.log.end()).await else { return };
         let followed = PROJECTIONS.iter().map(|projection| (projection, projection.part()));
         let followed = followed.filter(|(_, part)| parts.contains_key(part)).collect::<Vec<_>>();
         if followed.is_empty() {
-            return;
+            return self.read_models(end).await;
         }
-        let Ok(Ok(end)) = timeout(PATIENCE, self.log.end()).await else { return };
         for (projection, part) in followed {
             let place = parts[&part].place;
-            let (events, seconds) = match place {
-                Some(place) if place.stream_sequence < end => self.lag(&part, place, end).await,
-                _ => {
-                    self.lagging_since.remove(&part);
-                    (0, 0.0)
-                }
-            };
-            let labels = [projection.name, &projection.version.to_string(), &SHARD.to_string()];
-            PROJECTION_LAG_EVENTS.with(&labels).set_integer(events);
-            PROJECTION_LAG_SECONDS.with(&labels).set(seconds);
+            let (events, seconds) = self.measure(projection, &part, place, end).await;
             self.health.lag(&part, events, seconds);
             if place.is_some_and(|place| place.stream_sequence >= end) && !is_writer() {
                 let sequence = place.map_or(0, |place| place.sequence);
                 LOG_LAST_SEQUENCE.with(&[&SHARD.to_string()]).set_integer(sequence);
             }
         }
+    }
+
+    /// Reports how far the read models are that this node reads and others keep; the one that lags most counts.
+    async fn read_models(&mut self, end: u64) {
+        let Some(database) = self.databases.first().cloned() else { return };
+        let mut most: Option<(&Projection, Place)> = None;
+        for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
+            let read = async { ReadModel::new(projection, SHARD).checkpoint(&database.connection().await?).await };
+            let Ok(Ok(checkpoint)) = timeout(PATIENCE, database.within(read)).await else { return };
+            let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+            let place = Place { sequence: at.sequence, stream_sequence: at.stream_sequence, ..Place::default() };
+            let (events, seconds) = self.measure(projection, &projection.part(), Some(place), end).await;
+            let place = Place { lag_events: events, lag_seconds: seconds, ..place };
+            if most.is_none_or(|(_, most)| place.lag_seconds >= most.lag_seconds) {
+                most = Some((projection, place));
+            }
+        }
+        let Some((projection, place)) = most else { return };
+        self.health.report(READ_MODELS, lagging(projection.name, place.lag_seconds));
+        self.health.stand(READ_MODELS, Reached { sequence: place.sequence, stream_sequence: place.stream_sequence });
+        self.health.lag(READ_MODELS, place.lag_events, place.lag_seconds);
+    }
+
+    async fn measure(&mut self, projection: &Projection, part: &str, place: Option<Place>, end: u64) -> (u64, f64) {
+        let (events, seconds) = match place {
+            Some(place) if place.stream_sequence < end => self.lag(part, place, end).await,
+            _ => {
+                self.lagging_since.remove(part);
+                (0, 0.0)
+            }
+        };
+        let labels = [projection.name, &projection.version.to_string(), &SHARD.to_string()];
+        PROJECTION_LAG_EVENTS.with(&labels).set_integer(events);
+        PROJECTION_LAG_SECONDS.with(&labels).set(seconds);
+        (events, seconds)
     }
 
     /// How many events come after a place, and how old the first of them is; where it cannot be read, since when it is
@@ -136,6 +169,15 @@ impl Measuring {
         let events = last.saturating_sub(place.sequence).max(end - place.stream_sequence);
         (events, age.unwrap_or(since))
     }
+}
+
+/// How the read models are, of which this one lags by so many seconds.
+fn lagging(projection: &str, seconds: f64) -> State {
+    if seconds <= LAGS {
+        return State::Ok;
+    }
+    // The figure is beside it: a reason that changes every second would be another state each time.
+    State::Degraded(format!("{projection} lags: see that a projector runs, and its log lines"))
 }
 
 /// A node that writes knows the end of its log better.

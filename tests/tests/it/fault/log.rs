@@ -18,7 +18,7 @@ use tests::{
     cluster::Cluster,
     eventually,
     forge::Forged,
-    process::Process,
+    process::{Process, run},
     servers::Servers,
 };
 use tokio::time::timeout;
@@ -186,5 +186,40 @@ async fn a_hole_in_the_log_is_told() {
         assert_eq!(records.len(), good);
         let told = failure.as_ref().expect_err("nothing behind it is read").to_string();
         assert!(told.contains("message 4 follows message 2"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_lost_messages_ends_every_start_and_says_what_is_missing() {
+    let servers = Servers::start().await;
+    let context = jetstream::new(servers.nats().await);
+    for (lost, words) in [(3, "message 2 or later"), (1, "message 1 or later"), (5, "message 2 or later")] {
+        let mut forged = Forged::begin(servers.nats().await).await;
+        for _ in 0..4 {
+            forged.put(vec![], |_| {}).await;
+        }
+        let stream = context.get_stream("EVENTS_0").await.expect("it is there");
+        assert!(stream.delete_message(lost).await.expect("NATS is there"));
+        context.update_stream(rules()).await.expect("it takes the rules of a log");
+        let told = format!("the log has lost messages: 1 of 5 are missing, the first of them {words}");
+        for role in ["query", "projector"] {
+            let mut flags = servers.flags();
+            if role == "projector" {
+                let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
+                flags.drain(key..key + 2);
+            }
+            flags.insert(0, role.to_owned());
+            if role == "query" {
+                flags.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
+            }
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            let (is_success, _, said) = run(&flags);
+            assert!(!is_success && said.contains(&told) && said.contains("do not drop the read models"), "{said}");
+        }
+        let mut flags = servers.flags();
+        flags.insert(0, "doctor".to_owned());
+        let (is_success, out, _) = run(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(!is_success && out.contains("fail  log messages") && out.contains(&told), "{out}");
+        context.delete_stream("EVENTS_0").await.expect("it is there");
     }
 }

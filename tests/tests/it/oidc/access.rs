@@ -124,7 +124,10 @@ async fn a_token_without_the_platforms_audience_is_for_others() {
         let granted = ask(scope).await;
         assert_eq!(granted.body["scope"], "openid", "{scope}: {}", granted.body);
         let token = granted.body["access_token"].as_str().unwrap_or_default();
-        with(&client, token).await.assert_refused(scope, 401, "TOKEN_INVALID");
+        let refused = with(&client, token).await;
+        refused.assert_refused(scope, 401, "TOKEN_INVALID");
+        let message = refused.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains("urn:platform:iam:org:project:id:platform:aud"), "it says what is missing: {message}");
     }
     for project in ["platform", &tenant.bootstrap.project_id] {
         let scope = format!("urn:platform:iam:org:project:id:{project}:aud");
@@ -161,9 +164,13 @@ async fn a_rightly_signed_token_with_a_wrong_claim_is_refused() {
     };
     let right = with(&client, &secrets.sign(&header, &claims(json!({})))).await;
     assert_eq!(right.status, StatusCode::NOT_FOUND, "a forged one with right claims gets in: {}", right.body);
+    let ahead = claims(json!({ "iat": now() + 9, "nbf": now() + 9 }));
+    let ahead = with(&client, &secrets.sign(&header, &ahead)).await;
+    assert_eq!(ahead.status, StatusCode::NOT_FOUND, "the clock of its issuer may be ahead: {}", ahead.body);
     for (case, changes, reason) in [
         ("expired", json!({ "exp": now() - 1 }), "TOKEN_EXPIRED"),
-        ("not yet valid", json!({ "nbf": now() + 60 }), "TOKEN_INVALID"),
+        ("not yet valid", json!({ "nbf": now() + 13 }), "TOKEN_INVALID"),
+        ("issued later", json!({ "iat": now() + 13 }), "TOKEN_INVALID"),
         ("another issuer", json!({ "iss": "https://elsewhere.example" }), "TOKEN_INVALID"),
         ("another audience", json!({ "aud": ["1"] }), "TOKEN_INVALID"),
         ("an unknown user", json!({ "sub": "1" }), "TOKEN_INVALID"),

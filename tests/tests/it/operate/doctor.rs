@@ -3,10 +3,12 @@
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
 use async_nats::jetstream::{self, stream::Config};
+use eventlog::log::Log;
+use jiff::SignedDuration;
 use serde_json::Value;
 use tests::{
     auditor::connect,
-    cluster::Cluster,
+    cluster::{Cluster, Node},
     eventually,
     forge::{self, Forged},
     platform::Platform,
@@ -75,6 +77,7 @@ async fn a_good_platform_is_told_to_be_good() {
         "nats storage",
         "max_payload",
         "log",
+        "log messages",
         "nats clock",
         "stream",
         "postgres",
@@ -83,6 +86,7 @@ async fn a_good_platform_is_told_to_be_good() {
         "schemas",
         "postgres clock",
         "read model",
+        "master key",
     ];
     assert_eq!(seen, all);
     assert_eq!(platform.log_end().await.0, before);
@@ -132,7 +136,7 @@ async fn another_log_is_told(platform: &Platform) {
     let mixed = flags(&servers, &[("--postgres-url", &postgres)]);
     let (is_success, out) = doctor(&words(&mixed));
     assert!(!is_success);
-    assert_line(&out, "fail  read model", &["history_1", "another log", "--postgres-url"]);
+    assert_line(&out, "fail  read model", &["history_1", "is not in this log", "--postgres-url", "last copy"]);
 }
 
 #[tokio::test]
@@ -233,13 +237,89 @@ async fn read_models_that_stand_still_are_named() {
     let (is_success, out) = doctor(&words(&all));
     assert!(is_success);
     assert_line(&out, "ok    read model", &["history_1 has event"]);
-    forge::append_small(cluster.servers.nats().await, 1001).await;
-    let (is_success, out) = doctor(&words(&all));
-    assert!(is_success, "it may still catch up");
-    assert_line(&out, "warn  read model", &["history_1 has event", "projector"]);
+    let nobody = cluster.node("query", "query", &[], &[]);
+    nobody_keeps_the_read_models(&cluster, &nobody).await;
+    let key = cluster.servers.folder().join("other.key");
+    fs::write(&key, "ab".repeat(32)).expect("the folder can be written");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let key = key.display().to_string();
+    let (is_success, out) = doctor(&words(&flags(&cluster.servers, &[("--master-key-file", &key)])));
+    assert!(!is_success);
+    assert_line(&out, "fail  master key", &["another key", "--nats-url"]);
+    a_wrong_key_keeps_every_node_from_starting(&cluster, &key).await;
     // Postgres has tables, but one is missing.
     let postgres = connect(&cluster.servers.places.postgres_url).await;
     postgres.batch_execute("drop table history_1.claims").await.expect("it is there");
     let (_, out) = doctor(&words(&all));
     assert_line(&out, "warn  read model", &["tables of history_1 are missing", "start a node"]);
+}
+
+/// How old the first event is that a read model lacks decides, not how many there are.
+async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
+    let all = cluster.servers.flags();
+    forge::append_small(cluster.servers.nats().await, 1001, SignedDuration::ZERO).await;
+    let (is_success, out) = doctor(&words(&all));
+    assert!(is_success, "it may still catch up");
+    assert_line(&out, "ok    read model", &["history_1 has event", "it lags "]);
+    let postgres = connect(&cluster.servers.places.postgres_url).await;
+    // What is appended was committed long ago, and the read models have all before it.
+    let log = Log::find(cluster.servers.nats().await, 0).await.expect("there is a log");
+    let at = log.last().await.expect("it can be read").expect("there is one").position();
+    let text = "update platform.checkpoints set sequence = $1, stream_sequence = $2, digest = $3";
+    let number = |number: u64| i64::try_from(number).expect("the log is short");
+    let moved =
+        postgres.execute(text, &[&number(at.sequence), &number(at.stream_sequence), &at.digest.as_slice()]).await;
+    moved.expect("it is there");
+    forge::append_small(cluster.servers.nats().await, 0, SignedDuration::from_secs(20)).await;
+    let (is_success, out) = doctor(&words(&all));
+    // The barrier before it was committed now.
+    assert!(is_success && !out.contains("lags 20"), "{out}");
+    let end = log.end().await.expect("it can be read") - 1;
+    let at = log.read(end).await.expect("it can be read").expect("there is one").position();
+    let moved =
+        postgres.execute(text, &[&number(at.sequence), &number(at.stream_sequence), &at.digest.as_slice()]).await;
+    moved.expect("it is there");
+    let (_, out) = doctor(&words(&all));
+    assert_line(&out, "warn  read model", &["history_1 has event", "it lags 2", "projector"]);
+    let lags = eventually("the reader says so", || async {
+        reader.management.check("read_models").await.filter(|check| check["state"] == "degraded")
+    });
+    let lags = lags.await;
+    assert!(lags["place"]["lagSeconds"].as_f64().is_some_and(|seconds| seconds > 19.0), "{lags}");
+    assert!(lags["reason"].as_str().is_some_and(|reason| reason.contains("projector")), "{lags}");
+    assert!(reader.management.sum("platform_projection_lag_seconds", &["\"history\""]).await > 19.0);
+    let (is_success, out, told) = run(&[&["status", "--json"], &words(&status_flags(&all))[..]].concat());
+    assert!(is_success, "{told}");
+    let status: Value = serde_json::from_str(&out).expect("it is JSON");
+    let nodes = status["nodes"].as_array().expect("it lists nodes");
+    assert!(
+        nodes.iter().any(|node| node["role"] == "query" && node["node"] == "query" && node["state"] == "degraded"),
+        "{out}"
+    );
+    assert!(status["writer"].is_null(), "{out}");
+    assert!(status["readModels"][0]["lagSeconds"].as_f64().is_some_and(|seconds| seconds > 19.0), "{out}");
+    let (is_success, out, _) = run(&[&["status"], &words(&status_flags(&all))[..]].concat());
+    assert!(is_success && out.contains("writer: nobody") && out.contains("node: query query, version "), "{out}");
+}
+
+/// Without the master key, which nothing needs.
+fn status_flags(all: &[String]) -> Vec<String> {
+    let key = all.iter().position(|word| word == "--master-key-file").expect("it is given");
+    all.iter()
+        .enumerate()
+        .filter(|(index, _)| *index != key && *index != key + 1)
+        .map(|(_, word)| word.clone())
+        .collect()
+}
+
+async fn a_wrong_key_keeps_every_node_from_starting(cluster: &Cluster, key: &str) {
+    for role in ["command", "query", "oidc"] {
+        let mut node = cluster.node(role, role, &[("--master-key-file", key)], &[]);
+        assert!(!node.process.ended().await.success());
+        let told = node.log();
+        assert!(told.contains("the master key is not the one that this log was set up with"), "{role}: {told}");
+        assert!(told.contains(key), "it names the file: {told}");
+    }
+    let leases = eventlog::lease::holders(&jetstream::new(cluster.servers.nats().await)).await.expect("NATS is there");
+    assert!(leases.iter().all(|(name, _)| name != "writer.0"), "none was taken: {leases:?}");
 }

@@ -86,6 +86,13 @@ async fn requests(platform: &Platform, client: &Client) -> String {
     let wrong = client.anonymous(Method::POST, "/oauth/v2/token").form(&form);
     let user = &platform.bootstrap.service_user.client_id;
     assert_eq!(send(wrong.basic_auth(user, Some(WRONG_SECRET))).await.status, 401);
+    let form = [("grant_type", "client_credentials"), ("scope", "openid")];
+    let secret = &platform.bootstrap.service_user.client_secret;
+    let granted =
+        send(client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(user, Some(secret)).form(&form)).await;
+    let narrow = granted.body["access_token"].as_str().expect("it is a token").to_owned();
+    let get = client.anonymous(Method::GET, &format!("{TARGETS}/1")).header("x-request-id", "told-3");
+    send(get.bearer_auth(narrow)).await.assert_refused("without the audience", 401, "TOKEN_INVALID");
     let in_form = [("client_id", user.as_str()), ("client_secret", WRONG_SECRET), form[0], form[1]];
     assert_eq!(send(client.anonymous(Method::POST, "/oauth/v2/token").form(&in_form)).await.status, 401);
     signing_key
@@ -137,6 +144,10 @@ async fn lines_tell_what_happened_and_no_secret() {
     assert!(told.iter().filter(committed).any(|line| line["sequence"] == answered["sequence"]));
     let failed = about("told-2", "a request was not served");
     assert_eq!((&failed["level"], &failed["reason"]), (&json!("WARN"), &json!("READ_MODEL_UNAVAILABLE")), "{failed}");
+
+    let refused = about("told-3", "an access token was refused");
+    assert_eq!((&refused["level"], refused["jti"].as_str().map(str::len)), (&json!("INFO"), Some(22)), "{refused}");
+    assert!(refused["why"].as_str().is_some_and(|why| why.contains("not for the platform's API")), "{refused}");
 
     for line in &told {
         let level = line["level"].as_str().unwrap_or_default();

@@ -11,7 +11,7 @@ use tests::{
     cluster::free_address,
     eventually,
     platform::Platform,
-    process::Process,
+    process::{Process, run},
     servers::Servers,
 };
 use tokio::process::{Child, Command};
@@ -137,11 +137,28 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     });
     assert_eq!(passed_on.await.status, 201);
     assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
+    operators_see_all_nodes_and_who_is_refused_learns_it(&nats, &servers);
 
     only_one_writes(&nats).await;
     nobody_hears_the_answers_of_command_nodes(&nats).await;
     assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
     replies_are_not_refused(&nats).await;
+}
+
+fn operators_see_all_nodes_and_who_is_refused_learns_it(nats: &Nats, servers: &Servers) {
+    let as_user = |words: &[&str], user: &str| {
+        let url = nats.url(user);
+        run(&[words, &["--nats-url", &url]].concat())
+    };
+    let (is_success, out, told) = as_user(&["status", "--postgres-url", &servers.places.postgres_url], "setup");
+    assert!(is_success, "{out}{told}");
+    for role in ["command", "projector", "query", "oidc"] {
+        assert!(out.contains(&format!("node: {role} ")), "{role}: {out}");
+    }
+    assert!(out.contains("lease: writer.0 is held by") && out.contains("read model: history has event"), "{out}");
+    let (is_success, _, told) = as_user(&["log", "verify"], "query");
+    assert!(!is_success && told.contains("NATS refused this user: ") && told.contains("_INBOX.tool"), "{told}");
+    assert!(told.contains("docs/nats-permissions.md"), "{told}");
 }
 
 async fn only_one_writes(nats: &Nats) {

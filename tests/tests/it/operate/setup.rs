@@ -7,15 +7,17 @@ use std::{
 };
 
 use reqwest::Method;
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
     cluster::free_address,
     eventually,
     instance::Bootstrap,
-    process::{Process, binary},
+    process::{Process, binary, server},
     servers::Servers,
 };
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 const ISSUER: &str = "http://localhost:8443";
 
@@ -35,8 +37,11 @@ fn flags(servers: &Servers) -> Vec<String> {
 }
 
 fn set_up(servers: &Servers, folder: &Path, more: &[&str]) -> (bool, String) {
-    let own = ["setup", "--external-url", ISSUER, "--data-dir", &folder.display().to_string()].map(str::to_owned);
-    run(&[&own[..], &flags(servers), &more.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()].concat(), &[])
+    let place = folder.display().to_string();
+    let own = ["setup", "--data-dir", &place].map(str::to_owned);
+    let url = ["--external-url", ISSUER].map(str::to_owned);
+    let url = if more.contains(&"--external-url") { &[] } else { &url[..] };
+    run(&[&own[..], url, &flags(servers), &more.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()].concat(), &[])
 }
 
 #[tokio::test]
@@ -57,11 +62,10 @@ async fn nodes_run_on_what_was_set_up_once() {
     let (success, told) = set_up(&servers, &folder.path().join("other"), &[]);
     assert!(success && told.contains("nothing was changed"), "{told}");
     assert_eq!(read(), before);
-    assert!(!folder.path().join("other/bootstrap.json").exists());
+    assert!(!folder.path().join("other").exists(), "no key is left that belongs to nothing");
+    another_issuer_is_refused(&servers, &place);
 
-    // One file for all roles.
-    let config = folder.path().join("platform.toml");
-    let places = &servers.places;
+    let (config, places) = (folder.path().join("platform.toml"), &servers.places);
     let text = format!(
         "nats-url = {:?}\nnats-token = {:?}\nnats-monitor-url = {:?}\npostgres-url = {:?}\nexternal-url = {ISSUER:?}\n\
          master-key-file = {:?}\nindex-grace = 60\n",
@@ -101,6 +105,11 @@ async fn nodes_run_on_what_was_set_up_once() {
     assert_eq!(found.body["target"]["target"]["name"], json!("one"), "{found:?}");
 }
 
+fn another_issuer_is_refused(servers: &Servers, place: &Path) {
+    let (success, told) = set_up(servers, place, &["--external-url", "https://other.example"]);
+    assert!(!success && told.contains(ISSUER) && told.contains("https://other.example"), "{told}");
+}
+
 #[tokio::test]
 async fn a_setup_that_cannot_be_says_why() {
     let servers = Servers::start().await;
@@ -126,6 +135,7 @@ async fn a_setup_that_cannot_be_says_why() {
     })
     .await;
     told(set_up(&servers, &place("c"), &[]), &["early", "stop it"]);
+    assert!(!place("a").exists() && !place("b").exists() && !place("c").exists(), "nothing is left of what failed");
     drop(early);
 }
 
@@ -156,4 +166,46 @@ async fn a_wrong_configuration_file_is_told() {
         &[("PLATFORM_MASTER_KEY_FILE", "/elsewhere/key")],
     );
     assert!(!success && told.contains("/elsewhere/key"), "{told}");
+}
+
+#[tokio::test]
+async fn servers_end_when_one_of_them_dies_and_leave_no_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["servers", "--data-dir", &folder.path().display().to_string()].map(str::to_owned);
+    let mut servers = Process::spawn(&arguments, &[], std::process::Stdio::piped());
+    let stdout = servers.stdout().expect("it is piped");
+    BufReader::new(stdout).lines().next_line().await.expect("it prints").expect("they start");
+    let keys = ["master.key", "system-user.key"].map(|name| folder.path().join(name).exists());
+    assert_eq!(keys, [false, false], "they belong to nothing");
+    kill_process(server(folder.path(), "nats").expect("it runs"), Signal::KILL).expect("it is there");
+    assert!(!servers.ended().await.success());
+    assert!(server(folder.path(), "postgres").is_none(), "the other one was stopped");
+}
+
+#[tokio::test]
+async fn tools_find_what_runs_on_a_folder_and_another_issuer_is_told() {
+    let servers = Servers::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").display().to_string();
+    let start = |url: &str, log: &str| {
+        let own =
+            ["standalone", "--data-dir", &data, "--listen", "127.0.0.1:0", "--external-url", url].map(str::to_owned);
+        let stderr = fs::File::create(folder.path().join(log)).expect("a file");
+        Process::spawn_to(&[&own[..], &servers.flags()].concat(), &[], std::process::Stdio::null(), stderr.into())
+    };
+    let mut first = start("http://localhost:9", "first");
+    let listed = eventually("its executions", || async {
+        let (is_success, out, told) = tests::process::run(&["execution", "list", "--data-dir", &data]);
+        is_success.then_some((out, told))
+    });
+    let (out, told) = listed.await;
+    assert!(out.is_empty() && told.contains("0 of 0 executions"), "{out}{told}");
+    let (is_success, _, told) = tests::process::run(&["execution", "delete", "request", "--data-dir", &data]);
+    assert!(!is_success && told.contains("the platform refused it: ") && !told.contains('{'), "{told}");
+    assert!(first.end().await.success());
+    let mut second = start("http://localhost:10", "second");
+    let said = || fs::read_to_string(folder.path().join("second")).unwrap_or_default();
+    let words = "the issuer is http://localhost:10 now, and was http://localhost:9";
+    eventually("it says so", || async { said().contains(words).then_some(()) }).await;
+    second.end().await;
 }

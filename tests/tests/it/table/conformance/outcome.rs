@@ -98,10 +98,32 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// An error over gRPC in the form that it has over HTTP.
+/// An error over gRPC in the form that it has over HTTP, where fields have their names in JSON.
 pub(super) fn of_status(status: &Status) -> Value {
+    let mut message = status.message().to_owned();
+    for detail in status.get_error_details_vec() {
+        let ErrorDetail::BadRequest(bad) = detail else { continue };
+        for it in bad.field_violations {
+            let (field, description) = in_json(&it.field, &it.description);
+            message =
+                message.replacen(&format!("{} {}", it.field, it.description), &format!("{field} {description}"), 1);
+        }
+    }
     let details: Vec<Value> = status.get_error_details_vec().iter().map(detail).collect();
-    sorted(json!({ "code": i32::from(status.code()), "message": status.message(), "details": details }))
+    sorted(json!({ "code": i32::from(status.code()), "message": message, "details": details }))
+}
+
+/// A violation with the names that fields have in JSON.
+fn in_json(field: &str, description: &str) -> (String, String) {
+    let camel = |name: &str| {
+        let mut words = name.split('_');
+        let first = words.next().unwrap_or_default().to_owned();
+        words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
+    };
+    match description.strip_prefix("is required: one of ") {
+        Some(members) => (camel(field), format!("is required: one of {}", camel(members))),
+        None => (camel(field), description.to_owned()),
+    }
 }
 
 /// An error with its details in one order.
@@ -120,7 +142,7 @@ fn detail(detail: &ErrorDetail) -> Value {
         ErrorDetail::BadRequest(bad) => {
             let violations = bad.field_violations.iter();
             let violations: Vec<Value> =
-                violations.map(|it| json!({ "field": it.field, "description": it.description })).collect();
+                violations.map(|it| in_json(&it.field, &it.description)).map(violation).collect();
             ("BadRequest", json!({ "fieldViolations": violations }))
         }
         ErrorDetail::RetryInfo(retry) => {
@@ -132,6 +154,10 @@ fn detail(detail: &ErrorDetail) -> Value {
     };
     members["@type"] = json!(format!("type.googleapis.com/google.rpc.{kind}"));
     members
+}
+
+fn violation((field, description): (String, String)) -> Value {
+    json!({ "field": field, "description": description })
 }
 
 /// The reason of an error, as the table of reasons has it.

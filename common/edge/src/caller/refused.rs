@@ -1,0 +1,65 @@
+//! Refused access tokens. Whoever sent one learns little; the operator finds the reason in the log, with the token's id.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::Deserialize;
+
+use crate::error::{Error, Reason};
+
+/// The scope that gives a token the audience of the platform's API.
+const AUDIENCE: &str = "urn:platform:iam:org:project:id:platform:aud";
+/// How much of an id is logged.
+const LONGEST: usize = 64;
+
+/// Who has signed a token that is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signed {
+    /// A key that this node trusts.
+    Here,
+    /// Nobody that it knows; strangers do not fill the log.
+    Elsewhere,
+}
+
+/// The refusal of a token, and a line about it in the log.
+pub(super) fn refused(token: &str, signed: Signed, why: &str) -> Error {
+    log(token, signed, why);
+    Error::new(Reason::TokenInvalid, "the access token is not valid here")
+}
+
+/// The refusal of a token that is right in all but whom it is for, which its owner can mend.
+pub(super) fn without_audience(token: &str) -> Error {
+    log(token, Signed::Here, "it is not for the platform's API");
+    let message = format!("the access token is not for the platform's API: ask for one with the scope {AUDIENCE}");
+    Error::new(Reason::TokenInvalid, message)
+}
+
+fn log(token: &str, signed: Signed, why: &str) {
+    let jti = id(token);
+    match signed {
+        Signed::Here => tracing::info!(jti, why, "an access token was refused"),
+        Signed::Elsewhere => tracing::debug!(jti, why, "an access token was refused"),
+    }
+}
+
+/// The id that a token claims to have, as far as it can be shown.
+fn id(token: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Claims {
+        jti: String,
+    }
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let Claims { jti } = serde_json::from_slice(&payload).ok()?;
+    Some(jti.chars().filter(char::is_ascii_graphic).take(LONGEST).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_shown_as_far_as_it_can_be() {
+        let of = |claims: &str| id(&format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims)));
+        assert_eq!(of(r#"{"jti":"a1"}"#).as_deref(), Some("a1"));
+        assert_eq!(of(&format!(r#"{{"jti":"a\n{}"}}"#, "b".repeat(100))).map(|id| id.len()), Some(LONGEST));
+        assert_eq!((of("{}"), id("x"), id("a.%.b")), (None, None, None));
+    }
+}

@@ -1,0 +1,25 @@
+//! How clients reach a node: scheme, host and port. The flag has been looked at where it was read.
+
+use std::net::SocketAddr;
+
+use edge::caller::External;
+use url::Url;
+
+use crate::{Failure, cli};
+
+/// What the issuers of all instances have in common.
+pub(crate) fn external(url: &Url) -> External {
+    External { scheme: url.scheme().to_owned(), port: url.port() }
+}
+
+/// How clients reach the node, where nobody says otherwise: as it listens.
+pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
+    let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
+    match &serving.external_url {
+        Some(url) => Ok(url.clone()),
+        None if listening.ip().is_unspecified() => {
+            Ok(Url::parse(&format!("{scheme}://localhost:{}", listening.port()))?)
+        }
+        None => Ok(Url::parse(&format!("{scheme}://{listening}"))?),
+    }
+}

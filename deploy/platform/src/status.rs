@@ -1,0 +1,147 @@
+//! `platform status`: the nodes of a platform, who writes, who holds which lease, and how far the read models are. It changes
+//! nothing.
+
+use std::time::Duration;
+
+use base::{clock, explain::explain};
+use eventlog::{
+    lease,
+    log::{Log, LogFailure},
+    record::Record,
+};
+use serde::Serialize;
+use serde_json::json;
+use view::{database::Database, projection::PROJECTIONS, read_model::ReadModel};
+
+use crate::{
+    Failure, cli,
+    node::SHARD,
+    output,
+    presence::{Presence, gather},
+    running_servers,
+};
+
+/// How long nodes are listened to, which tell of themselves once a second.
+const LISTENING: Duration = Duration::from_millis(2200);
+
+/// How far a read model is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress {
+    projection: String,
+    sequence: u64,
+    lag_events: u64,
+    lag_seconds: f64,
+}
+
+/// What was found of a platform.
+struct Found {
+    last: Option<Record>,
+    nodes: Vec<Presence>,
+    leases: Vec<(String, String)>,
+    /// Or why it is not known.
+    read_models: Result<Vec<Progress>, String>,
+}
+
+/// Prints what is found.
+pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
+    let nats = running_servers::nats(&options.servers)?;
+    let client = running_servers::connect(&nats, "platform status").await?;
+    let log = Log::find(client.clone(), SHARD).await?;
+    let (nodes, leases) = tokio::join!(gather(&client, SHARD, LISTENING), lease::holders(log.context()));
+    let last = log.last().await?;
+    let read_models = match running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
+        Ok(url) => read_models(&url, &log, last.as_ref()).await,
+        Err(error) => Err(error.to_string()),
+    };
+    let found = Found { last, nodes: nodes?, leases: leases?, read_models };
+    if options.json {
+        output::print(found.json());
+    } else {
+        found.lines().iter().for_each(output::print);
+    }
+    Ok(())
+}
+
+async fn read_models(url: &str, log: &Log, last: Option<&Record>) -> Result<Vec<Progress>, String> {
+    let database = Database::new(url, 1).map_err(|error| explain(&error))?;
+    let end = last.map(Record::position).unwrap_or_default();
+    let mut found = vec![];
+    for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
+        let read = async { ReadModel::new(projection, SHARD).checkpoint(&database.connection().await?).await };
+        let checkpoint = database.within(read).await.map_err(|error| explain(&error))?;
+        let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+        let next = match at.stream_sequence {
+            place if place < end.stream_sequence => {
+                log.read(place + 1).await.map_err(|error: LogFailure| explain(&error))?
+            }
+            _ => None,
+        };
+        let age = |next: Record| clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
+        found.push(Progress {
+            projection: projection.name.to_owned(),
+            sequence: at.sequence,
+            lag_events: end.sequence.saturating_sub(at.sequence),
+            lag_seconds: next.map_or(0.0, age),
+        });
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn writer(&self) -> Option<&str> {
+        let lease = format!("writer.{SHARD}");
+        self.leases.iter().find(|(name, _)| *name == lease).map(|(_, holder)| holder.as_str())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let log = self.last.as_ref().map(|record| {
+            let (at, commit) = (record.position(), &record.commit);
+            json!({
+                "sequence": at.sequence, "message": at.stream_sequence, "epoch": commit.epoch,
+                "committedAt": record.committed_at().to_string(),
+            })
+        });
+        let leases: Vec<_> =
+            self.leases.iter().map(|(name, holder)| json!({ "name": name, "holder": holder })).collect();
+        let read_models = self.read_models.as_ref().ok();
+        json!({
+            "log": log, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": read_models,
+        })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![];
+        lines.push(match &self.last {
+            Some(record) => {
+                let (at, epoch) = (record.position(), record.commit.epoch);
+                let (event, message, time) = (at.sequence, at.stream_sequence, record.committed_at());
+                format!("log: event {event}, message {message}, epoch {epoch}, last commit {time}")
+            }
+            None => "log: empty, no platform was set up in it yet".to_owned(),
+        });
+        lines.push(format!("writer: {}", self.writer().unwrap_or("nobody: see that a command node runs")));
+        if self.nodes.is_empty() {
+            lines.push("nodes: none says that it is there".to_owned());
+        }
+        for Presence { role, node, version, state, management, since } in &self.nodes {
+            lines.push(format!(
+                "node: {role} {node}, version {version}, {state}, since {since}, management port {management}"
+            ));
+        }
+        for (name, holder) in &self.leases {
+            lines.push(format!("lease: {name} is held by {holder}"));
+        }
+        match &self.read_models {
+            Ok(found) => {
+                lines.extend(found.iter().map(|Progress { projection, sequence, lag_events, lag_seconds }| {
+                    format!(
+                        "read model: {projection} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s"
+                    )
+                }));
+            }
+            Err(error) => lines.push(format!("read models: not known, {error}")),
+        }
+        lines
+    }
+}
