@@ -20,7 +20,11 @@ use view::{
     table::Table,
 };
 
-use crate::{eventually, load::Told};
+use crate::{
+    eventually,
+    fold::{Living, Place, fold},
+    load::Told,
+};
 
 /// A log that was read from its first message to its last, and holds together.
 #[derive(Debug)]
@@ -163,7 +167,12 @@ impl Audit {
                 Kind::Rows(tables) => {
                     for table in tables {
                         let found = lines(client, &select(&schema, table)).await;
-                        assert_same(&format!("{schema}.{}", (table.name)()), self.fold(table), found);
+                        let name = format!("{schema}.{}", (table.name)());
+                        assert_same(&name, self.fold(table), found);
+                        // Such a table has what is no more.
+                        if !(table.name)().starts_with("ended_") {
+                            assert_eq!(living(client, &name).await, fold(&self.events, table.aggregate_type), "{name}");
+                        }
                     }
                 }
                 // It is not in Postgres; searches show what it holds.
@@ -198,11 +207,6 @@ impl Audit {
              commit;"
         );
         client.batch_execute(&text).await.expect("Postgres is there");
-    }
-
-    /// How many targets there are at the end.
-    pub fn living_targets(&self) -> usize {
-        self.fold(&view::table::standard::<domain::resource::target::Target>()).len()
     }
 
     fn fold(&self, table: &Table) -> Vec<String> {
@@ -283,6 +287,28 @@ impl Audit {
         );
         assert_same("the answers of history", answers.into_values().collect(), lines(client, &text).await);
     }
+}
+
+/// What a table has.
+async fn living(client: &tokio_postgres::Client, name: &str) -> BTreeMap<Place, Living> {
+    let text = format!(
+        "select instance_id, id, owner_type::int, owner_id, sequence, {}, {}, state::text from {name}",
+        micros("created_at"),
+        micros("changed_at")
+    );
+    let rows = client.query(&text, &[]).await.expect("the read models can be read");
+    let living = rows.iter().map(|row| {
+        let (sequence, state): (i64, &str) = (row.get(4), row.get(7));
+        let living = Living {
+            owner: (row.get(2), row.get(3)),
+            sequence: sequence.unsigned_abs(),
+            created_at: row.get(5),
+            changed_at: row.get(6),
+            state: serde_json::from_str(state).expect("it is JSON"),
+        };
+        ((row.get(0), row.get(1)), living)
+    });
+    living.collect()
 }
 
 /// Every row of every read model as text, by table.

@@ -1,0 +1,49 @@
+//! What a log says, folded without anything of the platform's own: by the types of events and their payloads as JSON. Who
+//! compares with it does not ask the projector whether the projector is right.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use eventlog::record::Recorded;
+use serde_json::Value;
+
+/// A resource that lives at the end of a log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Living {
+    /// What it belongs to: the kind of context, as a number, and its id.
+    pub owner: (i32, String),
+    /// The sequence of its last event.
+    pub sequence: u64,
+    /// When it began to exist, in microseconds since the Unix epoch.
+    pub created_at: i64,
+    /// When its last event was committed.
+    pub changed_at: i64,
+    /// What it is.
+    pub state: Value,
+}
+
+/// The instance of a resource, and its id.
+pub type Place = (String, String);
+
+/// The resources of a kind that live behind these events.
+pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, Living> {
+    let mut living: BTreeMap<Place, Living> = BTreeMap::new();
+    for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == aggregate_type) {
+        let event = &recorded.event;
+        let place = (event.instance_id.clone(), event.aggregate_id.clone());
+        let payload = || serde_json::from_slice::<Value>(&event.payload).expect("payloads are JSON");
+        let state = match event.r#type.rsplit('.').next() {
+            Some("added") => payload(),
+            Some("changed") => payload()["to"].take(),
+            Some("removed") => {
+                living.remove(&place);
+                continue;
+            }
+            _ => panic!("{} is new: say here what it makes of its resource", event.r#type),
+        };
+        let changed_at = recorded.committed_at.as_microsecond();
+        let created_at = living.get(&place).map_or(changed_at, |before| before.created_at);
+        let owner = (event.owner_type, event.owner_id.clone());
+        living.insert(place, Living { owner, sequence: recorded.sequence, created_at, changed_at, state });
+    }
+    living
+}
