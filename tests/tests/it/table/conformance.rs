@@ -11,6 +11,7 @@ mod membership;
 mod organization;
 mod outcome;
 pub(super) mod row;
+mod shown;
 mod user;
 pub(super) mod wire;
 
@@ -152,6 +153,9 @@ fn create_target() -> Box<dyn Check + Sync> {
                 execution_type: Some(target::ExecutionType::InterruptOnError(false)),
             })
         })
+        .good("nobody waits for it", |_| {
+            create(Target { execution_type: Some(target::ExecutionType::IsAsync(true)), ..webhook("hook") })
+        })
         .bad("nothing", "INVALID_REQUEST", |_| CreateTargetRequest::default())
         .bad("an empty target", "INVALID_REQUEST", |_| create(Target::default()))
         .bad("every field wrong", "INVALID_REQUEST", |_| {
@@ -184,6 +188,23 @@ fn patch_target() -> Box<dyn Check + Sync> {
                     ..PatchTarget::default()
                 },
             )
+        })
+        .good("another kind", |it| {
+            let call = SetRestRequestResponse { url: "https://example.com/call".into() };
+            patch(
+                it,
+                PatchTarget {
+                    target_type: Some(patch_target::TargetType::RestRequestResponse(call)),
+                    timeout: Some(Duration::from_seconds(3)),
+                    execution_type: Some(patch_target::ExecutionType::InterruptOnError(true)),
+                    ..PatchTarget::default()
+                },
+            )
+        })
+        .good("another address", |it| {
+            let hook = SetRestWebhook { url: "https://example.com/other".into() };
+            let target_type = Some(patch_target::TargetType::RestWebhook(hook));
+            patch(it, PatchTarget { target_type, ..PatchTarget::default() })
         })
         .bad("no target", "INVALID_REQUEST", |it| PatchTargetRequest { id: it.id.clone(), target: None })
         .bad("an empty name", "INVALID_REQUEST", |it| {

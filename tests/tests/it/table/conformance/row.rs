@@ -2,9 +2,12 @@
 
 use futures::future::BoxFuture;
 use proto::operation::{Facts, Operation};
+use reqwest::Method;
+use tests::client::send;
 
 use super::{
     outcome::Outcome,
+    shown,
     wire::{Headers, Transport, Travels, World},
 };
 
@@ -83,6 +86,9 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
         Box::pin(async move {
             assert!(!self.good.is_empty(), "{} has no request that succeeds", self.facts().method);
             calls.good().await;
+            if let Some(path) = shown::collection(self.facts()) {
+                calls.read_back(path).await;
+            }
             calls.bad().await;
             calls.callers().await;
             calls.consistency().await;
@@ -179,6 +185,25 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
                 assert_eq!(waited.metadata["preference-applied"], "wait", "{case}");
             }
         }
+    }
+
+    /// What was sent is what a get shows, and each field is in some request that succeeds.
+    async fn read_back(&self, path: &str) {
+        let method = self.row.facts().method;
+        let client = self.world.owner.with(self.bearer.trim_start_matches("Bearer ").to_owned());
+        let mut left = shown::fields(self.row.facts());
+        for (case, request) in &self.row.good {
+            let message = request(&self.subject().await);
+            let outcome = self.call(Transport::Http1, &message, &[]).await;
+            let written = outcome.result.unwrap_or_else(|error| panic!("{method}, {case}: {error}"));
+            let id = written["details"]["id"].as_str().expect("an answer names the object");
+            let read = client.request(Method::GET, &format!("{path}/{id}")).header("consistency-wait", "10s");
+            let read = send(read.header("consistency-token", &outcome.metadata["consistency-token"])).await;
+            let sent = shown::sent(&serde_json::to_value(&message).expect("messages have a JSON form"));
+            shown::assert_shown(&format!("{method}, {case}"), &sent, &read.body);
+            left.retain(|field| !sent.contains_key(field));
+        }
+        assert!(left.is_empty(), "{method}: no request that succeeds has {left:?}");
     }
 
     async fn bad(&self) {

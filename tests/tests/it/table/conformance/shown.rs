@@ -1,0 +1,98 @@
+//! What was sent is what is read: every write that makes or changes an object is read back, each field with a value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use proto::operation::{Facts, OPERATIONS};
+use serde_json::Value;
+
+/// What no get of the object shows under its name: a wish, what is made beside it, and what only operators may send.
+const NOT_SHOWN: [&str; 5] = [
+    "domain.isVerified",
+    "instance.domain",
+    "instance.organizationName",
+    "instance.serviceUsername",
+    "target.expirationSigningKey",
+];
+
+/// The path of the object that an operation makes or changes, without its id, where there is a get of it.
+pub(super) fn collection(facts: &Facts) -> Option<&'static str> {
+    let writes = facts.method.starts_with("Create") || facts.method.starts_with("Patch");
+    let path = facts.path.trim_end_matches("/{id}");
+    let gets = |other: &&&Facts| other.method.starts_with("Get") && other.path.trim_end_matches("/{id}") == path;
+    OPERATIONS.iter().filter(|_| writes).find(gets).map(|get| get.path.trim_end_matches("/{id}"))
+}
+
+/// The fields that an operation takes and a get shows, by their paths.
+pub(super) fn fields(facts: &Facts) -> BTreeSet<String> {
+    let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
+    let service = pool.get_service_by_name(facts.service).expect("it is described");
+    let method = service.methods().find(|method| method.name() == facts.method).expect("it is described");
+    let mut found = BTreeSet::new();
+    add(&mut found, "", &method.input());
+    found.retain(|path| is_shown(path));
+    found
+}
+
+fn add(found: &mut BTreeSet<String>, above: &str, message: &MessageDescriptor) {
+    for field in message.fields() {
+        let path = format!("{above}{}", field.json_name());
+        match field.kind() {
+            Kind::Message(inner) if !inner.full_name().starts_with("google.") => {
+                add(found, &format!("{path}."), &inner);
+            }
+            _ => drop(found.insert(path)),
+        }
+    }
+}
+
+/// Whether a field is of the object, and not of the request or of [`NOT_SHOWN`].
+fn is_shown(path: &str) -> bool {
+    path != "id" && !path.starts_with("ctx.") && !NOT_SHOWN.contains(&path)
+}
+
+/// The fields of a message that a get must show, by their paths, with what was sent.
+pub(super) fn sent(message: &Value) -> BTreeMap<String, Value> {
+    fn walk(found: &mut BTreeMap<String, Value>, above: &str, value: &Value) {
+        for (name, value) in value.as_object().into_iter().flatten() {
+            let path = format!("{above}{name}");
+            match value {
+                Value::Object(_) => walk(found, &format!("{path}."), value),
+                value => drop(found.insert(path, value.clone())),
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(&mut found, "", message);
+    found.retain(|path, _| is_shown(path));
+    found
+}
+
+/// Fails unless an object that was read has everything that was sent.
+pub(super) fn assert_shown(what: &str, sent: &BTreeMap<String, Value>, read: &Value) {
+    for (path, value) in sent {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let found = members(read, name);
+        // Lists here are sets, and what is empty is left out.
+        let is_empty = matches!(value, Value::Bool(false)) || value.as_str().is_some_and(str::is_empty);
+        let is_there = found.iter().any(|found| sorted(found) == sorted(value)) || is_empty && found.is_empty();
+        assert!(is_there, "{what}: {path} was sent as {value}, and read is {read}");
+    }
+}
+
+/// The values of all members of this name, wherever they are.
+fn members<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
+    let all = value.as_object().into_iter().flatten();
+    all.flat_map(|(own, value)| {
+        let inner = members(value, name);
+        inner.into_iter().chain((own == name && !value.is_object()).then_some(value))
+    })
+    .collect()
+}
+
+fn sorted(value: &Value) -> Vec<String> {
+    let mut all: Vec<_> =
+        value.as_array().map_or(vec![value.to_string()], |all| all.iter().map(Value::to_string).collect());
+    all.sort_unstable();
+    all
+}
