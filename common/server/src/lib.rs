@@ -10,4 +10,5 @@ pub mod limit;
 pub mod management;
 pub mod openapi;
 pub mod reflection;
+mod stream;
 pub mod tls;

@@ -32,6 +32,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
         targets: Allowed::default(),
         dns_server: None,
         silence: view::ended::SILENCE,
+        searches: query::SearchBounds::default(),
     };
     let node_options = NodeOptions {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
