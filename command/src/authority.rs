@@ -57,6 +57,15 @@ pub(crate) struct Object {
     pub(crate) name: &'static str,
     /// Whether it is there already.
     pub(crate) exists: bool,
+    /// The user that it belongs to, if it belongs to one.
+    pub(crate) user_id: Option<String>,
+}
+
+impl Object {
+    /// What belongs to no user.
+    pub(crate) fn of_nobody(name: &'static str, exists: bool) -> Self {
+        Self { name, exists, user_id: None }
+    }
 }
 
 impl Authority {
@@ -117,7 +126,7 @@ impl Authority {
             let organization = Key::of::<Standard<Organization>>(&self.instance_id, &context.id);
             turn.get::<Standard<Organization>>(&organization).resource().ok_or_else(|| nothing.clone())?;
         }
-        let Some(permission) = self.operation.permission else { return Ok(()) };
+        let Some(permission) = self.operation.permission else { return self.permit_own(object) };
         if self.may(turn, permission, context) {
             return Ok(());
         }
@@ -125,6 +134,15 @@ impl Authority {
             return Err(permission_denied(permission).into());
         }
         Err(nothing.into())
+    }
+
+    /// Refuses everything but what belongs to the caller, where the operation is about that.
+    fn permit_own(&self, object: &Object) -> Result<(), Refusal> {
+        let is_home = self.home.instance_id == self.instance_id && self.system.is_none();
+        if is_home && self.operation.gives(&self.caller_id, object.user_id.as_deref()) {
+            return Ok(());
+        }
+        Err(Rejection::NotFound(object.name).into())
     }
 
     /// Whether the caller has a permission in a context.

@@ -84,6 +84,8 @@ pub(crate) trait Command: Send + 'static {
 /// With what a command is decided.
 pub(crate) struct Deciding {
     if_match: Option<IfMatch>,
+    /// Whether that was compared with the object it is about; what asks for it is not done otherwise.
+    compared: Cell<bool>,
     pub(crate) authority: Authority,
     pub(crate) keys: ClaimKeys,
     pub(crate) cause: Cause,
@@ -102,19 +104,37 @@ impl Deciding {
         let events = A::decide(&current.state, asked);
         if !matches!(events, Err(Rejection::NotFound(_))) {
             let owner = current.owner()?;
-            let object = Object { name: A::NAME, exists: current.head.version > 0 };
+            let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
+            let object = Object { name: A::NAME, exists: current.head.version > 0, user_id };
             // What is created is no context yet.
             let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
             self.permit(turn, &context, &object)?;
+            if !self.compared.get() {
+                self.compare(&current)?;
+            }
         }
-        let events = events?;
-        let sequence = current.head.sequence;
-        if self.if_match.as_ref().is_some_and(|expected| !expected.has(sequence)) {
-            let message = format!("the object has sequence {sequence}, which If-Match does not name");
-            let mismatch = Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string());
-            return Err(mismatch.into());
+        turn.append(current, &events?, &self.keys, &self.cause)
+    }
+
+    /// Refuses a write to an object that is not at a sequence which its caller names. What is decided is compared without
+    /// being asked for; this is for a command that is about another object than what it writes.
+    pub(crate) fn compare<A: Aggregate>(&self, current: &Current<A>) -> Result<(), Refusal> {
+        self.compared.set(true);
+        let Some(expected) = &self.if_match else { return Ok(()) };
+        let is_there = current.head.version > 0 && A::exists(&current.state);
+        let sequence = is_there.then_some(current.head.sequence);
+        if expected.has(sequence) {
+            return Ok(());
         }
-        turn.append(current, &events, &self.keys, &self.cause)
+        let Some(sequence) = sequence else { return Err(nothing_to_match()) };
+        let message = format!("the object has sequence {sequence}, which If-Match does not name");
+        Err(Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string()).into())
+    }
+
+    /// Refuses a condition on one object where several are written.
+    pub(crate) fn compare_none(&self) -> Result<(), Refusal> {
+        self.compared.set(true);
+        if self.if_match.is_some() { Err(nothing_to_match()) } else { Ok(()) }
     }
 
     /// Refuses what the caller may not do in a context.
@@ -157,7 +177,11 @@ impl<C: Command> Decide for Authorized<C> {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, C::Outcome), Refusal> {
         // It may have been decided before, and what was permitted then is asked for again.
         self.deciding.permitted.take();
+        self.deciding.compared.take();
         let (decided, outcome) = self.command.decide(turn, &self.deciding)?;
+        if !self.deciding.compared.get() {
+            self.deciding.compare_none()?;
+        }
         let context = self.deciding.permitted.take().ok_or_else(|| Error::internal(&Unpermitted))?;
         Ok((Decided { context, ..decided }, outcome))
     }
@@ -176,8 +200,10 @@ impl<R: Resource> Command for Look<R> {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, (R, u64)), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
         let found = current.resource().ok_or(Rejection::NotFound(R::NAME))?.clone();
-        let object = Object { name: R::NAME, exists: true };
+        let user_id = found.user(&self.key.id).map(str::to_owned);
+        let object = Object { name: R::NAME, exists: true, user_id };
         deciding.permit(turn, &R::context(&self.key.id, current.owner()?), &object)?;
+        deciding.compare(&current)?;
         let end = turn.end();
         Ok((deciding.nothing(turn, current)?, (found, end)))
     }
@@ -251,7 +277,8 @@ impl Commands {
         };
         let own = self.keyring.key(&call.home.id, Purpose::Claim).await.map_err(unavailable)?;
         let (if_match, authority) = (call.if_match.clone(), Authority::of(call, own));
-        let deciding = Deciding { if_match, authority, keys, cause, permitted: Cell::new(None) };
+        let (compared, permitted) = (Cell::new(false), Cell::new(None));
+        let deciding = Deciding { if_match, compared, authority, keys, cause, permitted };
         self.writer.submit(Authorized { command, deciding }, once).await
     }
 
@@ -317,6 +344,12 @@ impl Commands {
 #[derive(Debug, thiserror::Error)]
 #[error("a command was decided that nobody has permitted")]
 struct Unpermitted;
+
+/// What `If-Match` asks for cannot be there.
+fn nothing_to_match() -> Refusal {
+    let message = "the request changes no single object that is there, which If-Match could be about; leave it out";
+    Error::new(Reason::SequenceMismatch, message).into()
+}
 
 /// The status where it is not the operation's own: that of a put which found what it replaces.
 fn status(operation: &Facts, decided: &Decided) -> Option<u16> {

@@ -10,6 +10,7 @@ use domain::{
         data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
         project::Project, signing_key::SigningKey, user::User,
     },
+    secret::Sealed,
     setting::features::{Features, FeaturesChange},
     settings::Settings,
     standard::{Command, Resource, Standard},
@@ -60,7 +61,7 @@ impl Founding {
         let signing_key = SigningKey {
             algorithm: generated.algorithm.to_owned(),
             public: generated.public,
-            sealed: key(Purpose::SigningKey).seal(signing::SEALED, &generated.private),
+            sealed: Sealed::new(key(Purpose::SigningKey).seal(signing::SEALED, &generated.private)),
             signs_from: clock::now().as_millisecond(),
             signs_until: None,
         };
@@ -68,7 +69,7 @@ impl Founding {
         let user = |user: &ServiceUser| {
             let secret = client_secret_hash(&secrets, &user.user_id, &user.client_secret);
             let username = user.client_id.clone();
-            (user.user_id.clone(), User { username, secret: Some(secret), is_active: true, ..User::default() })
+            (user.user_id.clone(), User { username, secret, is_active: true, ..User::default() })
         };
         Self {
             keyring: keyring.clone(),

@@ -40,9 +40,11 @@ pub(crate) async fn authenticate(
         tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
         Error::Unavailable
     })?;
-    let id = user.as_ref().map_or("", |user| &user.id);
+    // Who is not there gets the work of somebody who is.
+    let id = user.as_ref().map_or(NO_ID, |user| &user.id);
     let given = client_secret_hash(&key, id, &credentials.client_secret);
-    let (newest, previous) = user.as_ref().map(|user| secrets(&user.user)).unwrap_or_default();
+    let given = given.expose().unwrap_or_default();
+    let [newest, previous] = secrets(user.as_ref().map(|user| &user.user), clock::now().as_millisecond());
     // Both are compared, whichever it is.
     let is_newest = secret::same(given.as_bytes(), newest.as_bytes());
     let is_previous = secret::same(given.as_bytes(), previous.as_bytes());
@@ -50,10 +52,16 @@ pub(crate) async fn authenticate(
     user.filter(|user| (is_newest || is_previous) && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
 }
 
-/// The hashes of the secrets that are valid now; no secret has the empty one.
-fn secrets(user: &User) -> (&str, &str) {
-    let previous = user.previous.as_ref().filter(|previous| previous.valid_until > clock::now().as_millisecond());
-    (user.secret.as_deref().unwrap_or_default(), previous.map(|previous| previous.secret.as_str()).unwrap_or_default())
+/// What stands where there is no user: as long as an id.
+const NO_ID: &str = "000000000000000000";
+/// What stands where there is no hash: as long as one, and no secret has it.
+const NO_HASH: &str = "...........................................";
+
+/// The hashes of the secrets that are valid at a time, in milliseconds since the Unix epoch: always two to compare.
+fn secrets(user: Option<&User>, now: i64) -> [&str; 2] {
+    let newest = user.and_then(|user| user.secret.expose());
+    let previous = user.and_then(|user| user.previous.as_ref()).filter(|previous| previous.valid_until > now);
+    [newest, previous.and_then(|previous| previous.secret.expose())].map(|hash| hash.unwrap_or(NO_HASH))
 }
 
 fn credentials(headers: &HeaderMap, form: &Form) -> Result<Credentials, Error> {
@@ -96,10 +104,27 @@ fn form_decode(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use domain::resource::user::Previous;
+
     use super::*;
 
     fn encoded(text: &str) -> String {
         format!("bAsIc {}", STANDARD.encode(text))
+    }
+
+    #[test]
+    fn as_much_is_compared_for_whom_nobody_knows() {
+        let key = secret::Key::random();
+        let hash = client_secret_hash(&key, NO_ID, "secret");
+        assert_eq!(hash.expose().map(str::len), Some(NO_HASH.len()));
+        let previous = Some(Previous { secret: hash.clone(), valid_until: 10 });
+        let both = User { secret: hash.clone(), previous, ..User::default() };
+        let lengths = |user: Option<&User>, now| secrets(user, now).map(str::len);
+        for (user, now) in [(Some(&both), 9), (Some(&both), 10), (Some(&User::default()), 9), (None, 9)] {
+            assert_eq!(lengths(user, now), [NO_HASH.len(); 2]);
+        }
+        assert_eq!(secrets(Some(&both), 9), [hash.expose().unwrap(); 2]);
+        assert_eq!(secrets(Some(&both), 10)[1], NO_HASH);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Issuer {
             return Ok(opened);
         }
         let data_key = self.keyring.key(instance_id, Purpose::SigningKey).await?;
-        let private = data_key.open(signing::SEALED, &key.sealed).map_err(|error| {
+        let private = data_key.open(signing::SEALED, key.sealed.expose()).map_err(|error| {
             tracing::error!(error = %explain(&error), kid, "a signing key cannot be opened");
             Error::Server
         })?;

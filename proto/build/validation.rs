@@ -76,9 +76,11 @@ fn plain(field: &FieldDescriptor) -> String {
             let _ = writeln!(code, "check.items({name:?}, self.{member}.len(), {});", rules.max_items);
         }
         if !check.is_empty() {
+            let most = if rules.max_items > 0 { format!(".take({})", rules.max_items) } else { String::new() };
             let _ = writeln!(
                 code,
-                "for (index, value) in self.{member}.iter().enumerate() {{\n\
+                "for (index, value) in self.{member}.iter().enumerate(){most} {{\n\
+                 if check.is_full() {{ break; }}\n\
                  let field = format!(\"{name}[{{index}}]\");\n{check}}}"
             );
         }

@@ -23,8 +23,10 @@ pub struct Facts {
     pub success: u16,
     /// A further HTTP status of success.
     pub also: Option<u16>,
-    /// The permission that the caller needs; any authenticated caller may call when absent.
+    /// The permission that the caller needs. Without one nobody may call, unless the operation is about the caller itself.
     pub permission: Option<&'static str>,
+    /// Whether it is about the caller itself, who needs no permission for that.
+    pub is_self: bool,
     /// The feature flag that the operation is behind.
     pub feature: Option<&'static str>,
     /// Whether it is about an organization: the caller's own, where the request names none.
@@ -41,6 +43,17 @@ impl Facts {
     /// Whether the request may say which context it is about.
     pub fn has_context(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.path.starts_with("ctx."))
+    }
+
+    /// Whether somebody may call it who holds no role.
+    pub fn is_for_any_caller(&self) -> bool {
+        self.permission.is_none() && self.is_self
+    }
+
+    /// Whether a caller may do to what belongs to a user what no role permits: only an operation about the caller itself
+    /// gives that, on the caller alone.
+    pub fn gives(&self, caller_id: &str, user_id: Option<&str>) -> bool {
+        self.is_for_any_caller() && user_id == Some(caller_id)
     }
 
     /// Whether the operation only reads.
@@ -154,6 +167,15 @@ mod tests {
         let open: Vec<_> =
             OPERATIONS.iter().filter(|facts| facts.permission.is_none()).map(|facts| facts.method).collect();
         assert_eq!(open, ["ResolveLanguages"]);
+    }
+
+    #[test]
+    fn an_operation_about_the_caller_gives_nothing_on_others() {
+        let without = || Facts { permission: None, ..GET_USER.facts };
+        let (own, unsaid) = (Facts { is_self: true, ..without() }, without());
+        assert!(own.gives("1", Some("1")) && !own.gives("1", Some("2")) && !own.gives("1", None));
+        assert!(!unsaid.gives("1", Some("1")) && !unsaid.is_for_any_caller(), "it does not say so");
+        assert!(!Facts { is_self: true, ..GET_USER.facts }.gives("1", Some("1")), "roles decide");
     }
 
     #[test]

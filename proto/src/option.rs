@@ -52,8 +52,8 @@ pub struct Http {
 pub struct Operation {
     /// What the caller needs; empty for nothing.
     pub permission: String,
-    /// Any authenticated caller may call.
-    pub authenticated: bool,
+    /// It is about the caller itself, and gives nothing on others.
+    pub is_self: bool,
     /// The HTTP status of success; 0 where it says nothing.
     pub success: u32,
     /// A further HTTP status of success; 0 for none.
@@ -118,7 +118,7 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
     };
     Some(Operation {
         permission: text(&operation, "permission"),
-        authenticated: flag(&operation, "authenticated"),
+        is_self: flag(&operation, "self"),
         success: number(&operation, "success"),
         also: number(&operation, "also"),
         of_organization: flag(&operation, "of_organization"),

@@ -7,9 +7,12 @@ use url::Url;
 
 use crate::wellknown::{Duration, Timestamp};
 
+/// More violations than this are not looked for: whoever sends more has sent something else.
+pub const MOST_VIOLATIONS: usize = 20;
+
 /// A message that knows the rules of its fields.
 pub trait Validate {
-    /// Adds every violation, of nested messages too. `path` is where the message itself is, empty at the top.
+    /// Adds violations, of nested messages too, until there are [`MOST_VIOLATIONS`]. `path` is where the message itself is, empty at the top.
     fn validate(&self, path: &str, violations: &mut Vec<Violation>);
 }
 
@@ -84,6 +87,11 @@ impl<'a> Check<'a> {
         Self { path, violations }
     }
 
+    /// Whether nothing more is looked for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.violations.len() >= MOST_VIOLATIONS
+    }
+
     pub(crate) fn text(&mut self, field: &str, value: &str, rules: &Text) {
         let length = value.chars().count();
         if length < rules.min_len || rules.max_len.is_some_and(|max| length > max) {
@@ -142,6 +150,9 @@ impl<'a> Check<'a> {
     }
 
     fn refuse(&mut self, field: &str, description: impl Into<String>) {
+        if self.is_full() {
+            return;
+        }
         let field = self.at(field);
         self.violations.push(Violation { field, description: description.into() });
     }

@@ -6,9 +6,9 @@ mod get;
 mod search;
 mod standard;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use edge::consistency::Tokens;
+use edge::{consistency::Tokens, page::Limits};
 use index::Indexes;
 use proto::operation::Facts;
 use tokio::sync::Semaphore;
@@ -28,6 +28,19 @@ pub struct Queries {
     pub tokens: Tokens,
     /// Seats for searches: each takes a processor while it runs.
     pub searches: Arc<Semaphore>,
+    /// What a search may take.
+    pub bounds: SearchBounds,
     /// The operations that are built.
     pub operations: Vec<&'static Facts>,
+}
+
+/// What a search may take.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SearchBounds {
+    /// How many results an answer has.
+    pub limits: Limits,
+    /// How long it may take, once it has a processor.
+    pub time: Duration,
+    /// How many documents it may look at.
+    pub documents: usize,
 }

@@ -12,14 +12,14 @@ use edge::{
     consistency::{HEADER, unavailable, waited},
     error::{Error, Reason},
     freshness::Consistency,
-    page::{DEFAULT_LIMIT, LARGEST_LIMIT},
+    page::Limits,
 };
-use index::{Filter, Hits, Key, Newest, Page, Search, Snapshot};
+use index::{Bounds, Failure, Filter, Hits, Key, Newest, Page, Search, Snapshot, Stopped};
 use proto::object::{ListDetails, ListQuery};
 use tokio::time::timeout;
 use view::projection::index_of;
 
-use crate::Queries;
+use crate::{Queries, SearchBounds};
 
 /// How long a search waits for its turn.
 const SEAT_WAIT: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ impl Queries {
         list: List,
         answer: impl FnOnce(ListDetails, Hits<R>) -> O,
     ) -> Result<Answer<O>, Error> {
-        let (ListQuery { offset, asc, .. }, limit) = bounded(list.query)?;
+        let (ListQuery { offset, asc, .. }, limit) = bounded(list.query, self.bounds.limits)?;
         let page = Page {
             key: list.key,
             ascending: asc,
@@ -51,25 +51,20 @@ impl Queries {
         waited(call.consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
-        let mut filters = list.filters;
-        let instance_id = call.instance_for::<R>().map(str::to_owned);
-        // Instances are found by operators of the platform, who see all of them.
-        if instance_id.is_some() {
-            filters.extend(visible(call));
-            let removed = self.ended.removed(&call.tenant.id);
-            filters.extend((!removed.is_empty()).then_some(Filter::NotIn(removed)));
-        } else if !call.may(&Owner::system()) {
-            filters.push(Filter::In(vec![]));
-        }
+        let (instance_id, mut filters) = self.visible::<R>(call);
+        filters.extend(list.filters);
         let search = Search { instance_id, filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.clone().acquire_owned()).await.ok().and_then(Result::ok);
         let seat = seat.ok_or_else(busy)?;
+        let bounds = Bounds::new(self.bounds.time, self.bounds.documents);
+        // With this request, which is dropped when its client has gone.
+        let _caller = bounds.caller();
         let hits = tokio::task::spawn_blocking(move || {
             let _seat = seat;
-            snapshot.search::<R>(&search)
+            snapshot.search::<R>(&search, &bounds)
         })
         .await;
-        let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|error| Error::internal(&error))?;
+        let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, self.bounds))?;
         let details = ListDetails {
             applied_limit: limit,
             end_of_list: page.offset.saturating_add(hits.page.len()) >= hits.total,
@@ -82,23 +77,39 @@ impl Queries {
     }
 }
 
-/// Which part of a list is asked for, and how many there may be.
-pub(crate) fn bounded(query: Option<ListQuery>) -> Result<(ListQuery, u32), Error> {
-    let query = query.unwrap_or_default();
-    match query.limit {
-        0 => Ok((query, DEFAULT_LIMIT)),
-        1..=LARGEST_LIMIT => Ok((query, query.limit)),
-        limit => Err(limit_exceeded(limit)),
+impl Queries {
+    /// What the caller asks about and may read: in which instance, or in all of the system, and which of it. It is asked of
+    /// the index, so that totals are right.
+    fn visible<R: Resource>(&self, call: &Call) -> (Option<String>, Vec<Filter>) {
+        let is_operator = call.may(&Owner::system());
+        let (instance_id, removed) = match call.instance_for::<R>() {
+            // Instances are found by operators of the platform, who see all of them.
+            None if is_operator => return (None, vec![]),
+            Some(_) if is_operator && call.context.kind == OwnerType::System => (None, self.ended.removed_anywhere()),
+            Some(id) if call.context.kind != OwnerType::System => (Some(id.to_owned()), self.ended.removed(id)),
+            _ => return (None, vec![Filter::In(vec![])]),
+        };
+        let removed = (!removed.is_empty()).then_some(Filter::NotIn(removed));
+        (instance_id, within(call).into_iter().chain(removed).collect())
     }
 }
 
-/// What of the instance the caller asks about and may read. It is a filter, so that totals are right.
-fn visible(call: &Call) -> Option<Filter> {
+/// Which part of a list is asked for, and how many there may be.
+pub(crate) fn bounded(query: Option<ListQuery>, limits: Limits) -> Result<(ListQuery, u32), Error> {
+    let query = query.unwrap_or_default();
+    match query.limit {
+        0 => Ok((query, limits.default)),
+        limit if limit <= limits.largest => Ok((query, limit)),
+        limit => Err(limit_exceeded(limit, limits.largest)),
+    }
+}
+
+/// What of the context of a call its caller may read.
+fn within(call: &Call) -> Option<Filter> {
     match (call.context.kind, call.places()) {
         // Whoever may read it was asked for at the edge.
         (OwnerType::Organization, _) => Some(Filter::In(vec![call.context.clone()])),
-        (OwnerType::System, _) if call.may(&Owner::system()) => Some(Filter::In(vec![Owner::system()])),
-        (OwnerType::System, _) => Some(Filter::In(vec![])),
+        (OwnerType::System, _) => None,
         (OwnerType::Instance, Some(places)) => Some(Filter::In(places)),
         (OwnerType::Instance, None) if call.may(&Owner::system()) => None,
         (OwnerType::Instance, None) => Some(Filter::NotIn(vec![Owner::system()])),
@@ -125,10 +136,25 @@ fn not_here() -> Error {
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
-fn limit_exceeded(limit: u32) -> Error {
-    let message = format!("the limit is {limit}, at most {LARGEST_LIMIT} is allowed");
+/// A search that exceeded its bounds, or failed.
+fn stopped(failure: &Failure, SearchBounds { time, documents, .. }: SearchBounds) -> Error {
+    match failure {
+        Failure::Stopped(Stopped::TooMany) => {
+            let message = format!("the search matches more than {documents} objects; narrow it with filters");
+            Error::new(Reason::InvalidRequest, message).violation("filters", "must match less")
+        }
+        Failure::Stopped(Stopped::Late | Stopped::Gone) => {
+            let message = format!("the search took more than {} ms; narrow it with filters", time.as_millis());
+            Error::new(Reason::DeadlineExceeded, message)
+        }
+        failure => Error::internal(failure),
+    }
+}
+
+fn limit_exceeded(limit: u32, largest: u32) -> Error {
+    let message = format!("the limit is {limit}, at most {largest} is allowed");
     Error::new(Reason::InvalidRequest, message)
-        .violation("query.limit", format!("must be at most {LARGEST_LIMIT}"))
+        .violation("query.limit", format!("must be at most {largest}"))
         .with("given", limit.to_string())
-        .with("allowed", LARGEST_LIMIT.to_string())
+        .with("allowed", largest.to_string())
 }

@@ -9,6 +9,7 @@ use domain::{
     aggregate::Aggregate,
     context::OwnerType,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
+    secret::Sealed,
     standard::{self, Standard},
 };
 use eventlog::{
@@ -175,7 +176,7 @@ fn created(instance_id: &str, number: u64) -> Event {
         url: "https://example.com/hook".into(),
         timeout_ms: DEFAULT_TIMEOUT_MS,
         mode: Mode::Continue,
-        signing_keys: vec![SignatureKey { sealed, valid_until: None }],
+        signing_keys: vec![SignatureKey { sealed: Sealed::new(sealed), valid_until: None }],
     };
     let key = Key::of::<Standard<Target>>(instance_id, &id);
     let (r#type, payload) = encode::<Standard<Target>>(&standard::Event::Added(target.into()));

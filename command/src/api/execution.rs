@@ -8,7 +8,7 @@ use domain::{
     rejection::Rejection,
     resource::{
         execution::{Execution, graph},
-        target::Target,
+        target::{LONGEST_WAIT_MS, Target, waited_for},
     },
     standard::{Command as Asked, Standard},
 };
@@ -73,6 +73,7 @@ impl Command for Put {
             return Err(error.violation(field, "must be an id that there is").into());
         }
         self.may_stand(&current, &others)?;
+        self.is_in_time(turn, &others)?;
         Ok((deciding.decide(turn, current, Asked::Put(self.execution.clone()))?, ()))
     }
 }
@@ -114,6 +115,31 @@ impl Put {
         }
         graph.insert(&self.key.id, wanted);
         Ok(graph::check(&graph)?)
+    }
+
+    /// Refuses what would have a request wait for longer than it may, in this execution and in those that include it.
+    fn is_in_time(&self, turn: &mut Turn<'_>, others: &[Current<Executions>]) -> Result<(), Refusal> {
+        let wanted = &self.execution;
+        if !wanted.is_waited_for() {
+            return Ok(());
+        }
+        let states = others.iter().filter_map(|other| Some((other.key.id.as_str(), other.resource()?)));
+        let mut graph: graph::Graph<'_> = states.collect();
+        graph.insert(&self.key.id, wanted);
+        let is_concerned = |execution: &Execution| graph::leads_to(&graph, execution, &self.key.id);
+        let mut is_too_long = false;
+        for execution in graph.values().filter(|execution| **execution == wanted || is_concerned(execution)) {
+            let key = |id: &str| Key::of::<Standard<Target>>(&self.key.instance_id, id);
+            let targets = graph::targets(&graph, execution);
+            let targets: Vec<_> = targets.iter().map(|id| turn.get::<Standard<Target>>(&key(id))).collect();
+            is_too_long |= waited_for(targets.iter().filter_map(Current::resource)) > LONGEST_WAIT_MS;
+        }
+        if is_too_long {
+            let rule = "must not be waited for longer than 50s in all, with those of includes: shorten their timeouts, \
+                        or make some asynchronous";
+            return Err(Rejection::invalid("execution.targets", rule).into());
+        }
+        Ok(())
     }
 }
 

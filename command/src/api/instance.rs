@@ -93,7 +93,7 @@ impl Command for Create {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        deciding.permit(turn, &Owner::system(), &Object { name: Instance::NAME, exists: false })?;
+        deciding.permit(turn, &Owner::system(), &Object::of_nobody(Instance::NAME, false))?;
         Ok((self.founding.found(turn, &deciding.cause)?, ()))
     }
 }
@@ -177,6 +177,9 @@ impl Command for Limit {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let all: Vec<_> = self.wanted.iter().map(|(key, _)| turn.get::<Standard<Instance>>(key)).collect();
+        if all.len() > 1 {
+            deciding.compare_none()?;
+        }
         let mut last = None;
         for (current, (key, patch)) in all.into_iter().zip(&self.wanted) {
             if current.resource().is_none() {

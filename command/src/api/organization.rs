@@ -120,7 +120,7 @@ impl Command for Change {
         let current = turn.get::<Standard<Organization>>(&self.key);
         if current.resource().is_some() {
             let id = &self.key.id;
-            deciding.permit(turn, &Owner::organization(id), &Object { name: Organization::NAME, exists: true })?;
+            deciding.permit(turn, &Owner::organization(id), &Object::of_nobody(Organization::NAME, true))?;
             let goes = !matches!(self.asked, Asked::Switch(true));
             if goes && instance.resource().is_some_and(|found| found.default_organization_id.as_ref() == Some(id)) {
                 let reason = "it is the default organization of the instance; make another one that";
@@ -157,6 +157,7 @@ impl Command for SetAsDefault {
         if !organization.resource().ok_or(Rejection::NotFound(Organization::NAME))?.is_active {
             return Err(Rejection::Precondition("the organization is switched off; switch it on first").into());
         }
+        deciding.compare(&organization)?;
         let id = self.organization.id.clone();
         let default = InstancePatch { default_organization_id: Some(id), ..InstancePatch::default() };
         Ok((deciding.decide(turn, instance, Asked::Patch(default))?, ()))

@@ -80,7 +80,7 @@ impl Command for Rewrap {
         let system = turn.get::<Standard<System>>(&self.system).owned_by(&Owner::system());
         let key = |outdated: &Outdated| Key::of::<Standard<DataKey>>(&outdated.instance_id, &outdated.id);
         let all: Vec<_> = self.outdated.iter().map(|outdated| turn.get::<Standard<DataKey>>(&key(outdated))).collect();
-        deciding.permit(turn, &Owner::system(), &Object { name: DataKey::NAME, exists: true })?;
+        deciding.permit(turn, &Owner::system(), &Object::of_nobody(DataKey::NAME, true))?;
         let mut count = 0;
         let mut last = deciding.nothing(turn, system)?;
         for (current, outdated) in all.into_iter().zip(&self.outdated) {

@@ -9,6 +9,7 @@ use domain::{
     address::Allowed,
     context::Owner,
     resource::target::{Rotation, SignatureKey, Target, TargetKind},
+    secret::Sealed,
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use proto::{
@@ -76,9 +77,9 @@ fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), E
 }
 
 /// A new key in clear and sealed.
-async fn new_key(commands: &Commands, call: &Call) -> Result<(String, String), Error> {
+async fn new_key(commands: &Commands, call: &Call) -> Result<(String, Sealed), Error> {
     let data_key = commands.keyring.key(&call.tenant.id, Purpose::Resource).await.map_err(unavailable)?;
     let key = random_text(SIGNING_KEY_LENGTH);
-    let sealed = data_key.seal(signature::SEALED, key.as_bytes());
+    let sealed = Sealed::new(data_key.seal(signature::SEALED, key.as_bytes()));
     Ok((key, sealed))
 }

@@ -163,7 +163,8 @@ impl Command for Change {
         let mut memberships = vec![];
         if current.resource().is_some() {
             let owner = current.owner()?;
-            deciding.permit(turn, owner, &Object { name: User::NAME, exists: true })?;
+            let object = Object { name: User::NAME, exists: true, user_id: Some(self.key.id.clone()) };
+            deciding.permit(turn, owner, &object)?;
             if has_power(&self.asked) {
                 memberships = self.memberships(turn, deciding, owner)?;
             }

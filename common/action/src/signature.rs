@@ -31,7 +31,7 @@ pub(crate) async fn sign(
     let mut header = format!("t={now}");
     for key in &target.signing_keys {
         if key.valid_until.is_none_or(|until| now.saturating_mul(1000) < until) {
-            let opened = data_key.open(SEALED, &key.sealed)?;
+            let opened = data_key.open(SEALED, key.sealed.expose())?;
             header += ",v1=";
             header += &signature(&opened, now, body);
         }

@@ -46,6 +46,8 @@ impl PatchRequest for PatchMembershipRequest {
     type Resource = Membership;
 
     fn patch(&self) -> MembershipPatch {
-        MembershipPatch { roles: self.membership.as_ref().map(|wanted| wanted.roles.clone()).unwrap_or_default() }
+        // A membership without a role does not exist, so none means that those it has stay.
+        let roles = self.membership.as_ref().map(|wanted| wanted.roles.clone());
+        MembershipPatch { roles: roles.filter(|roles| !roles.is_empty()) }
     }
 }

@@ -44,7 +44,7 @@ impl Shown for User {
             details: Some(details::of(found)),
             user: Some(user::User { username, r#type: Some(Type::Service(ServiceUser { name, description })) }),
             state: state(found.state.is_live()).into(),
-            has_secret: secret.is_some(),
+            has_secret: secret.expose().is_some(),
             user_state: user_state(is_active, is_locked).into(),
         }
     }

@@ -11,6 +11,7 @@ pub mod fold;
 pub mod health;
 pub mod id;
 pub mod metric;
+pub mod private_file;
 pub mod secret;
 pub mod signing;
 pub mod trace;

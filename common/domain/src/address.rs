@@ -118,6 +118,11 @@ impl FromStr for Networks {
 }
 
 impl Networks {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether an address is in one of them.
     pub fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -43,6 +43,11 @@ pub trait Aggregate: 'static {
         owner.clone()
     }
 
+    /// The user that it belongs to, and who may do some things to it without a role; most belong to none.
+    fn user<'a>(_id: &'a str, _state: &'a Self::State) -> Option<&'a str> {
+        None
+    }
+
     /// The unique values that an aggregate in this state holds. What a command takes and releases is the
     /// difference between the claims before and after.
     fn claims(_state: &Self::State) -> Vec<Claim> {

@@ -11,6 +11,7 @@ use crate::{
         organization::Organization, project::Project, signing_key::SigningKey, system::System, target::Target,
         user::User,
     },
+    secret,
     setting::features::Features,
     settings::{Properties, Settings},
     standard::{Resource, Standard},
@@ -62,14 +63,11 @@ impl Visitor for Aggregates {
     }
 }
 
-/// Members of payloads that hold ciphertexts or hashes of secrets. They leave the platform for nobody.
-const SECRETS: [&str; 3] = ["sealed", "secret", "wrapped"];
-
-/// Takes secrets out of a payload, however deep they are.
+/// Takes secrets out of a payload, however deep they are: they leave the platform for nobody.
 pub fn without_secrets(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, _| !SECRETS.contains(&name.as_str()));
+            members.retain(|name, _| !secret::MEMBERS.contains(&name.as_str()));
             members.values_mut().for_each(without_secrets);
         }
         Value::Array(items) => items.iter_mut().for_each(without_secrets),
@@ -89,7 +87,9 @@ pub fn groups(event_type: &str) -> impl Iterator<Item = &str> {
 
 /// Whether there is an event of this type.
 pub fn is_event_type(name: &str) -> bool {
-    event_types().any(|event_type| event_type == name)
+    name.rsplit_once('.').is_some_and(|(aggregate, event)| {
+        AGGREGATES.iter().any(|(name, events)| *name == aggregate && events.contains(&event))
+    })
 }
 
 /// Whether there are events in a group of this name.

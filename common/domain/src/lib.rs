@@ -17,6 +17,7 @@ pub mod rejection;
 pub mod resource;
 pub mod rights;
 pub mod role;
+pub mod secret;
 pub mod setting;
 pub mod settings;
 pub mod standard;

@@ -52,6 +52,7 @@ pub struct Settings<P>(PhantomData<P>);
 /// What can happen to settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
+#[serde(bound(deserialize = "P: Serialize + Deserialize<'de>"))]
 pub enum Event<P> {
     /// Properties were set or reset.
     Changed {

@@ -51,6 +51,11 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
+    /// The user that it belongs to, and who may do some things to it without a role; most belong to none.
+    fn user<'a>(&'a self, _id: &'a str) -> Option<&'a str> {
+        None
+    }
+
     /// Whether it is locked, where it can be locked.
     fn lock(&mut self) -> Option<&mut bool> {
         None
@@ -105,6 +110,7 @@ pub enum Command<R: Resource> {
 /// What can happen to a standard resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
+#[serde(bound(deserialize = "R: Serialize + Deserialize<'de>"))]
 pub enum Event<R> {
     /// It was created.
     Added(WithUnknown<R>),
@@ -185,6 +191,10 @@ impl<R: Resource> Aggregate for Standard<R> {
 
     fn context(id: &str, owner: &Owner) -> Owner {
         R::context(id, owner)
+    }
+
+    fn user<'a>(id: &'a str, state: &'a Self::State) -> Option<&'a str> {
+        state.as_ref().and_then(|resource| resource.known.user(id))
     }
 
     fn claims(state: &Self::State) -> Vec<Claim> {

@@ -2,12 +2,12 @@
 
 use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// A state with the members that this build does not know. A newer build wrote them; they are written back as they are,
 /// so that a change by an older node loses nothing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WithUnknown<T> {
     /// What is known.
     #[serde(flatten)]
@@ -21,6 +21,28 @@ impl<T> WithUnknown<T> {
     /// The state after a change of what is known.
     pub fn map(self, change: impl FnOnce(T) -> T) -> Self {
         Self { known: change(self.known), unknown: self.unknown }
+    }
+}
+
+/// What is read, before it is known what of it is known.
+#[derive(Deserialize)]
+struct Members<T> {
+    #[serde(flatten)]
+    known: T,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl<'de, T: Serialize + Deserialize<'de>> Deserialize<'de> for WithUnknown<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Members { known, rest: mut unknown } = Members::<T>::deserialize(deserializer)?;
+        // A state that has secrets is flattened itself, and then takes nothing out of the rest.
+        if !unknown.is_empty()
+            && let Ok(Value::Object(members)) = serde_json::to_value(&known)
+        {
+            unknown.retain(|name, _| !members.contains_key(name));
+        }
+        Ok(Self { known, unknown })
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
     mount::Admit,
     precondition::IfMatch,
     prefer,
-    refusal::{feature_disabled, is_open, permission_denied, read_model, unheard},
+    refusal::{feature_disabled, for_nobody, is_open, permission_denied, read_model, unheard},
     request_id::REQUEST_ID,
     trigger::{self, Triggered},
 };
@@ -66,8 +66,13 @@ impl Edge {
 
     /// Whether a request names an instance and has a token for it: what can be said before it is known what is asked.
     pub async fn recognises(&self, parts: &Parts) -> bool {
-        let tenant = self.tenant(parts, 0).await;
-        tenant.is_ok_and(|tenant| self.verifier.verify(&parts.headers, &tenant).is_ok())
+        self.recognised(parts).await.is_some()
+    }
+
+    /// The instance that a request names, where it has a token for it.
+    pub async fn recognised(&self, parts: &Parts) -> Option<Arc<Tenant>> {
+        let tenant = self.tenant(parts, 0).await.ok()?;
+        self.verifier.verify(&parts.headers, &tenant).is_ok().then_some(tenant)
     }
 
     /// The instance that a request without a caller is for.
@@ -163,12 +168,11 @@ impl Edge {
             return Err(feature_disabled(feature));
         }
         // In which contexts it is needed is known when the body is.
-        if let Some(permission) = operation.permission
-            && caller.places(permission).next().is_none()
-        {
-            return Err(permission_denied(permission));
+        match operation.permission {
+            Some(permission) if caller.places(permission).next().is_none() => Err(permission_denied(permission)),
+            None if !operation.is_for_any_caller() => Err(for_nobody()),
+            _ => Ok((tenant, caller)),
         }
-        Ok((tenant, caller))
     }
 
     /// The user that a token belongs to, as of a sequence or later.
@@ -255,8 +259,8 @@ impl Edge {
         match named {
             Some(ResourceOwner::System(_)) => {
                 let context = Owner::system();
-                if let Some(needed) = call.operation.permission.filter(|_| !call.may(&context)) {
-                    return Err(permission_denied(needed));
+                if !call.may(&context) {
+                    return Err(call.operation.permission.map_or_else(for_nobody, permission_denied));
                 }
                 Ok((context, call.tenant.clone()))
             }
@@ -295,12 +299,14 @@ impl Edge {
         let unknown = || Error::from(Rejection::NotFound("organization"));
         let found = self.directory.organization(&call.tenant.id, name, sequence).await;
         let context = Owner::organization(&found.map_err(read_model)?.ok_or_else(unknown)?.id);
-        if let Some(needed) = call.operation.permission {
-            let chain = context.chain(&call.tenant.id);
-            if !call.caller.may(needed, &chain) {
-                let may_read = call.caller.may(&permission::reading(needed), &chain);
-                return Err(if may_read { permission_denied(needed) } else { unknown() });
-            }
+        let Some(needed) = call.operation.permission else {
+            // Its own is what the caller may name where it needs no role.
+            return if context == call.caller.owner { Ok(context) } else { Err(unknown()) };
+        };
+        let chain = context.chain(&call.tenant.id);
+        if !call.caller.may(needed, &chain) {
+            let may_read = call.caller.may(&permission::reading(needed), &chain);
+            return Err(if may_read { permission_denied(needed) } else { unknown() });
         }
         Ok(context)
     }
@@ -315,6 +321,10 @@ impl Admit for Edge {
 
     async fn within(&self, call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
         Self::within(self, call, wanted).await
+    }
+
+    async fn answers(&self, parts: &Parts) -> Result<(), Error> {
+        self.tenant(parts, 0).await.map(drop)
     }
 
     fn triggered(call: &Call) -> Option<Arc<Triggered>> {

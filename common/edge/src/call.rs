@@ -66,15 +66,20 @@ impl Call {
         self.instance_for::<R>().unwrap_or(id)
     }
 
-    /// Whether the caller may do what the operation does to something in a context.
+    /// Whether the caller may do what the operation does to something in a context, by its roles.
     pub fn may(&self, context: &Owner) -> bool {
         let permitted = |permission: &str| self.caller.may(permission, &context.chain(&self.tenant.id));
-        self.operation.permission.is_none_or(permitted)
+        self.operation.permission.is_some_and(permitted)
+    }
+
+    /// Whether the operation gives the caller something on what belongs to a user, whatever its roles.
+    pub fn is_own(&self, user_id: Option<&str>) -> bool {
+        self.home.id == self.tenant.id && self.operation.gives(&self.caller.id, user_id)
     }
 
     /// Where the caller may do what the operation does: everywhere in the instance (`None`), or in these contexts.
     pub fn places(&self) -> Option<Vec<Owner>> {
-        let permission = self.operation.permission?;
+        let Some(permission) = self.operation.permission else { return Some(vec![]) };
         if self.may(&Owner::instance(&self.tenant.id)) {
             return None;
         }

@@ -7,10 +7,13 @@ use crate::error::{Error, Reason};
 /// Names the organization that a request is about, where its body names none.
 pub(crate) const ORGANIZATION: &str = "x-platform-orgid";
 
+/// The longest name of a host, in bytes (RFC 1035, section 2.3.4).
+const LONGEST_HOST: usize = 255;
+
 /// The host that a request names, without port, in lower case. What trusted proxies forward was put there before.
 ///
 /// # Errors
-/// Where it names none, or several.
+/// Where it names none, several, or one that is too long to be one: nothing is kept or looked up under that.
 pub fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
     let missing = || Error::new(Reason::InvalidRequest, "the request must name exactly one host");
     let mut hosts = headers.get_all(header::HOST).iter();
@@ -24,6 +27,9 @@ pub fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
     // What stands before the host is no part of a host either.
     if !port.is_some_and(has_port) {
         return Err(missing());
+    }
+    if authority.host().len() > LONGEST_HOST {
+        return Err(Error::new(Reason::InvalidRequest, format!("the host must have at most {LONGEST_HOST} bytes")));
     }
     Ok(authority.host().to_ascii_lowercase())
 }
@@ -89,6 +95,7 @@ mod tests {
             assert_eq!(of(given).as_deref(), Some("id.example"), "{given}");
         }
         assert_eq!(of("[::1]:80").as_deref(), Some("[::1]"));
+        assert!(of(&"a".repeat(255)).is_some() && of(&"a".repeat(256)).is_none());
         for malformed in ["", "a b", "user@id.example", "id.example:http", "id.example:99999", "id.example/path"] {
             assert_eq!(of(malformed), None, "{malformed}");
         }

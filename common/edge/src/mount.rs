@@ -59,6 +59,11 @@ pub trait Admit: Send + Sync + 'static {
         std::future::ready(Ok(call))
     }
 
+    /// Whether somebody answers under the host of a request, whatever it asks for.
+    fn answers(&self, _parts: &Parts) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// The executions that a request triggers.
     fn triggered(_: &Self::Call) -> Option<Arc<Triggered>> {
         None
@@ -86,12 +91,14 @@ where
         .route(facts.path, on(filter(facts.verb), async move |request| mounted.serve(&Http, request).await))
 }
 
-/// Mounts an operation that is specified but not built: it says so on both paths.
-pub fn mount_unbuilt(router: Router, facts: &'static Facts) -> Router {
-    let meter = Arc::new(Meter::new(facts.service, facts.method));
-    let unbuilt = async move |request| {
-        let message = format!("{} is not built yet", facts.method);
-        refuse::refuse_of(&meter, request, Error::new(Reason::NotImplemented, message)).await
+/// Mounts an operation that is specified but not built: it says so on both paths, under hosts that are known.
+pub fn mount_unbuilt<E: Admit>(router: Router, edge: &Arc<E>, facts: &'static Facts) -> Router {
+    let (meter, edge) = (Arc::new(Meter::new(facts.service, facts.method)), edge.clone());
+    let unbuilt = async move |request: Request| {
+        let (parts, body) = request.into_parts();
+        let not_built = || Error::new(Reason::NotImplemented, format!("{} is not built yet", facts.method));
+        let error = edge.answers(&parts).await.err().unwrap_or_else(not_built);
+        refuse::refuse_of(&meter, Request::from_parts(parts, body), error).await
     };
     router.route(facts.grpc, post(unbuilt.clone())).route(facts.path, on(filter(facts.verb), unbuilt))
 }

@@ -1,6 +1,16 @@
 //! How much of a list is answered.
 
-/// How many results there are where the caller does not say.
-pub const DEFAULT_LIMIT: u32 = 100;
-/// How many there are at most.
-pub const LARGEST_LIMIT: u32 = 1000;
+/// How many results an answer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Where the caller does not say.
+    pub default: u32,
+    /// At most.
+    pub largest: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { default: 100, largest: 1000 }
+    }
+}

@@ -1,7 +1,7 @@
 //! What a write asks of the object that it changes: `If-Match` (RFC 9110, section 13.1.1).
 
 use http::HeaderMap;
-use proto::operation::{Facts, Verb};
+use proto::operation::Facts;
 
 /// The sequences that an object may have for a write to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
-    /// What a request asks. It is nothing where the operation changes no object that is there.
+    /// What a request asks of the object that it changes; reads ask nothing.
     pub(crate) fn of(operation: &Facts, headers: &HeaderMap) -> Option<Self> {
-        if !matches!(operation.verb, Verb::Patch | Verb::Delete) || !headers.contains_key("if-match") {
+        if operation.only_reads() || !headers.contains_key("if-match") {
             return None;
         }
         let lines = headers.get_all("if-match").iter().filter_map(|line| line.to_str().ok());
@@ -23,11 +23,11 @@ impl IfMatch {
         if tags == ["*"] { Some(Self::Any) } else { Some(Self::OneOf(tags.into_iter().filter_map(sequence).collect())) }
     }
 
-    /// Whether an object of this sequence may be changed.
-    pub fn has(&self, sequence: u64) -> bool {
+    /// Whether an object of this sequence may be changed; what is not there has none, and meets no condition.
+    pub fn has(&self, sequence: Option<u64>) -> bool {
         match self {
-            Self::Any => true,
-            Self::OneOf(sequences) => sequences.contains(&sequence),
+            Self::Any => sequence.is_some(),
+            Self::OneOf(sequences) => sequence.is_some_and(|sequence| sequences.contains(&sequence)),
         }
     }
 
@@ -74,7 +74,7 @@ fn sequence(tag: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use proto::operation::{CREATE_TARGET, DELETE_TARGET, PATCH_TARGET};
+    use proto::operation::{DEACTIVATE_USER, DELETE_TARGET, GET_TARGET, PATCH_TARGET, PUT_EXECUTION, SEARCH_TARGETS};
 
     use super::*;
 
@@ -84,9 +84,14 @@ mod tests {
         for line in lines {
             headers.append(name.clone(), http::HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
-        assert_eq!(IfMatch::of(&CREATE_TARGET.facts, &headers), None);
-        assert_eq!(IfMatch::of(&DELETE_TARGET.facts, &headers), IfMatch::of(&PATCH_TARGET.facts, &headers));
-        IfMatch::of(&PATCH_TARGET.facts, &headers)
+        for reading in [&GET_TARGET.facts, &SEARCH_TARGETS.facts] {
+            assert_eq!(IfMatch::of(reading, &headers), None);
+        }
+        let asked = IfMatch::of(&PATCH_TARGET.facts, &headers);
+        for writing in [&DELETE_TARGET.facts, &PUT_EXECUTION.facts, &DEACTIVATE_USER.facts] {
+            assert_eq!(IfMatch::of(writing, &headers), asked);
+        }
+        asked
     }
 
     #[test]
@@ -115,6 +120,8 @@ mod tests {
         for (index, one) in bytes.iter().enumerate() {
             assert!(!one.is_empty() && !bytes[..index].contains(one));
         }
-        assert!(IfMatch::Any.has(7) && !IfMatch::OneOf(vec![]).has(7) && IfMatch::OneOf(vec![1, 7]).has(7));
+        let has_7 = |condition: IfMatch| condition.has(Some(7));
+        assert!(has_7(IfMatch::Any) && !has_7(IfMatch::OneOf(vec![])) && has_7(IfMatch::OneOf(vec![1, 7])));
+        assert!(!IfMatch::Any.has(None) && !IfMatch::OneOf(vec![0]).has(None), "it is not there");
     }
 }

@@ -35,6 +35,11 @@ pub fn permission_denied(permission: &str) -> Error {
     Error::new(Reason::PermissionDenied, message).with("permission", permission)
 }
 
+/// An operation that does not say who may call it.
+pub(crate) fn for_nobody() -> Error {
+    Error::new(Reason::PermissionDenied, "the operation names no permission, so nobody may call it")
+}
+
 /// A read model that cannot be read at the moment.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn read_model(failure: Arc<Failure>) -> Error {

@@ -84,7 +84,7 @@ impl Triggered {
     {
         let mut request = request;
         if let Some(chain) = &self.matched.request {
-            let mut content = Merged::new(&request, self.operation.request, ("request", self.about.clone()))?;
+            let mut content = Merged::new(&request, self.operation.request, (message::REQUEST, self.about.clone()))?;
             self.run(chain, &mut content).await?;
             if content.is_changed {
                 let _ = self.asked.set(request.encode_to_vec());

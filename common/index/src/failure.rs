@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use tantivy::TantivyError;
 
+use crate::bounds::Stopped;
+
 /// The index did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -19,6 +21,9 @@ pub enum Failure {
     /// A document cannot be read as what it must be.
     #[error("a document of the search index cannot be read")]
     Inconsistent,
+    /// A search exceeded its bounds.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// Another process uses the folder.
     #[error("the folder {} is used by another process: choose another one", .0.display())]
     InUse(PathBuf),

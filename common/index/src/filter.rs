@@ -139,3 +139,23 @@ fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Q
 fn term(term: Term) -> Box<dyn Query> {
     Box::new(TermQuery::new(term, IndexRecordOption::Basic))
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::target::{Target, column};
+    use view::table::standard;
+
+    use super::*;
+
+    #[test]
+    fn no_filter_reads_the_terms_of_all_instances() {
+        let layout = Layout::of(&standard::<Target>());
+        for text in ["a", "ab", "abc", "abcdefg"] {
+            for method in [Method::Equals, Method::StartsWith, Method::Contains, Method::EndsWith] {
+                let filter = Filter::text(&column::NAME, method, text.to_owned());
+                let query = format!("{:?}", query(&layout, Some("1"), &[filter]).unwrap());
+                assert!(!query.contains("Range"), "{text} {method:?}: {query}");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@
 
 use tantivy::{
     Term,
-    query::{AllQuery, InvertedIndexRangeQuery, PhraseQuery, Query, TermQuery},
+    query::{AllQuery, PhraseQuery, Query, TermQuery},
     schema::{Field, IndexRecordOption},
     tokenizer::{Token, TokenStream, Tokenizer},
 };
@@ -31,9 +31,15 @@ pub enum Anchor {
     Nowhere,
 }
 
-/// The texts that contain the needle, where the anchor says. The needle must be folded as the indexed text is.
+/// Whether a needle has no trigram of its own, and yet is not in every text.
+pub(crate) fn is_short(needle: &str) -> bool {
+    (1..SIZE).contains(&needle.chars().count())
+}
+
+/// The texts that contain the needle, where the anchor says. The needle must be folded as the indexed text is. One that
+/// is too short to be looked up anywhere in a text is not looked for here.
 pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
-    if needle.is_empty() {
+    if needle.is_empty() || anchor == Anchor::Nowhere && is_short(needle) {
         return Box::new(AllQuery);
     }
     let (before, behind) = match anchor {
@@ -42,9 +48,6 @@ pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
         Anchor::Nowhere => (0, 0),
     };
     let pattern = padded(needle, before, behind);
-    if pattern.len() < SIZE {
-        return Box::new(beginning_with(field, &pattern.iter().collect::<String>()));
-    }
     let terms: Vec<(usize, Term)> = cover(pattern.len() - SIZE + 1)
         .map(|at| (at, Term::from_field_text(field, &pattern[at..at + SIZE].iter().collect::<String>())))
         .collect();
@@ -52,16 +55,6 @@ pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
         Ok([(_, term)]) => Box::new(TermQuery::new(term, IndexRecordOption::Basic)),
         Err(terms) => Box::new(PhraseQuery::new_with_offset(terms)),
     }
-}
-
-/// Every character begins a trigram, so a short needle is in a text exactly when one of its trigrams begins with it.
-fn beginning_with(field: Field, prefix: &str) -> InvertedIndexRangeQuery {
-    use std::ops::Bound::Included;
-    let last = format!("{prefix}{}{}", char::MAX, char::MAX);
-    InvertedIndexRangeQuery::new(
-        Included(Term::from_field_text(field, prefix)),
-        Included(Term::from_field_text(field, &last)),
-    )
 }
 
 /// The positions of trigrams that together touch every character of a pattern with so many trigrams.

@@ -4,6 +4,7 @@
 //! It answers with exactly the semantics of comparing strings, with exact totals, and a page costs the same at any
 //! offset. A document holds what the API answers, so a search needs no second store.
 
+mod bounds;
 mod directory;
 mod failure;
 mod filter;
@@ -12,6 +13,7 @@ mod follow;
 pub mod grams;
 mod layout;
 mod manifest;
+mod needle;
 mod page;
 mod publish;
 mod remote;
@@ -20,6 +22,7 @@ mod search;
 mod select;
 mod writer;
 
+pub use bounds::{Bounds, Stopped};
 pub use failure::Failure;
 pub use filter::{Filter, Method};
 pub use folder::Folder;

@@ -2,19 +2,21 @@
 
 use domain::column::{Column as ResourceColumn, Definition, Kind};
 use tantivy::{
-    DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, TantivyError,
+    COLLECT_BLOCK_BUFFER_LEN, DocAddress, DocId, Score, SegmentOrdinal, SegmentReader, TantivyError,
     collector::{Collector, SegmentCollector},
     columnar::Column,
     query::Weight,
 };
 
 use crate::{
+    bounds::Bounds,
     layout::{CHANGED, CREATED, ID},
+    needle::Needle,
     select::{self, Match, Matches, Order, Source},
 };
 
 /// How many documents tantivy gives at a time.
-const BLOCK: usize = 64;
+const BLOCK: usize = COLLECT_BLOCK_BUFFER_LEN;
 /// Whoever has found so many makes room for all: growing step by step, a long list is copied more often than it is read.
 const MANY: usize = 32 * 1024;
 
@@ -52,8 +54,11 @@ pub struct Page {
 }
 
 /// Collects the page and counts all matches.
-pub(crate) struct PageCollector {
+pub(crate) struct PageCollector<'a> {
     pub(crate) page: Page,
+    /// What is looked for in the matches.
+    pub(crate) needles: &'a [Needle],
+    pub(crate) bounds: &'a Bounds,
 }
 
 /// A page: where its documents are, in order, and how many matches there are.
@@ -73,7 +78,7 @@ enum KeyColumn {
     Bool(Column<bool>),
 }
 
-impl Collector for PageCollector {
+impl Collector for PageCollector<'_> {
     type Fruit = Collected;
     type Child = Segment;
 
@@ -120,18 +125,32 @@ impl Collector for PageCollector {
         reader: &SegmentReader,
     ) -> tantivy::Result<Matches> {
         let mut collected = self.for_segment(segment, reader)?;
-        match reader.alive_bitset() {
-            None => weight.for_each_no_score(reader, &mut |docs| collected.collect_block(docs))?,
-            Some(alive) => {
-                let mut living = Vec::with_capacity(BLOCK);
-                weight.for_each_no_score(reader, &mut |docs| {
+        let alive = reader.alive_bitset();
+        let mut living = Vec::with_capacity(BLOCK);
+        // Not tantivy's own loop, which nothing stops.
+        let mut matches = weight.scorer(reader, 1.0)?;
+        let mut docs = [0; BLOCK];
+        loop {
+            let count = matches.fill_buffer(&mut docs);
+            self.bounds.count(count)?;
+            let docs = &docs[..count];
+            match alive {
+                None => collected.collect_block(docs),
+                Some(alive) => {
                     living.clear();
                     living.extend(docs.iter().copied().filter(|doc| alive.is_alive(*doc)));
                     collected.collect_block(&living);
-                })?;
+                }
+            }
+            if count < BLOCK {
+                break;
             }
         }
-        Ok(collected.harvest())
+        let mut matches = collected.harvest();
+        for needle in self.needles {
+            needle.retain(reader, &mut matches.found)?;
+        }
+        Ok(matches)
     }
 }
 

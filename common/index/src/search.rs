@@ -18,11 +18,13 @@ use tantivy::{
 use view::{rows::Found, table::Row};
 
 use crate::{
+    bounds::Bounds,
     failure::Failure,
     filter::{Filter, query},
     grams::{TOKENIZER, Trigrams},
     layout::Layout,
     manifest::Payload,
+    needle::Needle,
     page::{Key, Page, PageCollector},
 };
 
@@ -72,14 +74,24 @@ pub(crate) struct Stored<'a> {
 }
 
 impl Snapshot {
-    /// Searches.
-    pub fn search<R: Resource>(&self, search: &Search) -> Result<Hits<R>, Failure> {
+    /// Searches within bounds.
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`] where it would exceed them.
+    pub fn search<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, Failure> {
+        self.find(search, bounds).map_err(|failure| bounds.stopped().map_or(failure, Failure::Stopped))
+    }
+
+    fn find<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, Failure> {
         let query = query(&self.layout, search.instance_id.as_deref(), &search.filters)?;
         if let Key::Column(column) = search.page.key {
             self.layout.column(column)?;
         }
-        let (page, total) = self.searcher.search(&query, &PageCollector { page: search.page })?;
+        let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
+        let collector = PageCollector { page: search.page, needles: &needles, bounds };
+        let (page, total) = self.searcher.search(&query, &collector)?;
         let found = page.into_iter().map(|address| {
+            bounds.count(0)?;
             let document: TantivyDocument = self.searcher.doc(address)?;
             let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());
             stored.and_then(read).ok_or(Failure::Inconsistent)

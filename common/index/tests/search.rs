@@ -11,7 +11,7 @@ use domain::{
     resource::target::{Mode, Target, TargetKind, column},
 };
 use eventlog::record::Position;
-use index::{Filter, Folder, Key, Layout, Method, Page, Search, Snapshot, Writer};
+use index::{Bounds, Filter, Folder, Key, Layout, Method, Page, Search, Snapshot, Writer};
 use jiff::Timestamp;
 use proptest::{
     prelude::*,
@@ -213,7 +213,7 @@ fn a_search_finds_what_a_naive_filter_finds_in_the_same_order() {
     let names: Vec<String> = rows.values().map(|(target, _)| target.name.clone()).collect();
     runner
         .run(&search(names), |search| {
-            let hits = snapshot.search::<Target>(&search).unwrap();
+            let hits = snapshot.search::<Target>(&search, &Bounds::default()).unwrap();
             let found: Vec<u64> = hits.page.iter().map(|found| found.id.parse().unwrap()).collect();
             prop_assert_eq!((hits.total, found), naive(&rows, &search));
             for found in &hits.page {
@@ -232,7 +232,7 @@ fn a_page_of_a_long_list_is_that_part_of_the_whole_list_sorted() {
     runner
         .run(&page(rows.len() + 10, 1000), |page| {
             let search = Search { instance_id: Some(INSTANCE.into()), filters: vec![], page };
-            let hits = snapshot.search::<Target>(&search).unwrap();
+            let hits = snapshot.search::<Target>(&search, &Bounds::default()).unwrap();
             let found: Vec<u64> = hits.page.iter().map(|found| found.id.parse().unwrap()).collect();
             prop_assert_eq!((hits.total, found), naive(&rows, &search));
             Ok(())

@@ -5,7 +5,9 @@ use proto::operation::Facts;
 use tokio_util::sync::CancellationToken;
 use tonic_health::{ServingStatus, server::health_reporter};
 use tonic_web::GrpcWebLayer;
-use tower::Layer;
+use tower::{Layer, ServiceExt};
+
+use crate::stream::{bound_request, bound_response};
 
 /// Says `SERVING` of the node and of every service that is mounted, until `stopping`.
 pub async fn health(mounted: &[&'static Facts], stopping: CancellationToken) -> Router {
@@ -23,6 +25,7 @@ pub async fn health(mounted: &[&'static Facts], stopping: CancellationToken) -> 
             reporter.set_service_status(name, ServingStatus::NotServing).await;
         }
     });
+    let service = ServiceExt::<http::Request<_>>::map_response(service.map_request(bound_request), bound_response);
     Router::new().route_service("/grpc.health.v1.Health/{rpc}", GrpcWebLayer::new().layer(service))
 }
 
@@ -33,6 +36,17 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_watches_is_let_go_after_a_while() {
+        let router = health(&[], CancellationToken::new()).await;
+        let request = Request::post("/grpc.health.v1.Health/Watch").version(axum::http::Version::HTTP_2);
+        let request = request.header("content-type", "application/grpc");
+        let response = router.oneshot(request.body(Body::from(vec![0; 5])).unwrap()).await.unwrap();
+        let watched = tokio::time::timeout(std::time::Duration::from_hours(1), response.into_body().collect()).await;
+        let watched = watched.expect("it ends").unwrap();
+        assert_eq!(watched.trailers().unwrap()["grpc-status"], "4");
+    }
 
     #[tokio::test]
     async fn a_browser_may_ask_too() {

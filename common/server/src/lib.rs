@@ -11,4 +11,5 @@ pub mod management;
 pub mod openapi;
 pub mod protos;
 pub mod reflection;
+mod stream;
 pub mod tls;

@@ -2,9 +2,12 @@
 //! draft-ietf-httpapi-ratelimit-headers-10).
 //!
 //! A client is known by what it authenticates with, unchecked: this comes before anything that costs. So whoever
-//! invents clients meets the bucket of the address.
+//! invents clients meets the bucket of the address. The bucket of an instance is for those whose token is valid there;
+//! everybody else shares a smaller one of the host, so that no stranger takes what belongs to a tenant.
+//!
+//! Buckets are known by hashes, so none is larger for what a client sends.
 
-use std::{hash::Hash, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -13,6 +16,7 @@ use axum::{
 };
 use base::{metric::catalog::RATE_LIMITED, secret::sha256};
 use edge::{
+    admission::Edge,
     error::{Error, Reason},
     mount,
 };
@@ -22,7 +26,7 @@ use governor::{
     middleware::{StateInformationMiddleware, StateSnapshot},
     state::keyed::DefaultKeyedStateStore,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use tokio::time::interval;
 
 use crate::{
@@ -44,27 +48,45 @@ pub struct Rates {
     pub address: Option<NonZeroU32>,
     /// A client: what is sent as Authorization.
     pub client: Option<NonZeroU32>,
-    /// An instance: its host name.
+    /// All who have a token of an instance, together.
     pub instance: Option<NonZeroU32>,
+    /// All who have none, together, of a host.
+    pub strangers: Option<NonZeroU32>,
     /// Whether requests from this machine count too.
     pub includes_loopback: bool,
 }
 
-type Buckets<K> = RateLimiter<K, DefaultKeyedStateStore<K>, DefaultClock, StateInformationMiddleware>;
+/// Tells who has a valid token from who has none.
+pub trait Recognise: Send + Sync + 'static {
+    /// The instance whose token a request has.
+    fn instance(&self, parts: &Parts) -> impl Future<Output = Option<String>> + Send;
+}
+
+impl Recognise for Edge {
+    async fn instance(&self, parts: &Parts) -> Option<String> {
+        self.recognised(parts).await.map(|tenant| tenant.id.clone())
+    }
+}
+
+/// What a bucket is known by.
+type Name = [u8; 32];
+type Buckets = RateLimiter<Name, DefaultKeyedStateStore<Name>, DefaultClock, StateInformationMiddleware>;
 
 /// The buckets of one kind.
-struct Kind<K: Hash + Eq + Clone> {
+struct Kind {
     name: &'static str,
     size: u32,
-    buckets: Buckets<K>,
+    buckets: Buckets,
 }
 
 /// The buckets of a node.
-pub struct Limiter {
-    address: Option<Kind<std::net::IpAddr>>,
-    client: Option<Kind<[u8; 32]>>,
-    instance: Option<Kind<String>>,
+pub struct Limiter<R> {
+    address: Option<Kind>,
+    client: Option<Kind>,
+    instance: Option<Kind>,
+    strangers: Option<Kind>,
     includes_loopback: bool,
+    doorkeeper: Arc<R>,
 }
 
 /// What is left in the bucket that has the least.
@@ -81,13 +103,13 @@ struct Empty {
     wait: Duration,
 }
 
-impl std::fmt::Debug for Limiter {
+impl<R> std::fmt::Debug for Limiter<R> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Limiter").finish_non_exhaustive()
     }
 }
 
-impl<K: Hash + Eq + Clone> Kind<K> {
+impl Kind {
     fn new(name: &'static str, rate: Option<NonZeroU32>) -> Option<Self> {
         let rate = rate?;
         let size = rate.saturating_mul(NonZeroU32::new(WINDOW)?);
@@ -96,9 +118,9 @@ impl<K: Hash + Eq + Clone> Kind<K> {
         Some(Self { name, size: size.get(), buckets })
     }
 
-    fn take(&self, key: &K) -> Result<Left, Empty> {
+    fn take(&self, whose: &[u8]) -> Result<Left, Empty> {
         let Self { name, size, buckets } = self;
-        let taken: Result<StateSnapshot, _> = buckets.check_key(key);
+        let taken: Result<StateSnapshot, _> = buckets.check_key(&sha256(whose));
         match taken {
             Ok(state) => Ok(Left { name, size: *size, remaining: state.remaining_burst_capacity() }),
             Err(until) => Err(Empty { name, size: *size, wait: until.wait_time_from(DefaultClock::default().now()) }),
@@ -106,15 +128,17 @@ impl<K: Hash + Eq + Clone> Kind<K> {
     }
 }
 
-impl Limiter {
+impl<R: Recognise> Limiter<R> {
     /// Full buckets of these rates. What they know of those that ask no more is forgotten as long as this lives.
-    pub fn new(rates: Rates) -> Arc<Self> {
-        let Rates { address, client, instance, includes_loopback } = rates;
+    pub fn new(rates: Rates, doorkeeper: Arc<R>) -> Arc<Self> {
+        let Rates { address, client, instance, strangers, includes_loopback } = rates;
         let limiter = Arc::new(Self {
             address: Kind::new("address", address),
             client: Kind::new("client", client),
             instance: Kind::new("instance", instance),
+            strangers: Kind::new("strangers", strangers),
             includes_loopback,
+            doorkeeper,
         });
         let forgetting = Arc::downgrade(&limiter);
         tokio::spawn(async move {
@@ -129,20 +153,14 @@ impl Limiter {
     }
 
     fn forget(&self) {
-        if let Some(kind) = &self.address {
-            kind.buckets.retain_recent();
-        }
-        if let Some(kind) = &self.client {
-            kind.buckets.retain_recent();
-        }
-        if let Some(kind) = &self.instance {
+        for kind in [&self.address, &self.client, &self.instance, &self.strangers].into_iter().flatten() {
             kind.buckets.retain_recent();
         }
     }
 
     /// Takes one from each bucket that the request belongs to, the narrowest first; `None` where there is no limit.
-    fn take(&self, request: &Request) -> Result<Option<Left>, Empty> {
-        let address = request.extensions().get().map(|Peer(peer)| network(peer.ip()));
+    async fn take(&self, parts: &Parts) -> Result<Option<Left>, Empty> {
+        let address = parts.extensions.get().map(|Peer(peer)| network(peer.ip()));
         if !self.includes_loopback && address.is_none_or(|address| address.is_loopback()) {
             return Ok(None);
         }
@@ -153,21 +171,40 @@ impl Limiter {
             }
         };
         if let (Some(kind), Some(address)) = (&self.address, address) {
-            keep(kind.take(&address)?);
+            keep(kind.take(address.to_string().as_bytes())?);
         }
-        if let (Some(kind), Some(value)) = (&self.client, request.headers().get(header::AUTHORIZATION)) {
-            keep(kind.take(&sha256(value.as_bytes()))?);
+        let shown = parts.headers.get(header::AUTHORIZATION);
+        if let (Some(kind), Some(value)) = (&self.client, shown) {
+            keep(kind.take(value.as_bytes())?);
         }
-        if let (Some(kind), Ok(host)) = (&self.instance, edge::header::host(request.uri(), request.headers())) {
-            keep(kind.take(&host)?);
+        if self.instance.is_none() && self.strangers.is_none() {
+            return Ok(least);
+        }
+        let instance = if shown.is_some() { self.doorkeeper.instance(parts).await } else { None };
+        match (instance, edge::header::host(&parts.uri, &parts.headers)) {
+            (Some(id), _) => {
+                if let Some(kind) = &self.instance {
+                    keep(kind.take(id.as_bytes())?);
+                }
+            }
+            (None, Ok(host)) => {
+                if let Some(kind) = &self.strangers {
+                    keep(kind.take(host.as_bytes())?);
+                }
+            }
+            // It is refused before anything is looked up for it.
+            (None, Err(_)) => {}
         }
         Ok(least)
     }
 }
 
 /// A layer that refuses what is too much and tells what is left.
-pub async fn limit(State(limiter): State<Arc<Limiter>>, request: Request, next: Next) -> Response {
-    match limiter.take(&request) {
+pub async fn limit<R: Recognise>(State(limiter): State<Arc<Limiter<R>>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let taken = limiter.take(&parts).await;
+    let request = Request::from_parts(parts, body);
+    match taken {
         Ok(None) => next.run(request).await,
         Ok(Some(Left { name, size, remaining })) => {
             let mut response = next.run(request).await;
@@ -195,5 +232,57 @@ fn set_limit_headers(headers: &mut HeaderMap, (name, size): (&str, u32), left: &
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(field, value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::{Router, body::Body, middleware::from_fn_with_state, routing::get};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// Knows one token of an instance.
+    struct Door;
+
+    impl Recognise for Door {
+        async fn instance(&self, parts: &Parts) -> Option<String> {
+            parts.headers.get(header::AUTHORIZATION).filter(|token| *token == "Bearer known").map(|_| "1".to_owned())
+        }
+    }
+
+    async fn ask(router: &Router, peer: &str, (host, token): (&str, Option<&str>)) -> u16 {
+        let mut request = Request::get("/").header("host", host);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let mut request = request.body(Body::empty()).unwrap();
+        request.extensions_mut().insert(Peer(SocketAddr::new(peer.parse().unwrap(), 1)));
+        router.clone().oneshot(request).await.unwrap().status().as_u16()
+    }
+
+    #[tokio::test]
+    async fn strangers_take_nothing_from_an_instance() {
+        let rates = Rates { instance: NonZeroU32::new(2), strangers: NonZeroU32::new(1), ..Rates::default() };
+        let layer = from_fn_with_state(Limiter::new(rates, Arc::new(Door)), limit::<Door>);
+        let router = Router::new().route("/", get(async || "here")).layer(layer);
+        let mut refused = 0;
+        for number in 0..100 {
+            let invented = format!("invented{number}");
+            let token = if number % 2 == 0 { None } else { Some(invented.as_str()) };
+            refused += usize::from(ask(&router, "192.0.2.1", ("id.example", token)).await == 429);
+        }
+        assert!(refused > 80, "strangers share a bucket: {refused}");
+        for _ in 0..10 {
+            assert_eq!(ask(&router, "192.0.2.2", ("id.example", Some("known"))).await, 200);
+        }
+        assert_eq!(
+            ask(&router, "192.0.2.2", ("alias.example", Some("known"))).await,
+            429,
+            "an instance has one bucket"
+        );
+        assert_eq!(ask(&router, "192.0.2.2", ("other.example", None)).await, 200, "each host has strangers of its own");
     }
 }

@@ -18,6 +18,7 @@ mod value;
 use std::collections::BTreeMap;
 
 use axum::Router;
+use edge::page::Limits;
 use prost_reflect::{DescriptorPool, MessageDescriptor, ServiceDescriptor};
 use proto::operation::Facts;
 use serde_json::{Value, json};
@@ -29,17 +30,17 @@ const VALID: &str = "the descriptors come from the build, which has read them";
 
 /// Serves the description of what is mounted at `/openapi.json` and the page at `/docs`. `further` is a description of
 /// endpoints that are no operations, in the same form.
-pub fn routes(mounted: &[&Facts], further: &str) -> Router {
-    let document = document(mounted, further);
+pub fn routes(mounted: &[&Facts], further: &str, limits: Limits) -> Router {
+    let document = document(mounted, further, limits);
     serve::routes(&document, &page::page(&document))
 }
 
 /// The description of these operations, and of what `further` describes.
 #[expect(clippy::missing_panics_doc, reason = "the tests build the document, and the input is fixed")]
-pub fn document(mounted: &[&Facts], further: &str) -> Value {
+pub fn document(mounted: &[&Facts], further: &str, limits: Limits) -> Value {
     let source = Source::new();
     let names = Names::of(&source.pool);
-    let mut schemas = Schemas::new(&source.comments, &names);
+    let mut schemas = Schemas::new(&source.comments, &names, limits);
     let mut document: Value = serde_json::from_str(SHARED).expect("the file is JSON");
     let mut services: BTreeMap<String, Value> = BTreeMap::new();
     for facts in mounted {

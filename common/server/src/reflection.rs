@@ -5,7 +5,9 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value, prost::Message};
 use proto::operation::Facts;
 use tonic_reflection::server::Builder;
 use tonic_web::GrpcWebLayer;
-use tower::Layer;
+use tower::{Layer, ServiceExt};
+
+use crate::stream::{bound_request, bound_response};
 
 /// Serves the descriptors of what is mounted. The files that they import are there in full, the rpcs that are not
 /// mounted are not there at all.
@@ -20,6 +22,8 @@ pub fn reflection(mounted: &[&Facts]) -> Router {
     let valid = "the descriptors come from the build";
     let v1 = configured().build_v1().expect(valid);
     let v1alpha = configured().build_v1alpha().expect(valid);
+    let v1 = ServiceExt::<http::Request<_>>::map_response(v1.map_request(bound_request), bound_response);
+    let v1alpha = ServiceExt::<http::Request<_>>::map_response(v1alpha.map_request(bound_request), bound_response);
     Router::new()
         .route_service("/grpc.reflection.v1.ServerReflection/{rpc}", GrpcWebLayer::new().layer(v1))
         .route_service("/grpc.reflection.v1alpha.ServerReflection/{rpc}", GrpcWebLayer::new().layer(v1alpha))

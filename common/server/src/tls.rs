@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use base::fault::shortened;
+use base::{fault::shortened, private_file};
 use tokio::{net::TcpStream, time::sleep};
 use tokio_rustls::{
     TlsAcceptor,
@@ -130,8 +130,10 @@ impl Certificate {
 
 impl Files {
     fn read(&self) -> Result<[Vec<u8>; 2], Failure> {
-        let read = |path: &PathBuf| fs::read(path).map_err(|source| Failure::File { path: path.clone(), source });
-        Ok([read(&self.certificate)?, read(&self.key)?])
+        let failure = |path: &PathBuf, source| Failure::File { path: path.clone(), source };
+        let certificate = fs::read(&self.certificate).map_err(|source| failure(&self.certificate, source))?;
+        let key = private_file::read(&self.key).map_err(|source| failure(&self.key, source))?;
+        Ok([certificate, key])
     }
 
     fn pair(&self, [certificate, key]: &[Vec<u8>; 2], provider: &CryptoProvider) -> Result<CertifiedKey, Failure> {

@@ -317,7 +317,11 @@ impl Directory {
             memberships,
             id,
         };
-        Ok(Said { processed, found: Some(Arc::new(found)) })
+        let is_wanted = match name {
+            Name::Id(_) => true,
+            Name::Username(username) => found.user.username == *username,
+        };
+        Ok(Said { processed, found: is_wanted.then(|| Arc::new(found)) })
     }
 }
 

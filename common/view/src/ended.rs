@@ -210,10 +210,19 @@ impl Ended {
     /// The organizations of an instance that were removed.
     pub fn removed(&self, instance_id: &str) -> Vec<Owner> {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
-        let removed = ended.get(instance_id).into_iter().flatten();
-        let removed = removed.filter(|((kind, _), end)| end.is_removed && *kind == Organization::NAME);
-        removed.map(|((_, id), _)| Owner::organization(id)).collect()
+        removed(ended.get(instance_id))
     }
+
+    /// The organizations of all instances that were removed.
+    pub fn removed_anywhere(&self) -> Vec<Owner> {
+        removed(self.0.ends.read().unwrap_or_else(PoisonError::into_inner).values())
+    }
+}
+
+fn removed<'a>(of: impl IntoIterator<Item = &'a HashMap<(&'static str, String), End>>) -> Vec<Owner> {
+    let removed = of.into_iter().flatten();
+    let removed = removed.filter(|((kind, _), end)| end.is_removed && *kind == Organization::NAME);
+    removed.map(|((_, id), _)| Owner::organization(id)).collect()
 }
 
 impl Follower for Ended {

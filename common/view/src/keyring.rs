@@ -10,7 +10,12 @@ use std::{
 pub use self::master::{Malformed, MasterKeys};
 use base::{fold::fold, secret::Key};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::{claim::Claim, resource::data_key::DataKey, standard::Resource};
+use domain::{
+    claim::Claim,
+    resource::data_key::DataKey,
+    secret::{Hashed, Wrapped},
+    standard::Resource,
+};
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
@@ -84,9 +89,9 @@ pub struct Outdated {
     /// The id of the data key.
     pub id: String,
     /// As it is wrapped now.
-    pub wrapped: String,
+    pub wrapped: Wrapped,
     /// Wrapped by the newest master key.
-    pub anew: String,
+    pub anew: Wrapped,
 }
 
 /// The data keys of all instances.
@@ -176,12 +181,12 @@ impl Keyring {
             .map_err(|error| KeyringFailure::Database(Arc::new(error)))?;
         let wrapped = wrapped.ok_or_else(|| KeyringFailure::Absent { instance_id: instance_id.to_owned(), purpose })?;
         let associated = associated(instance_id, purpose.name());
-        let (opened, _) = master.open(&associated, &wrapped).map_err(|_| KeyringFailure::WrongMasterKey)?;
+        let (opened, _) = master.open(&associated, wrapped.expose()).map_err(|_| KeyringFailure::WrongMasterKey)?;
         let bytes = opened.try_into().map_err(|_| KeyringFailure::WrongMasterKey)?;
         Ok(Arc::new(Key::new(bytes)))
     }
 
-    async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<String>, database::Failure> {
+    async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<Wrapped>, database::Failure> {
         static SELECT: Select<DataKey> =
             Select::new(&ACCESS, DataKey::NAME, "where instance_id = $1 and purpose = $2 order by id desc limit 1");
         let connection = self.database.connection().await?;
@@ -217,9 +222,10 @@ impl Keyring {
         let (master, mut outdated) = (self.master(), vec![]);
         for Stored { instance_id, found: Found { id, state: DataKey { purpose, wrapped }, .. } } in keys {
             let associated = associated(&instance_id, &purpose);
-            let (opened, is_newest) = master.open(&associated, &wrapped).map_err(|_| KeyringFailure::WrongMasterKey)?;
+            let (opened, is_newest) =
+                master.open(&associated, wrapped.expose()).map_err(|_| KeyringFailure::WrongMasterKey)?;
             if !is_newest {
-                let anew = master.seal(&associated, &Zeroizing::new(opened));
+                let anew = Wrapped::new(master.seal(&associated, &Zeroizing::new(opened)));
                 outdated.push(Outdated { instance_id, id, wrapped, anew });
             }
         }
@@ -232,13 +238,13 @@ impl Keyring {
     pub fn create(&self, instance_id: &str, purpose: Purpose) -> (Key, DataKey) {
         let key = Key::random();
         let wrapped = self.master().seal(&associated(instance_id, purpose.name()), key.expose());
-        (key, DataKey { purpose: purpose.name().to_owned(), wrapped })
+        (key, DataKey { purpose: purpose.name().to_owned(), wrapped: Wrapped::new(wrapped) })
     }
 }
 
 /// The hash of a client secret under its instance's key, as it is stored with the user.
-pub fn client_secret_hash(key: &Key, user_id: &str, secret: &str) -> String {
-    URL_SAFE_NO_PAD.encode(key.mac(&[user_id.as_bytes(), secret.as_bytes()]))
+pub fn client_secret_hash(key: &Key, user_id: &str, secret: &str) -> Hashed {
+    Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[user_id.as_bytes(), secret.as_bytes()])))
 }
 
 /// The hash of a claim under the key of its bounds.
@@ -263,7 +269,7 @@ impl Purpose {
 
 /// Whether a master key opens a data key of an instance.
 pub fn opens(master: &MasterKeys, instance_id: &str, key: &DataKey) -> bool {
-    master.open(&associated(instance_id, &key.purpose), &key.wrapped).is_ok()
+    master.open(&associated(instance_id, &key.purpose), key.wrapped.expose()).is_ok()
 }
 
 /// Binds a wrapped key to its instance and purpose.

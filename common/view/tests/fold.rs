@@ -8,6 +8,7 @@ use domain::{
     aggregate::{Aggregate, replay},
     context::Owner,
     resource::target::{Mode, SignatureKey, Target, TargetKind, TargetPatch},
+    secret::Sealed,
     standard::{Command, Standard},
 };
 use eventlog::record::{Event, Key, Recorded, encode, owner_type};
@@ -27,7 +28,7 @@ fn target(name: &str) -> Target {
         url: format!("https://{name}.example"),
         timeout_ms: 10_000,
         mode: Mode::Continue,
-        signing_keys: vec![SignatureKey { sealed: "s".into(), valid_until: None }],
+        signing_keys: vec![SignatureKey { sealed: Sealed::new("s"), valid_until: None }],
     }
 }
 

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use base::private_file;
 use view::keyring::{Malformed, MasterKeys};
 
 /// What a start makes in a new folder before it works.
@@ -371,7 +372,7 @@ fn lock(folder: &Path) -> Result<File, DataDirError> {
 
 /// The master keys in a file.
 pub(crate) fn read_master_keys(path: &Path) -> Result<MasterKeys, DataDirError> {
-    let text = fs::read(path).map_err(|source| DataDirError::UnreadKey { path: path.to_owned(), source })?;
+    let text = private_file::read(path).map_err(|source| DataDirError::UnreadKey { path: path.to_owned(), source })?;
     let keys = String::from_utf8_lossy(&text).parse();
     keys.map_err(|source| DataDirError::BadKey { path: path.to_owned(), source })
 }

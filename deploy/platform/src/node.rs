@@ -12,7 +12,7 @@ use std::{
 use action::{Actions, client::Client, executions::ExecutionIndex};
 use async_nats::ConnectOptions;
 use axum::Router;
-use base::{explain::explain, health::Health, id::Ids};
+use base::{explain::explain, health::Health, id::Ids, private_file};
 use command::reaction::delivery::{Deliveries, Patience};
 use command::{
     Challenges, Commands,
@@ -29,7 +29,7 @@ use eventlog::{durability::Durability, lease::Leases, log::Log, nats};
 use index::{Indexes, Remote};
 use oidc::Oidc;
 use projector::{Indexing, Projector};
-use query::Queries;
+use query::{Queries, SearchBounds};
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
@@ -91,6 +91,8 @@ pub(crate) struct ServingOptions {
     pub(crate) system_users: SystemUsers,
     /// How long tokens are accepted when nothing is heard of what has ended.
     pub(crate) silence: Duration,
+    /// What a search may take.
+    pub(crate) searches: SearchBounds,
 }
 
 /// What every node has: the log, the leases and the database.
@@ -126,6 +128,7 @@ pub(crate) struct Node {
     tail_limit: usize,
     targets: Arc<Allowed>,
     dns_server: Option<SocketAddr>,
+    searches: SearchBounds,
 }
 
 /// What a node cannot do without.
@@ -216,6 +219,7 @@ impl Node {
             tail_limit: options.tail_limit,
             targets,
             dns_server: options.dns_server,
+            searches: options.searches,
             adapters,
         })
     }
@@ -328,8 +332,9 @@ impl Node {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Arc::new(Semaphore::new(seats));
-        let (ended, operations) = (self.ended.clone(), built());
-        let queries = Arc::new(Queries { database, progress, ended, indexes, tokens, searches, operations });
+        let (ended, operations, bounds) = (self.ended.clone(), built(), self.searches);
+        let queries = Queries { database, progress, ended, indexes, tokens, searches, bounds, operations };
+        let queries = Arc::new(queries);
         query::api::routes(Router::new(), edge, &queries)
     }
 
@@ -350,7 +355,10 @@ pub(crate) async fn connect(
 ) -> Result<async_nats::Client, Failure> {
     let options = match (&flags.nats_token, &flags.nats_credentials) {
         (Some(token), _) => ConnectOptions::with_token(token.clone()),
-        (None, Some(file)) => ConnectOptions::with_credentials_file(file).await?,
+        (None, Some(file)) => {
+            private_file::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            ConnectOptions::with_credentials_file(file).await?
+        }
         (None, None) => nats::options(url),
     };
     let options = options.name(name).custom_inbox_prefix(format!("_INBOX.{role}")).connection_timeout(CONNECT_TIMEOUT);

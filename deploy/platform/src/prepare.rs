@@ -88,14 +88,20 @@ async fn active(writer: &Handle) -> Result<(), Failure> {
     }
 }
 
-/// The hosts of the first instance of a standalone platform, the primary one first, none of them twice.
-pub(crate) fn hosts(external: &str, listening: IpAddr) -> Vec<String> {
-    let listening = match listening {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    };
+/// The hosts of the first instance of a standalone platform, the primary one first, none of them twice. Names of this
+/// machine are hosts only where nobody else reaches the platform.
+pub(crate) fn hosts(external: &str, listening: IpAddr, is_local: bool) -> Vec<String> {
+    let mut all = vec![external.to_owned()];
+    if is_local {
+        all.extend(["localhost", "127.0.0.1"].map(str::to_owned));
+    }
+    if is_local || !listening.is_loopback() && !listening.is_unspecified() {
+        all.push(match listening {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        });
+    }
     let mut seen = HashSet::new();
-    let all = [external.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), listening];
     all.into_iter().filter(|host| seen.insert(host.clone())).collect()
 }
 
@@ -144,7 +150,16 @@ mod tests {
     #[test]
     fn no_host_is_named_twice_and_the_external_one_is_first() {
         let listening = |address: &str| address.parse().unwrap();
-        assert_eq!(hosts("127.0.0.1", listening("127.0.0.1")), ["127.0.0.1", "localhost"]);
-        assert_eq!(hosts("id.example", listening("::1")), ["id.example", "localhost", "127.0.0.1", "[::1]"]);
+        assert_eq!(hosts("127.0.0.1", listening("127.0.0.1"), true), ["127.0.0.1", "localhost"]);
+        assert_eq!(hosts("localhost", listening("::1"), true), ["localhost", "127.0.0.1", "[::1]"]);
+    }
+
+    #[test]
+    fn names_of_this_machine_are_no_hosts_where_others_reach_it() {
+        let listening = |address: &str| address.parse().unwrap();
+        for loopback in ["127.0.0.1", "::1", "0.0.0.0"] {
+            assert_eq!(hosts("id.example", listening(loopback), false), ["id.example"], "{loopback}");
+        }
+        assert_eq!(hosts("id.example", listening("10.0.0.5"), false), ["id.example", "10.0.0.5"]);
     }
 }

@@ -85,12 +85,13 @@ async fn run_managed(
 ) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
+    let bounds = (&rates, options.serving.searches);
     // A log that is long, damaged or away does not keep it from ending.
     let node = tokio::select! {
         node = connect((role, options), listening.listener.local_addr()?, managed) => node?,
         () = managed.stopping.cancelled() => return Ok(()),
     };
-    let at = (listening, &rates, managed);
+    let at = (listening, bounds, managed);
     match role {
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
@@ -227,6 +228,7 @@ async fn connect(
         targets: serving.allow_targets,
         dns_server: serving.dns_server,
         silence: Duration::from_secs(serving.silence_limit),
+        searches: serving.searches.bounds(),
     };
     let adapters = Adapters::connect(node_options).await?;
     Node::new(adapters, serving_options, (&master_keys, file)).await
@@ -253,7 +255,7 @@ fn node_options(mut worker: cli::Worker, managed: &Managed, role: &'static str) 
 
 async fn serve(
     node: &Node,
-    (listening, rates, managed): (Listening, &cli::Rates, &Managed),
+    (listening, bounds, managed): (Listening, (&cli::Rates, cli::Searches), &Managed),
     shutdown: &CancellationToken,
     routes: impl AsyncFnOnce(&Arc<Edge>) -> Result<Router, Failure>,
 ) -> Result<(), Failure> {
@@ -262,8 +264,8 @@ async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let served = finished(routes(&edge).await?, rates, &managed.stopping).await;
+    let served = finished(routes(&edge).await?, &edge, bounds, &managed.stopping).await;
     managed.serves();
-    connections::serve(listening, served, shutdown.cancelled(), limits(rates)).await;
+    connections::serve(listening, served, shutdown.cancelled(), limits(bounds.0)).await;
     Ok(())
 }

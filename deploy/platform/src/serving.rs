@@ -1,9 +1,9 @@
 //! What every node that serves has in common: its address, its bounds, and the answers that belong to no role.
 
-use std::{io::ErrorKind, num::NonZeroU32, time::Duration};
+use std::{io::ErrorKind, num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::{Router, middleware::from_fn_with_state};
-use edge::mount;
+use edge::{admission::Edge, mount};
 use proto::operation::{Facts, OPERATIONS};
 use server::{
     connections::{self, Listening},
@@ -83,18 +83,24 @@ pub(crate) fn built() -> Vec<&'static Facts> {
 
 /// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's
 /// description, answers to unknown paths, and what concerns all answers.
-pub(crate) async fn finished(router: Router, rates: &cli::Rates, stopping: &CancellationToken) -> Router {
+pub(crate) async fn finished(
+    router: Router,
+    edge: &Arc<Edge>,
+    (rates, searches): (&cli::Rates, cli::Searches),
+    stopping: &CancellationToken,
+) -> Router {
     let built = built();
     let not_built = OPERATIONS.iter().copied().filter(|facts| !facts.is_built);
-    let router = not_built.fold(router, mount::mount_unbuilt);
+    let router = not_built.fold(router, |router, facts| mount::mount_unbuilt(router, edge, facts));
     let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
-    let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION)).merge(protos::routes(&built));
+    let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION, searches.limits()));
+    let router = router.merge(protos::routes(&built));
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));
     // The first is the outermost. Together, because each call of `layer` costs every request two allocations.
     mount::fallbacks(router).layer((
         CompressionLayer::new().compress_when(worth_it),
         // Outside of CORS, which answers what browsers ask beforehand itself.
-        from_fn_with_state(Limiter::new(rates.into()), limit),
+        from_fn_with_state(Limiter::new(rates.into(), edge.clone()), limit::<Edge>),
         cors(),
     ))
 }
@@ -105,6 +111,7 @@ impl From<&cli::Rates> for Rates {
             address: NonZeroU32::new(rates.rate_limit_address),
             client: NonZeroU32::new(rates.rate_limit_client),
             instance: NonZeroU32::new(rates.rate_limit_instance),
+            strangers: NonZeroU32::new(rates.rate_limit_strangers),
             includes_loopback: rates.rate_limit_loopback,
         }
     }

@@ -80,6 +80,7 @@ async fn prepare_in(
         targets: Allowed::default(),
         dns_server: None,
         silence: view::ended::SILENCE,
+        searches: query::SearchBounds::default(),
     };
     let node_options = NodeOptions {
         nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,

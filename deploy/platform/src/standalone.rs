@@ -11,7 +11,7 @@ use domain::address::Allowed;
 use edge::caller::SystemUsers;
 use server::connections::{self, Listening};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use url::Url;
+use url::{Host, Url};
 
 use crate::{
     Failure,
@@ -135,15 +135,17 @@ async fn serve(
     shutdown: &CancellationToken,
 ) -> Result<(), Failure> {
     let serving = &options.serving;
+    let is_local = is_local(serving, &external);
     let serving_options = ServingOptions {
         external: external.clone(),
         number: serving.node_number,
         tail_limit: serving.tail_limit,
-        targets: targets(serving),
+        targets: targets(serving, is_local),
         dns_server: serving.dns_server,
         silence: Duration::from_secs(serving.silence_limit),
         patience: serving.deliveries.patience(),
         system_users: system_users(serving, data)?,
+        searches: serving.searches.bounds(),
     };
     let connect = async {
         let adapters = Adapters::connect(node_options).await?;
@@ -154,7 +156,7 @@ async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     };
     let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
-    let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip());
+    let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip(), is_local);
     let prepared = tokio::select! {
         prepared = prepare(wanted, data, &node, &roles.writer, hosts) => prepared.map(Some),
         () = shutdown.cancelled() => Ok(None),
@@ -168,7 +170,7 @@ async fn serve(
                 managed.serves();
                 Ok(())
             };
-            answer(&node, &roles, (listening, &serving.rates), shutdown, ready).await
+            answer(&node, &roles, (listening, serving), shutdown, ready).await
         }
         Ok(None) => Ok(()),
         Err(error) => Err(error),
@@ -211,13 +213,25 @@ fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<SystemUsers, F
     Ok(SystemUsers::new(users)?)
 }
 
+/// Whether only this machine reaches the platform. Who listens on a loopback address may stand behind a proxy that anybody
+/// reaches: then clients know another name, or the proxy is trusted.
+fn is_local(serving: &cli::Serving, external: &Url) -> bool {
+    let is_loopback = match external.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    serving.listen.ip().is_loopback() && is_loopback && serving.trusted_proxies.is_empty()
+}
+
 /// Where targets may be called beyond the public internet: who is alone on a machine may call it.
-fn targets(serving: &cli::Serving) -> Allowed {
+fn targets(serving: &cli::Serving, is_local: bool) -> Allowed {
     let allowed = serving.allow_targets.clone();
-    if !serving.listen.ip().is_loopback() {
+    if !is_local {
         return allowed;
     }
-    output::notice("targets on this machine are allowed, because the platform listens on a loopback address");
+    output::notice("targets on this machine are allowed, because only this machine reaches the platform");
     allowed.and(Allowed::loopback())
 }
 
@@ -225,7 +239,7 @@ fn targets(serving: &cli::Serving) -> Allowed {
 async fn answer(
     node: &Node,
     roles: &Roles,
-    (listening, rates): (Listening, &cli::Rates),
+    (listening, serving): (Listening, &cli::Serving),
     shutdown: &CancellationToken,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -233,9 +247,9 @@ async fn answer(
     let passed_on = TaskTracker::new();
     let commands = node.commands(&edge, roles.writer.clone(), (&passed_on, shutdown)).await?;
     let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
-    let router = finished(router, rates, shutdown).await;
+    let router = finished(router, &edge, (&serving.rates, serving.searches), shutdown).await;
     ready()?;
-    connections::serve(listening, router, shutdown.cancelled(), limits(rates)).await;
+    connections::serve(listening, router, shutdown.cancelled(), limits(&serving.rates)).await;
     end_of(passed_on, &node.adapters.log.client()).await;
     Ok(())
 }
@@ -266,5 +280,29 @@ impl Own {
             }
         };
         tokio::join!(nats, postgres);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn only_who_is_reached_by_this_machine_alone_is_local() {
+        let is_local = |flags: &[&str], external: &str| {
+            let command = [&["platform", "standalone"], flags].concat();
+            let cli::Mode::Standalone(options) = cli::Cli::parse_from(command).mode else { panic!("it is asked for") };
+            is_local(&options.serving, &external.parse().unwrap())
+        };
+        for external in ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1"] {
+            assert!(is_local(&[], external), "{external}");
+            assert!(!is_local(&["--trusted-proxies", "127.0.0.1"], external), "a proxy brings requests of others");
+            assert!(!is_local(&["--listen", "0.0.0.0:8080"], external), "others reach it");
+        }
+        for external in ["https://id.example.com", "http://localhost.example", "http://10.0.0.1"] {
+            assert!(!is_local(&[], external), "{external}");
+        }
     }
 }

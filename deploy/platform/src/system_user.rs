@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base::{clock, signing};
+use base::{clock, private_file, signing};
 use domain::role::{IAM_OWNER, SYSTEM_OWNER};
 use edge::caller::{LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -59,7 +59,7 @@ pub(crate) fn print_token(options: &cli::OfInstance) -> Result<(), Failure> {
 /// A token for an issuer.
 pub(crate) fn token(folder: &Path, issuer: &str) -> Result<String, Failure> {
     let path = private(folder);
-    let key = fs::read(&path).map_err(io_error("read", &path))?;
+    let key = private_file::read(&path).map_err(io_error("read", &path))?;
     let key = hex::decode(key.trim_ascii()).map_err(|_| format!("{} holds no key", path.display()))?;
     let now = clock::now().as_second();
     let name = || NAME.to_owned();

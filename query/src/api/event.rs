@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api::details;
 use base::clock;
 use domain::{
-    catalog::without_secrets,
+    catalog::{is_event_type, without_secrets},
     context::{Owner, OwnerType},
 };
 use edge::{
@@ -25,7 +25,7 @@ use proto::{
     object::{ListDetails, ListQuery, TimestampFilterMethod},
     system::{SearchSystemEventsRequest, SearchSystemEventsResponse},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use view::{
     history::audit::{self, Audit, Comparison, Filter},
     projection::HISTORY,
@@ -69,7 +69,7 @@ async fn find<O>(
     (query, wanted, mut filters): (Option<ListQuery>, Vec<EventSearchFilter>, Vec<Filter>),
     answer: impl FnOnce((ListDetails, Vec<Event>)) -> O,
 ) -> Result<Answer<O>, Error> {
-    let (query, limit) = bounded(query)?;
+    let (query, limit) = bounded(query, queries.bounds.limits)?;
     filters.extend(wanted.into_iter().filter_map(filter));
     let audit = Audit { filters, ascending: query.asc, offset: query.offset, limit };
     let read = || audit::search(&queries.database, call.tenant.shard, &audit);
@@ -136,7 +136,12 @@ fn response(recorded: Recorded) -> Event {
     let owner: Owner = recorded.owner();
     let event = recorded.event;
     let mut payload: Value = serde_json::from_slice(&event.payload).unwrap_or_default();
-    without_secrets(&mut payload);
+    // Of an event that this node does not know it does not know what is secret.
+    if is_event_type(&event.r#type) {
+        without_secrets(&mut payload);
+    } else {
+        payload = Value::Object(Map::new());
+    }
     Event {
         sequence: recorded.sequence,
         r#type: event.r#type,

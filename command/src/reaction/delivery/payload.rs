@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use action::executions::Called;
-use domain::catalog::without_secrets;
+use domain::catalog::{is_event_type, without_secrets};
 use eventlog::record::Recorded;
 use serde::{Deserialize, Serialize};
 use serde_json::{
@@ -35,13 +35,15 @@ pub struct Delivery {
     pub body: Box<RawValue>,
 }
 
-/// The deliveries of an event to the targets of an execution, one after another.
+/// The deliveries of an event to the targets of an execution, one after another. An event that this node does not know has
+/// none: a newer one knows what of it may be told.
 pub(super) fn deliveries<'a>(
     recorded: &'a Recorded,
     chain: &'a [Arc<Called>],
     depth: u32,
 ) -> impl Iterator<Item = Delivery> + Send + use<'a> {
     let event = &recorded.event;
+    let chain = if is_event_type(&event.r#type) { chain } else { &[] };
     // JSON values are always written.
     let body = to_raw_value(&payload(recorded)).ok();
     let mut named: HashMap<&str, usize> = HashMap::new();
@@ -85,10 +87,31 @@ fn payload(recorded: &Recorded) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use domain::resource::target::{Mode, Target, TargetKind};
     use eventlog::record::Event;
     use jiff::Timestamp;
+    use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[test]
+    fn an_event_that_is_not_known_is_told_to_nobody() {
+        let target = Target {
+            name: "hook".to_owned(),
+            kind: TargetKind::RestWebhook,
+            url: "https://example.com".to_owned(),
+            timeout_ms: 1000,
+            mode: Mode::Continue,
+            signing_keys: vec![],
+        };
+        let (id, seats, share) = ("7".to_owned(), Arc::new(Semaphore::new(1)), Arc::default());
+        let chain = [Arc::new(Called { instance_id: "1".to_owned(), id, target, seats, share })];
+        for (name, count) in [("target.added", 1), ("target.exploded", 0), ("user.password_set", 0), ("target", 0)] {
+            let event = Event { payload: "{}".into(), r#type: name.into(), ..Event::default() };
+            let recorded = Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event };
+            assert_eq!(deliveries(&recorded, &chain, 0).count(), count, "{name}");
+        }
+    }
 
     #[test]
     fn a_payload_has_no_secret() {

@@ -195,7 +195,7 @@ pub static PROCESS_START: Family<Gauge> =
 
 /// Makes the cells whose labels are known: what has not happened yet is there as 0, and the first time is an increase.
 pub fn prepare() {
-    for class in ["address", "client", "instance"] {
+    for class in ["address", "client", "instance", "strangers"] {
         RATE_LIMITED.with(&[class]);
     }
     for outcome in ["reached", "given_up", "not_reached"] {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     column::Column,
     projection::{ACCESS, Name},
+    secret::Wrapped,
     standard::Resource,
 };
 
@@ -14,14 +15,15 @@ pub struct DataKey {
     /// What it is for, for example `claim`.
     pub purpose: String,
     /// The key, encrypted under the master key.
-    pub wrapped: String,
+    #[serde(flatten)]
+    pub wrapped: Wrapped,
 }
 
 /// The same key, encrypted under another master key.
 #[derive(Debug, Clone)]
 pub struct Rewrapped {
     /// See [`DataKey::wrapped`].
-    pub wrapped: String,
+    pub wrapped: Wrapped,
 }
 
 /// The columns of the read model.
@@ -51,9 +53,9 @@ mod tests {
 
     #[test]
     fn a_key_is_wrapped_anew_and_stays_what_it_is_for() {
-        let key = DataKey { purpose: "claim".into(), wrapped: "old".into() };
+        let key = DataKey { purpose: "claim".into(), wrapped: Wrapped::new("old") };
         assert_columns(&key, &serde_json::json!({ "purpose": "claim" }));
-        let rewrapped = (Rewrapped { wrapped: "new".into() }, serde_json::json!({ "wrapped": "new" }));
+        let rewrapped = (Rewrapped { wrapped: Wrapped::new("new") }, serde_json::json!({ "wrapped": "new" }));
         assert_patches(&key, vec![rewrapped], &["purpose"]);
     }
 }

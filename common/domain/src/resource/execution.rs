@@ -115,6 +115,11 @@ impl fmt::Display for Condition {
 }
 
 impl Execution {
+    /// Whether somebody waits for its targets.
+    pub const fn is_waited_for(&self) -> bool {
+        !matches!(self.condition, Condition::Event(_))
+    }
+
     /// Whether it names what [`Without`] takes out.
     pub fn names(&self, gone: &Without) -> bool {
         match gone {

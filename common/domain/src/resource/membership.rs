@@ -26,11 +26,11 @@ pub struct Membership {
     pub roles: Vec<String>,
 }
 
-/// The roles of a [`Membership`] from now on.
-#[derive(Debug, Clone)]
+/// A partial update of a [`Membership`].
+#[derive(Debug, Clone, Default)]
 pub struct MembershipPatch {
-    /// See [`Membership::roles`].
-    pub roles: Vec<String>,
+    /// See [`Membership::roles`]: all of them from now on.
+    pub roles: Option<Vec<String>>,
 }
 
 impl Membership {
@@ -84,7 +84,7 @@ impl Resource for Membership {
     }
 
     fn patched(self, patch: MembershipPatch) -> Self {
-        Self { roles: patch.roles, ..self }
+        Self { roles: patch.roles.unwrap_or(self.roles), ..self }
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -126,7 +126,7 @@ mod tests {
         assert_columns(&before, &json!({ "user_id": "2", "roles": " IAM_OWNER IAM_ORG_MANAGER " }));
         let roles = vec!["IAM_OWNER_VIEWER".to_owned()];
         let changes = json!({ "roles": roles });
-        assert_patches(&before, vec![(MembershipPatch { roles }, changes)], &["context", "user_id"]);
+        assert_patches(&before, vec![(MembershipPatch { roles: Some(roles) }, changes)], &["context", "user_id"]);
     }
 
     #[test]

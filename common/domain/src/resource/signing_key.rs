@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     column::Column,
     projection::{ACCESS, Name},
+    secret::Sealed,
     standard::{Resource, Unpatchable},
 };
 
@@ -17,7 +18,8 @@ pub struct SigningKey {
     /// The public key as a JSON Web Key (RFC 7517), without private members.
     pub public: Value,
     /// The private key, PKCS #8, encrypted under the instance's data key.
-    pub sealed: String,
+    #[serde(flatten)]
+    pub sealed: Sealed,
     /// From when it signs, in milliseconds since the Unix epoch; every cache has seen it by then.
     pub signs_from: i64,
     /// Until when it signs; `None` until it is replaced.
@@ -53,7 +55,7 @@ mod tests {
 
     #[test]
     fn of_a_key_only_the_algorithm_is_a_column() {
-        let (algorithm, sealed) = ("ES256".to_owned(), "sealed".to_owned());
+        let (algorithm, sealed) = ("ES256".to_owned(), Sealed::new("sealed"));
         let public = json!({ "kty": "EC" });
         let key = SigningKey { algorithm, public, sealed, signs_from: 1, signs_until: Some(2) };
         assert_columns(&key, &json!({ "algorithm": "ES256" }));

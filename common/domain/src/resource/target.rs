@@ -8,6 +8,7 @@ use crate::{
     context::OwnerType,
     permission::{Permissions, STANDARD},
     projection::Name,
+    secret::Sealed,
     standard::Resource,
 };
 
@@ -68,7 +69,8 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignatureKey {
     /// The key, encrypted under the instance's data key.
-    pub sealed: String,
+    #[serde(flatten)]
+    pub sealed: Sealed,
     /// Until when it still signs beside its successor, in milliseconds since the Unix epoch.
     pub valid_until: Option<i64>,
 }
@@ -94,11 +96,21 @@ pub struct TargetPatch {
 #[derive(Debug, Clone)]
 pub struct Rotation {
     /// The new key, encrypted.
-    pub sealed: String,
+    pub sealed: Sealed,
     /// When it takes over, in milliseconds since the Unix epoch.
     pub now: i64,
     /// Until when the key before it still signs.
     pub previous_until: i64,
+}
+
+/// How long a request may wait for the targets of one execution in all, in milliseconds: what is left of the time of a
+/// request is for the request itself.
+pub const LONGEST_WAIT_MS: u64 = 50_000;
+
+/// How long the targets of an execution may be waited for in all, in milliseconds. They are called one after another.
+pub fn waited_for<'a>(targets: impl IntoIterator<Item = &'a Target>) -> u64 {
+    let waited_for = targets.into_iter().filter(|target| target.mode != Mode::Async);
+    waited_for.map(|target| target.timeout_ms).fold(0, u64::saturating_add)
 }
 
 /// The columns of the read model.
@@ -189,12 +201,18 @@ mod tests {
             url: "https://a.example".into(),
             timeout_ms: DEFAULT_TIMEOUT_MS,
             mode: Mode::Continue,
-            signing_keys: vec![SignatureKey { sealed: "first".into(), valid_until: None }],
+            signing_keys: vec![SignatureKey { sealed: Sealed::new("first"), valid_until: None }],
         }
     }
 
     fn rename(name: &str) -> Command<Target> {
         Command::Patch(TargetPatch { name: Some(name.into()), ..TargetPatch::default() })
+    }
+
+    #[test]
+    fn what_nobody_waits_for_takes_no_time() {
+        let targets = [Mode::Continue, Mode::Async, Mode::InterruptOnError].map(|mode| Target { mode, ..hook() });
+        assert_eq!(waited_for(&targets), 2 * DEFAULT_TIMEOUT_MS);
     }
 
     #[test]
@@ -230,13 +248,13 @@ mod tests {
 
     #[test]
     fn the_old_key_signs_until_its_time_and_then_goes() {
-        let rotate = |sealed: &str, now| Rotation { sealed: sealed.into(), now, previous_until: now + 60 };
+        let rotate = |sealed: &str, now| Rotation { sealed: Sealed::new(sealed), now, previous_until: now + 60 };
         let keys = rotate("second", 1000).apply(hook().signing_keys);
-        assert_eq!(keys[0], SignatureKey { sealed: "first".into(), valid_until: Some(1060) });
+        assert_eq!(keys[0], SignatureKey { sealed: Sealed::new("first"), valid_until: Some(1060) });
         let keys = rotate("third", 1010).apply(keys);
-        let left: Vec<_> = keys.iter().map(|key| key.sealed.as_str()).collect();
+        let left: Vec<_> = keys.iter().map(|key| key.sealed.expose()).collect();
         assert_eq!(left, ["second", "third"], "one old key beside the new one");
-        let at_once = Rotation { sealed: "fourth".into(), now: 1020, previous_until: 1020 };
+        let at_once = Rotation { sealed: Sealed::new("fourth"), now: 1020, previous_until: 1020 };
         assert_eq!(at_once.apply(keys).len(), 1);
     }
 
@@ -268,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_new_key_changes_the_keys_alone() {
-        let rotation = Some(Rotation { sealed: "second".into(), now: 1000, previous_until: 1060 });
-        let key = |sealed: &str, valid_until| SignatureKey { sealed: sealed.into(), valid_until };
+        let rotation = Some(Rotation { sealed: Sealed::new("second"), now: 1000, previous_until: 1060 });
+        let key = |sealed: &str, valid_until| SignatureKey { sealed: Sealed::new(sealed), valid_until };
         let to = Target { signing_keys: vec![key("first", Some(1060)), key("second", None)], ..hook() };
         given::<Standard<Target>>([Event::Added(hook().into())])
             .when(Command::Patch(TargetPatch { rotation, ..TargetPatch::default() }))

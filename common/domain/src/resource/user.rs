@@ -8,6 +8,7 @@ use crate::{
     column::Column,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
+    secret::Hashed,
     standard::{Resource, States},
 };
 
@@ -22,8 +23,9 @@ pub struct User {
     /// What it is for.
     #[serde(default)]
     pub description: String,
-    /// The keyed hash of the client secret, base64url; `None` while there is none.
-    pub secret: Option<String>,
+    /// The keyed hash of the client secret, while there is one.
+    #[serde(flatten)]
+    pub secret: Hashed,
     /// The one before, while it is valid beside its successor.
     #[serde(default)]
     pub previous: Option<Previous>,
@@ -45,8 +47,9 @@ impl User {
 /// A client secret that has a successor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
-    /// Its keyed hash, base64url.
-    pub secret: String,
+    /// Its keyed hash.
+    #[serde(flatten)]
+    pub secret: Hashed,
     /// Until when it is valid, in milliseconds since the Unix epoch.
     pub valid_until: i64,
 }
@@ -68,7 +71,7 @@ pub struct UserPatch {
 #[derive(Debug, Clone)]
 pub struct Renewal {
     /// Its keyed hash.
-    pub secret: String,
+    pub secret: Hashed,
     /// Until when the one before is valid, in milliseconds since the Unix epoch; `None` where it ends at once.
     pub previous_until: Option<i64>,
 }
@@ -110,6 +113,10 @@ impl Resource for User {
         }
     }
 
+    fn user<'a>(&'a self, id: &'a str) -> Option<&'a str> {
+        Some(id)
+    }
+
     fn activity(&mut self) -> Option<&mut bool> {
         Some(&mut self.is_active)
     }
@@ -125,9 +132,9 @@ impl Resource for User {
 
 impl Renewal {
     fn apply(self, user: User) -> User {
-        let previous = user.secret.zip(self.previous_until);
-        let previous = previous.map(|(secret, valid_until)| Previous { secret, valid_until });
-        User { secret: Some(self.secret), previous, ..user }
+        let until = self.previous_until.filter(|_| user.secret.expose().is_some());
+        let previous = until.map(|valid_until| Previous { secret: user.secret, valid_until });
+        User { secret: self.secret, previous, ..user }
     }
 }
 
@@ -145,14 +152,14 @@ mod tests {
     #[test]
     fn one_old_secret_is_valid_beside_the_new_one_if_at_all() {
         let renew = |user: User, secret: &str, previous_until| {
-            let renewal = Some(Renewal { secret: secret.into(), previous_until });
+            let renewal = Some(Renewal { secret: Hashed::new(secret), previous_until });
             user.patched(UserPatch { renewal, ..UserPatch::default() })
         };
         let user = renew(User::default(), "first", Some(10));
         assert_eq!(user.previous, None, "there was none before");
         let user = renew(user, "second", Some(20));
-        assert_eq!(user.previous, Some(Previous { secret: "first".into(), valid_until: 20 }));
-        assert_eq!(user.secret.as_deref(), Some("second"));
+        assert_eq!(user.previous, Some(Previous { secret: Hashed::new("first"), valid_until: 20 }));
+        assert_eq!(user.secret.expose(), Some("second"));
         assert_eq!(renew(user, "third", None).previous, None);
     }
 
@@ -162,14 +169,14 @@ mod tests {
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),
-            secret: Some("hash".into()),
-            previous: Some(Previous { secret: "older".into(), valid_until: 10 }),
+            secret: Hashed::new("hash"),
+            previous: Some(Previous { secret: Hashed::new("older"), valid_until: 10 }),
             is_active: true,
             is_locked: false,
         };
         assert_columns(&user, &json!({ "username": "robot", "name": "Robot", "is_active": true }));
         let patch = UserPatch::default;
-        let renewal = Some(Renewal { secret: "newer".into(), previous_until: None });
+        let renewal = Some(Renewal { secret: Hashed::new("newer"), previous_until: None });
         let patches = vec![
             (UserPatch { username: Some("b".into()), ..patch() }, json!({ "username": "b" })),
             (UserPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
@@ -178,6 +185,7 @@ mod tests {
         ];
         assert_patches(&user, patches, &["is_active", "is_locked"]);
         assert_switches(&user);
+        assert_eq!(user.user("7"), Some("7"), "a user belongs to itself");
         assert_eq!(user.claims(), [Claim::folded("username", "robot")]);
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::{
-    faults::{Fault, Faults},
+    faults::{Fault, Faults, told},
     read::{self, Unread},
     snake_case,
 };
@@ -15,10 +15,13 @@ use crate::error::{Error, Reason};
 
 /// How often a request is read. Some faults take two or three times.
 const READINGS: usize = 60;
+/// How many values are read in all: a large request is read less often, and fewer of its faults are told.
+const VALUES: usize = 100_000;
 
 /// Everything that is wrong with a request, of which something is wrong.
 pub(super) fn explain<I: DeserializeOwned + Validate>(mut request: Map<String, Value>, mut faults: Faults) -> Error {
-    for _ in 0..READINGS {
+    let size: usize = request.values().map(size).sum();
+    for _ in 0..(VALUES / size.max(1)).clamp(1, READINGS) {
         match read::message::<I>(request.clone()) {
             Ok(message) => {
                 let mut violations = Vec::new();
@@ -38,13 +41,22 @@ pub(super) fn explain<I: DeserializeOwned + Validate>(mut request: Map<String, V
     faults.into_error()
 }
 
+/// How many values a value holds, itself counted.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(size).sum::<usize>(),
+        _ => 1,
+    }
+}
+
 /// What is wrong, and what has to go for the rest to be read.
 fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
     match why {
         read::Fault::Unknown(name) => {
             // The path ends with the name already.
             path.pop();
-            let field = within(&field(&path), &name);
+            let field = within(&field(&path), &told(&name));
             path.push(Segment::Map { key: name });
             let mut fault = Fault::invalid(field.clone(), "is not a field of the request".to_owned());
             fault.reason = Reason::UnknownField;

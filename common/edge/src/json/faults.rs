@@ -1,11 +1,19 @@
 //! What is wrong with a request, gathered so that all of it is told at once.
 
-use proto::Violation;
+use proto::{MOST_VIOLATIONS, Violation};
 
 use crate::error::{Error, Reason};
 
-/// More than this is not gathered: whoever sends more has sent something else.
-pub(super) const MOST: usize = 20;
+/// The longest name of a client's own that is told back, in characters.
+const LONGEST_NAME: usize = 200;
+
+/// A name that a client has made up, as it is told back.
+pub(super) fn told(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
 
 /// One thing that is wrong.
 #[derive(Debug)]
@@ -44,7 +52,7 @@ impl Faults {
     }
 
     pub(super) fn are_enough(&self) -> bool {
-        self.0.len() >= MOST
+        self.0.len() >= MOST_VIOLATIONS
     }
 
     /// Whether something is known of this very field.
@@ -56,7 +64,8 @@ impl Faults {
     pub(super) fn add_rules(&mut self, violations: Vec<Violation>) {
         let told = self.0.len();
         for violation in violations {
-            if !self.0[..told].iter().any(|fault| violation.follows_from(&fault.violation.field)) {
+            if !self.are_enough() && !self.0[..told].iter().any(|fault| violation.follows_from(&fault.violation.field))
+            {
                 self.0.push(Fault::invalid(violation.field, violation.description));
             }
         }

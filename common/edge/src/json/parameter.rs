@@ -10,7 +10,7 @@ use proto::{
 use serde_json::{Map, Value};
 
 use super::{
-    faults::{Fault, Faults},
+    faults::{Fault, Faults, told},
     snake_case,
 };
 use crate::error::Reason;
@@ -75,11 +75,13 @@ fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) 
 }
 
 fn unknown(name: &str) -> Fault {
+    let name = &told(name);
     let sentence = format!("there is no query parameter {name:?} here");
     fault(Reason::UnknownParameter, name, sentence, "is not a parameter of the operation")
 }
 
 fn not_utf8(name: &str) -> Fault {
+    let name = &told(name);
     let sentence = "the query must be percent-encoded UTF-8".to_owned();
     fault(Reason::InvalidParameter, name, sentence, "must be percent-encoded UTF-8")
 }

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::error::{Error, Reason};
 
@@ -19,6 +19,23 @@ const DISCARDED: usize = 16 << 20;
 const ARRIVAL: Duration = Duration::from_secs(30);
 /// How long one may take that nobody looks at.
 const REFUSED_ARRIVAL: Duration = Duration::from_secs(5);
+
+/// A body of more bytes is not made a message on a thread that other requests wait for, and only a few at a time: a
+/// message may take many times the memory of its body.
+const LARGE: usize = 16 << 10;
+static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(4);
+
+/// Makes a message of a body.
+pub(super) async fn parse<T: Send + 'static>(
+    size: usize,
+    read: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    if size <= LARGE {
+        return read();
+    }
+    let _seat = LARGE_AT_ONCE.acquire().await.map_err(|failure| Error::internal(&failure))?;
+    spawn_blocking(read).await.map_err(|failure| Error::internal(&failure))?
+}
 
 /// Reads a body of at most this many bytes. More is read and thrown away, within bounds too, so that a client that
 /// sends on gets its answer.

@@ -93,9 +93,9 @@ impl Wire for Grpc {
         Transport::Grpc
     }
 
-    async fn read<I: Message + DeserializeOwned + Validate + Default>(
+    async fn read<I: Message + DeserializeOwned + Validate + Default + 'static>(
         &self,
-        _: &Facts,
+        _: &'static Facts,
         _: Parts,
         body: Body,
     ) -> Result<I, Error> {
@@ -103,9 +103,14 @@ impl Wire for Grpc {
         if *self == Self::WebText {
             frame = decoded(&frame)?;
         }
-        let message = unframed(&frame)?;
-        // The text of the failure names Rust types.
-        I::decode(message).map_err(|_| Error::new(Reason::InvalidRequest, "the message is not of the method's type"))
+        let size = frame.len();
+        let decode = move || {
+            let message = unframed(&frame)?;
+            // The text of the failure names Rust types.
+            I::decode(message)
+                .map_err(|_| Error::new(Reason::InvalidRequest, "the message is not of the method's type"))
+        };
+        body::parse(size, decode).await
     }
 
     fn write<O: Message + Serialize>(&self, _: &Facts, answer: Answer<O>) -> Result<Response, Error> {

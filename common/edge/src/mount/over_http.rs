@@ -37,9 +37,9 @@ impl Wire for Http {
         Transport::Http
     }
 
-    async fn read<I: Message + DeserializeOwned + Validate + Default>(
+    async fn read<I: Message + DeserializeOwned + Validate + Default + 'static>(
         &self,
-        facts: &Facts,
+        facts: &'static Facts,
         mut parts: Parts,
         body: Body,
     ) -> Result<I, Error> {
@@ -53,7 +53,7 @@ impl Wire for Http {
         }
         let path = parts.extract::<RawPathParams>().await;
         let path = path.map_err(|_| Error::new(Reason::InvalidRequest, "the path must be percent-encoded UTF-8"))?;
-        json::bind(facts, &path, parts.uri.query(), &body)
+        body::parse(body.len(), move || json::bind(facts, &path, parts.uri.query(), &body)).await
     }
 
     fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error> {

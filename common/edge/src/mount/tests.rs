@@ -5,7 +5,10 @@ use http::{HeaderMap, Request, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use prost::Message;
 use proto::{
-    action::{CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse},
+    action::{
+        CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, DeleteTargetResponse, SearchTargetsRequest,
+        SearchTargetsResponse,
+    },
     operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, OPERATIONS, SEARCH_TARGETS},
 };
 use serde_json::{Value, json};
@@ -25,6 +28,13 @@ impl Admit for Open {
         match parts.headers.get(header::AUTHORIZATION) {
             Some(_) => Ok(parts.headers["x-request-id"].to_str().unwrap().to_owned()),
             None => Err(Error::new(Reason::TokenMissing, "who is there")),
+        }
+    }
+
+    async fn answers(&self, parts: &Parts) -> Result<(), Error> {
+        match parts.headers.get(header::HOST) {
+            Some(host) if host == "nobody.example" => Err(Error::new(Reason::InstanceNotFound, "nobody answers here")),
+            _ => Ok(()),
         }
     }
 }
@@ -49,7 +59,8 @@ async fn delete(_: String, request: DeleteTargetRequest) -> Result<Answer<Delete
 fn router() -> Router {
     let edge = Arc::new(Open);
     let command = mount(mount(Router::new(), &edge, create), &edge, delete);
-    let query = mount_unbuilt(mount_unbuilt(Router::new(), &GET_TARGET.facts), &SEARCH_TARGETS.facts);
+    let query = mount_unbuilt(Router::new(), &edge, &GET_TARGET.facts);
+    let query = mount_unbuilt(query, &edge, &SEARCH_TARGETS.facts);
     fallbacks(command.merge(query))
 }
 
@@ -189,11 +200,17 @@ async fn what_is_not_there_is_told_alike() {
     assert!(allowed.contains("DELETE") && allowed.contains("GET"), "{allowed}");
     let (status, _, body) = send(request("GET", "/resources/v3alpha/targets/7")).await;
     assert_eq!((status.as_u16(), reason(&body)), (501, "NOT_IMPLEMENTED"));
+    let mut nowhere = request("GET", "/resources/v3alpha/targets/7");
+    nowhere.headers_mut().insert(header::HOST, "nobody.example".parse().unwrap());
+    let (status, _, body) = send(nowhere).await;
+    assert_eq!((status.as_u16(), reason(&body)), (404, "INSTANCE_NOT_FOUND"));
 }
 
 #[tokio::test]
 async fn all_paths_fit_in_one_router() {
-    let router = fallbacks(OPERATIONS.iter().copied().fold(Router::new(), mount_unbuilt));
+    let edge = Arc::new(Open);
+    let router = OPERATIONS.iter().fold(Router::new(), |router, facts| mount_unbuilt(router, &edge, facts));
+    let router = fallbacks(router);
     for facts in OPERATIONS {
         let verb = format!("{:?}", facts.verb).to_uppercase();
         let request = Request::builder().method(verb.as_str()).uri(facts.path.replace("{id}", "7"));
@@ -276,4 +293,33 @@ async fn a_body_that_does_not_come_has_its_own_answer() {
     let begun = tokio::time::Instant::now();
     let (status, _, body) = send(post(CREATE_TARGET.facts.path, endless)).await;
     assert_eq!((status.as_u16(), reason(&body), begun.elapsed().as_secs()), (408, "BODY_TIMEOUT", 30));
+}
+
+async fn search(_: String, _: SearchTargetsRequest) -> Result<Answer<SearchTargetsResponse>, Error> {
+    Ok(Answer { message: SearchTargetsResponse::default(), status: None, metadata: vec![] })
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_large_body_is_told_in_few_words() {
+    let many = |item: &str| format!("[{}{item}]", format!("{item},").repeat((1 << 20) / (item.len() + 1) - 2));
+    let members: Vec<String> = (0..60_000).map(|number| format!("\"member{number}\":1")).collect();
+    let router = fallbacks(mount(Router::new(), &Arc::new(Open), search));
+    for body in [
+        many("{}"),
+        many("1"),
+        many(r#"{"a":1}"#),
+        many(r#"{"inIds":{"ids":[1]}}"#),
+        format!("{{{}}}", members.join(",")),
+        format!("{{\"{}\":1}}", "a".repeat(1_000_000)),
+        format!("{{\"{0}\":1,\"{0}\":2}}", "a".repeat(500_000)),
+    ] {
+        let shown: String = body.chars().take(40).collect();
+        let answer = router.clone().oneshot(post(SEARCH_TARGETS.facts.path, body)).await.unwrap();
+        assert_eq!(answer.status().as_u16(), 400, "{shown}");
+        let told = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(told.len() < 32 * 1024, "{shown}: {} bytes", told.len());
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        let violations = told["details"][1]["fieldViolations"].as_array().map_or(0, Vec::len);
+        assert!(violations <= 20, "{shown}: {violations} violations");
+    }
 }

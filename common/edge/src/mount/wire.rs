@@ -14,9 +14,9 @@ pub(super) trait Wire: Sync {
     fn transport(&self) -> Transport;
 
     /// Reads a request.
-    fn read<I: Message + DeserializeOwned + Validate + Default>(
+    fn read<I: Message + DeserializeOwned + Validate + Default + 'static>(
         &self,
-        facts: &Facts,
+        facts: &'static Facts,
         parts: Parts,
         body: Body,
     ) -> impl Future<Output = Result<I, Error>> + Send;

@@ -14,6 +14,10 @@ use crate::error::Error;
 static POOL: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(proto::DESCRIPTORS).expect("the build has made them"));
 
+/// The member of a payload that a request is, and the field of a request that says which context it is about.
+pub(super) const REQUEST: &str = "request";
+const CONTEXT: &str = "ctx";
+
 /// A message while targets are called with it.
 pub(super) struct Merged<M> {
     message: Map<String, Value>,
@@ -90,6 +94,10 @@ impl<M: Serialize + DeserializeOwned> Content for Merged<M> {
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
         let mut merged = self.message.clone();
         merge(&self.descriptor, &mut merged, answer)?;
+        // It was decided on the context whether the caller may do this, and whose targets are called.
+        if self.member == REQUEST && merged.get(CONTEXT) != self.message.get(CONTEXT) {
+            return Err(CallFailure::Malformed(format!("it changes {CONTEXT}, which only the caller says")));
+        }
         // What is of the wrong type is the fault of this target, not of a later one.
         serde_json::from_value::<M>(Value::Object(merged.clone()))
             .map_err(|error| CallFailure::Malformed(error.to_string()))?;
@@ -145,7 +153,10 @@ fn message_of(field: &FieldDescriptor) -> Option<MessageDescriptor> {
 
 #[cfg(test)]
 mod tests {
-    use proto::action::{CreateTargetRequest, CreateTargetResponse};
+    use proto::{
+        action::{CreateTargetRequest, CreateTargetResponse},
+        organization::CreateOrganizationRequest,
+    };
     use serde_json::json;
 
     use super::*;
@@ -190,6 +201,24 @@ mod tests {
             assert!(merged.merge(changed).is_err());
         }
         assert_eq!(merged.read().unwrap(), answer);
+    }
+
+    #[test]
+    fn a_target_does_not_change_where_a_request_is_done() {
+        let message = json!({ "ctx": { "orgId": "1" }, "organization": { "name": "a" } });
+        let request: CreateOrganizationRequest = serde_json::from_value(message).unwrap();
+        let merged = |answer: Value| {
+            let name = "platform.resources.organization.v3alpha.CreateOrganizationRequest";
+            let mut merged = Merged::new(&request, name, (REQUEST, Map::new())).unwrap();
+            let Value::Object(answer) = answer else { panic!("it is an object") };
+            merged.merge(answer).map(|()| merged.read().unwrap())
+        };
+        for changed in [json!({ "orgId": "2" }), json!({ "org_id": "2" }), json!({ "system": true }), Value::Null] {
+            let refused = merged(json!({ "ctx": changed })).unwrap_err();
+            assert!(refused.to_string().contains("ctx"), "{refused}");
+        }
+        let same = merged(json!({ "ctx": { "orgId": "1" }, "organization": { "name": "b" } })).unwrap();
+        assert_eq!((same.ctx, same.organization.unwrap().name), (request.ctx.clone(), "b".to_owned()));
     }
 
     #[test]

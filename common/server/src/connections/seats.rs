@@ -9,6 +9,11 @@ use std::{
 /// What one client has of an IPv6 address (RFC 6177): the first 64 bits.
 const NETWORK: u128 = !0 << 64;
 
+/// What a site has of IPv6 (RFC 6177): the first 48 bits. It has many networks, and may be one client with many.
+const SITE: u128 = !0 << 80;
+/// How many times the connections of a network a site may have.
+const NETWORKS_OF_SITE: usize = 4;
+
 /// What stands for the client at an address: an IPv4 address, or the network of an IPv6 address.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -17,18 +22,34 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The seats that are taken, by network.
+/// Who shares seats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Sharing {
+    Network(IpAddr),
+    Site(Ipv6Addr),
+}
+
+/// All that an address shares seats with.
+fn sharing(address: IpAddr) -> Vec<Sharing> {
+    let network = network(address);
+    match network {
+        IpAddr::V4(_) => vec![Sharing::Network(network)],
+        IpAddr::V6(of) => vec![Sharing::Network(network), Sharing::Site(Ipv6Addr::from_bits(of.to_bits() & SITE))],
+    }
+}
+
+/// The seats that are taken, by who shares them.
 #[derive(Debug)]
 pub(super) struct Seats {
     limit: usize,
-    taken: Mutex<HashMap<IpAddr, usize>>,
+    taken: Mutex<HashMap<Sharing, usize>>,
 }
 
 /// A seat of an address; it is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Arc<Seats>,
-    network: IpAddr,
+    sharing: Vec<Sharing>,
 }
 
 impl Seats {
@@ -38,27 +59,39 @@ impl Seats {
 
     /// A seat for an address, if it has not all of them.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
-        let network = network(address);
+        let sharing = sharing(address);
         let mut taken = self.taken();
-        let count = taken.get(&network).copied().unwrap_or_default();
-        if count >= self.limit {
+        let has_room = |sharing: &Sharing| taken.get(sharing).is_none_or(|count| *count < self.limit(*sharing));
+        if !sharing.iter().all(has_room) {
             return None;
         }
-        taken.insert(network, count + 1);
-        Some(Seat { seats: self.clone(), network })
+        for sharing in &sharing {
+            *taken.entry(*sharing).or_default() += 1;
+        }
+        Some(Seat { seats: self.clone(), sharing })
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn limit(&self, sharing: Sharing) -> usize {
+        match sharing {
+            Sharing::Network(_) => self.limit,
+            Sharing::Site(_) => self.limit.saturating_mul(NETWORKS_OF_SITE),
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<Sharing, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut count) = self.seats.taken().entry(self.network) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        let mut taken = self.seats.taken();
+        for sharing in &self.sharing {
+            if let Entry::Occupied(mut count) = taken.entry(*sharing) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
     }
@@ -83,5 +116,16 @@ mod tests {
         assert!(take("2001:db8:0:1::3").is_some());
         drop(all);
         assert_eq!(seats.taken().len(), 1);
+    }
+
+    #[test]
+    fn a_site_does_not_multiply_its_share_with_networks() {
+        let seats = Seats::new(2);
+        let take = |number: usize| seats.take(format!("2001:db8:0:{number:x}::1").parse().unwrap());
+        let taken: Vec<_> = (0..100).filter_map(take).collect();
+        assert_eq!(taken.len(), 2 * NETWORKS_OF_SITE);
+        assert!(seats.take("2001:db8:1::1".parse().unwrap()).is_some(), "another site");
+        drop(taken);
+        assert!(seats.taken().is_empty());
     }
 }

@@ -37,9 +37,10 @@ pub(super) fn operation(facts: &Facts, source: &Source, schemas: &mut Schemas<'_
 }
 
 fn description(facts: &Facts, comment: &str) -> String {
-    let permission = facts.permission.map_or("Any caller with a valid token may call.".to_owned(), |permission| {
-        format!("The caller needs the permission `{permission}`.")
-    });
+    let permission =
+        facts.permission.map_or("It is about the caller itself, who needs no permission.".to_owned(), |permission| {
+            format!("The caller needs the permission `{permission}`.")
+        });
     let feature = facts.feature.map_or_else(String::new, |feature| format!(" Behind the feature flag `{feature}`."));
     format!("{comment}\n\n{permission}{feature}")
 }

@@ -1,6 +1,6 @@
 //! The schemas of messages and enums, made when they are asked for first.
 
-use edge::page::{DEFAULT_LIMIT, LARGEST_LIMIT};
+use edge::page::Limits;
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
 use proto::option::{self, ALWAYS_PRINTED};
 use serde_json::{Map, Value, json};
@@ -15,12 +15,13 @@ use super::{
 pub(super) struct Schemas<'a> {
     comments: &'a Comments,
     names: &'a Names,
+    limits: Limits,
     made: Map<String, Value>,
 }
 
 impl<'a> Schemas<'a> {
-    pub(super) fn new(comments: &'a Comments, names: &'a Names) -> Self {
-        Self { comments, names, made: Map::new() }
+    pub(super) fn new(comments: &'a Comments, names: &'a Names, limits: Limits) -> Self {
+        Self { comments, names, limits, made: Map::new() }
     }
 
     /// All that were asked for, by name.
@@ -64,8 +65,8 @@ impl<'a> Schemas<'a> {
             schema["examples"] = json!([super::example::item(field)]);
         }
         if field.full_name() == "platform.object.v3alpha.ListQuery.limit" {
-            schema["maximum"] = json!(LARGEST_LIMIT);
-            schema["default"] = json!(DEFAULT_LIMIT);
+            schema["maximum"] = json!(self.limits.largest);
+            schema["default"] = json!(self.limits.default);
         }
         schema
     }

@@ -20,7 +20,7 @@ fn references(value: &Value) -> Vec<&str> {
 
 #[test]
 fn the_whole_surface_can_be_described() {
-    let document = document(OPERATIONS, NOTHING);
+    let document = document(OPERATIONS, NOTHING, Limits::default());
     let paths = document["paths"].as_object().unwrap().values();
     let operations: Vec<&Value> = paths.flat_map(|path| path.as_object().unwrap().values()).collect();
     assert_eq!(operations.len(), OPERATIONS.len());
@@ -37,7 +37,7 @@ fn the_whole_surface_can_be_described() {
 
 #[test]
 fn what_is_not_mounted_is_not_described() {
-    let document = document(&[&proto::operation::GET_TARGET.facts], NOTHING);
+    let document = document(&[&proto::operation::GET_TARGET.facts], NOTHING, Limits::default());
     let paths = document["paths"].as_object().unwrap();
     assert_eq!(paths.keys().collect::<Vec<_>>(), ["/resources/v3alpha/targets/{id}"]);
     assert!(document["components"]["schemas"].get("Execution").is_none());
@@ -45,7 +45,7 @@ fn what_is_not_mounted_is_not_described() {
 
 #[test]
 fn a_target_is_described_as_it_may_be_sent() {
-    let document = document(OPERATIONS, NOTHING);
+    let document = document(OPERATIONS, NOTHING, Limits::default());
     let target = &document["components"]["schemas"]["TargetInput"];
     assert_eq!(target["required"], json!(["name"]));
     assert_eq!(target["additionalProperties"], json!(false));
@@ -67,7 +67,7 @@ fn a_target_is_described_as_it_may_be_sent() {
 
 #[test]
 fn an_answer_has_what_is_always_printed() {
-    let document = document(OPERATIONS, NOTHING);
+    let document = document(OPERATIONS, NOTHING, Limits::default());
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["SearchTargetsResponse"]["required"], json!(["result"]));
     let counts = json!(["appliedLimit", "endOfList", "totalResult", "processedSequence"]);
@@ -77,7 +77,7 @@ fn an_answer_has_what_is_always_printed() {
 
 #[test]
 fn a_search_takes_a_list_or_an_object_and_parameters_with_dots() {
-    let document = document(OPERATIONS, NOTHING);
+    let document = document(OPERATIONS, NOTHING, Limits::default());
     let search = &document["paths"]["/resources/v3alpha/targets/_search"]["post"];
     let names: Vec<_> =
         search["parameters"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
@@ -90,7 +90,7 @@ fn a_search_takes_a_list_or_an_object_and_parameters_with_dots() {
 
 #[test]
 fn the_page_shows_every_operation_and_loads_nothing() {
-    let page = page::page(&document(OPERATIONS, NOTHING));
+    let page = page::page(&document(OPERATIONS, NOTHING, Limits::default()));
     for facts in OPERATIONS {
         assert!(page.contains(&format!("<article id=\"{}\"", facts.method)), "{}", facts.method);
     }
@@ -101,7 +101,7 @@ fn the_page_shows_every_operation_and_loads_nothing() {
 
 #[test]
 fn every_link_of_the_page_leads_somewhere() {
-    let page = page::page(&document(OPERATIONS, NOTHING));
+    let page = page::page(&document(OPERATIONS, NOTHING, Limits::default()));
     let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let unique: HashSet<_> = ids.iter().collect();
     let twice: Vec<_> = ids.iter().filter(|id| ids.iter().filter(|other| other == id).count() > 1).collect();

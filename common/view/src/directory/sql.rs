@@ -42,7 +42,12 @@ pub(super) static FEATURES: Select<Features> =
 
 pub(super) static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
 
-pub(super) static USER_BY_NAME: Sql = Sql::new(|| with_processed(&format!("{USER} and u.username = $5")));
+/// Where nobody has the name, this finds the first user of the instance, who is not the one that was asked for: so that it
+/// is no quicker to find nobody.
+pub(super) static USER_BY_NAME: Sql = Sql::new(|| {
+    let first = "u.id = (select min(first.id) from {user} first where first.instance_id = $4)";
+    with_processed(&format!("({USER} and u.username = $5) union all ({USER} and {first}) limit 1"))
+});
 
 /// A user with its roles. In one statement, so that a name that exists takes no longer than one that does not.
 const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_open, (select \

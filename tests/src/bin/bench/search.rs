@@ -9,7 +9,7 @@ use domain::{
     standard::Resource,
 };
 use eventlog::record::Position;
-use index::{Filter, Folder, Key, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, Writer};
+use index::{Bounds, Filter, Folder, Key, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, Writer};
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tests::servers::Servers;
@@ -69,7 +69,7 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     let (start, before) = (Instant::now(), process_cpu());
     let fetched = replica.install(publisher.manifest(), &remote).await.expect("it is fetched");
     let (_, all) = queries(documents).swap_remove(9);
-    fetched.search::<Target>(&all).expect("it answers");
+    fetched.search::<Target>(&all, &Bounds::default()).expect("it answers");
     println!(
         "cold start, to the first answer of a list: {:.2?}, {:.2?} CPU of this process",
         start.elapsed(),
@@ -83,7 +83,7 @@ fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
     let mut total = 0;
     for _ in 0..TIMES {
         let before = thread_cpu();
-        total = snapshot.search::<Target>(search).expect("it answers").total;
+        total = snapshot.search::<Target>(search, &Bounds::default()).expect("it answers").total;
         times.push(thread_cpu().saturating_sub(before));
     }
     times.sort();

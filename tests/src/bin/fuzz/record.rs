@@ -15,6 +15,7 @@ use domain::{
         target::{Mode, SignatureKey, Target, TargetKind},
         user::User,
     },
+    secret::{Hashed, Sealed},
     setting::features::Features,
     settings::Settings,
     standard::{self, Standard},
@@ -169,7 +170,7 @@ fn change_event(event: &mut Event, random: &mut Random) {
 
 /// One event of several kinds.
 fn events() -> Vec<Event> {
-    let key = SignatureKey { sealed: "c2VhbGVk".into(), valid_until: Some(1_700_000_000_000) };
+    let key = SignatureKey { sealed: Sealed::new("c2VhbGVk"), valid_until: Some(1_700_000_000_000) };
     let target = Target {
         name: "a \"hook\" \u{1f980}".into(),
         kind: TargetKind::RestRequestResponse,
@@ -178,7 +179,7 @@ fn events() -> Vec<Event> {
         mode: Mode::InterruptOnError,
         signing_keys: vec![key],
     };
-    let user = User { username: "program".into(), secret: Some("aGFzaA".into()), ..User::default() };
+    let user = User { username: "program".into(), secret: Hashed::new("aGFzaA"), ..User::default() };
     let features = Features { multitenancy_settings: Some(true), ..Features::default() };
     let changed = standard::Event::Changed { to: target.clone().into(), fields: vec!["name".into()] };
     let flags = domain::settings::Event::Changed { to: features.into(), fields: vec!["multitenancy_settings".into()] };

@@ -2,7 +2,10 @@
 
 use base::secret::Key;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::resource::{instance::Instance, signing_key::SigningKey};
+use domain::{
+    resource::{instance::Instance, signing_key::SigningKey},
+    secret::Sealed,
+};
 use edge::{
     caller::{External, SystemUsers, TOKEN_TYPE, Verifier},
     consistency::Form,
@@ -93,7 +96,8 @@ fn tenant(id: &str, point: &[u8]) -> Tenant {
         "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "k",
         "x": coordinate(&point[..32]), "y": coordinate(&point[32..]),
     });
-    let key = SigningKey { algorithm: "ES256".into(), public, sealed: String::new(), signs_from: 0, signs_until: None };
+    let key =
+        SigningKey { algorithm: "ES256".into(), public, sealed: Sealed::new(""), signs_from: 0, signs_until: None };
     Tenant {
         shard: 0,
         processed: 1,

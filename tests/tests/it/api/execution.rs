@@ -20,6 +20,8 @@ fn on(condition: Value, targets: &[&str], includes: &[&str]) -> Value {
     execution
 }
 
+const SERVICE: &str = "platform.resources.action.v3alpha.PlatformActions";
+
 fn event(name: &str) -> Value {
     json!({ "event": { "event": name } })
 }
@@ -251,4 +253,35 @@ async fn the_lists_have_what_conditions_can_name() {
     let nobody = tenant.client_named("nobody").await;
     let refused = send(nobody.request(Method::GET, &format!("{EXECUTIONS}/methods"))).await;
     refused.assert_refused("nobody", 403, "PERMISSION_DENIED");
+}
+
+#[tokio::test]
+async fn what_a_request_would_have_to_wait_for_too_long_is_refused() {
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let target = async |timeout: &str, is_async: bool| {
+        let target = json!({ "name": "slow", "timeout": timeout, "isAsync": is_async,
+            "restWebhook": { "url": "https://example.com" } });
+        send(client.request(Method::POST, TARGETS).json(&target)).await.id()
+    };
+    let (half, more, detached) = (target("25s", false).await, target("26s", false).await, target("270s", true).await);
+    let request = |method: &str| json!({ "request": { "method": format!("/{SERVICE}/{method}") } });
+    let refused = |answer: Answer| answer.assert_refused("too long", 400, "INVALID_REQUEST");
+    refused(put(&client, on(request("GetTarget"), &[&half, &more], &[])).await);
+    refused(put(&client, on(json!({ "function": "preaccesstoken" }), &[&half, &half, &half], &[])).await);
+    for condition in [json!({ "event": { "all": true } }), json!({ "event": { "group": "target" } })] {
+        let told = put(&client, on(condition, &[&half, &more, &half], &[])).await;
+        assert_eq!(told.status, StatusCode::CREATED, "nobody waits: {}", told.body);
+    }
+    let included = put(&client, on(request("GetTarget"), &[&half, &half, &detached], &[])).await;
+    assert_eq!(included.status, StatusCode::CREATED, "{}", included.body);
+    let inner = included.id();
+    refused(put(&client, on(request("PatchTarget"), &[&half], &[&inner])).await);
+    let outer = put(&client, on(request("PatchTarget"), &[], &[&inner])).await;
+    assert_eq!(outer.status, StatusCode::CREATED, "{}", outer.body);
+    refused(put(&client, on(request("GetTarget"), &[&half, &more], &[])).await);
+    assert_eq!(put(&client, on(request("GetTarget"), &[&half], &[])).await.status, StatusCode::OK);
+    let longer = put(&client, on(request("PatchTarget"), &[&half], &[&inner])).await;
+    assert_eq!(longer.status, StatusCode::OK, "{}", longer.body);
+    refused(put(&client, on(request("GetTarget"), &[&half, &half], &[])).await);
 }

@@ -1,6 +1,6 @@
 //! The transports themselves: TLS, browsers, health, compression, and clients that mean harm.
 
-use std::{path::Path, time::Duration};
+use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use proto::{
@@ -28,7 +28,9 @@ fn certify(folder: &Path) -> Certificate {
     let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("it can be made");
     let pem = pair.cert.pem();
     std::fs::write(folder.join("cert.pem"), &pem).expect("the folder can be written");
-    std::fs::write(folder.join("key.pem"), pair.signing_key.serialize_pem()).expect("the folder can be written");
+    let key = folder.join("key.pem");
+    std::fs::write(&key, pair.signing_key.serialize_pem()).expect("the folder can be written");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
     Certificate::from_pem(pem.as_bytes()).expect("it is a certificate")
 }
 
@@ -74,7 +76,11 @@ fn a_certificate_that_cannot_be_used_is_refused_with_the_file() {
     std::fs::rename(path("key.pem"), path("other.pem")).expect("it is there");
     certify(folder.path());
     std::fs::write(path("empty.pem"), "").expect("the folder can be written");
+    std::fs::set_permissions(path("empty.pem"), Permissions::from_mode(0o600)).expect("it is ours");
+    std::fs::copy(path("key.pem"), path("open.pem")).expect("the folder can be written");
+    std::fs::set_permissions(path("open.pem"), Permissions::from_mode(0o644)).expect("it is ours");
     for (certificate, key, word) in [
+        ("cert.pem", "open.pem", "chmod 600"),
         ("missing.pem", "key.pem", "missing.pem"),
         ("empty.pem", "key.pem", "empty.pem must hold a certificate"),
         ("cert.pem", "empty.pem", "empty.pem must hold a private key"),

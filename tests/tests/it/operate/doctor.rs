@@ -119,8 +119,12 @@ fn other_flags_tell_more(platform: &Platform) {
     let key = platform.data().join("master.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("it is ours");
     let (is_success, out) = doctor(&["--data-dir", &data]);
+    assert!(!is_success);
+    assert_line(&out, "fail  master key", &["mode 644", "chmod 600"]);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).expect("it is ours");
+    let (is_success, out) = doctor(&["--data-dir", &data]);
     assert!(is_success);
-    assert_line(&out, "warn  master key", &["mode 644", "chmod 600"]);
+    assert_line(&out, "warn  master key", &["mode 640", "chmod 600"]);
     let other = platform.data().join("node-id").display().to_string();
     let (_, out) = doctor(&["--data-dir", &data, "--master-key-file", &other]);
     assert_line(&out, "fail  master key", &["node-id", "64 hexadecimal digits"]);

@@ -22,7 +22,7 @@ fn every_operation_has_a_permission_or_is_for_everybody_who_is_known() {
     table.extend(ROLES.iter().map(|role| format!(" {:<17}", role.name)));
     table.push('\n');
     for facts in OPERATIONS {
-        let permission = facts.permission.unwrap_or("(authenticated)");
+        let permission = facts.permission.unwrap_or("(self)");
         let line = format!("{:<34} {permission:<28}", facts.method);
         let roles = ROLES.iter().map(|role| {
             let may = facts.permission.is_none_or(|permission| permits([role.name], permission));
@@ -59,7 +59,7 @@ async fn every_route_is_the_committed_one() {
             Body::Field { name, .. } => name,
         };
         let (path, feature, success) = (facts.path, facts.feature.unwrap_or("-"), facts.success);
-        let permission = facts.permission.unwrap_or("(authenticated)");
+        let permission = facts.permission.unwrap_or("(self)");
         let line = format!(
             "{verb:<6} {path:<50} {success} {built:<9} {permission:<23} {feature:<26} {body:<9} {}\n",
             facts.grpc

@@ -56,6 +56,19 @@ fn reach<'a>(graph: &Graph<'a>, known: &mut HashMap<&'a str, Option<Reach>>, id:
     Ok(all)
 }
 
+/// Whether the includes of an execution lead to another one.
+pub fn leads_to(graph: &Graph<'_>, execution: &Execution, id: &str) -> bool {
+    leads_within(graph, execution, id, MOST_LEVELS)
+}
+
+fn leads_within(graph: &Graph<'_>, execution: &Execution, id: &str, levels: usize) -> bool {
+    let leads_on = |include: &String| {
+        let next = graph.get(include.as_str());
+        include == id || levels > 1 && next.is_some_and(|next| leads_within(graph, next, id, levels - 1))
+    };
+    execution.includes.iter().any(leads_on)
+}
+
 /// The ids of the targets that an execution calls: its own, then those of its includes in their place. What was written
 /// by another version may lead further or to more; that is not followed.
 pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> {
@@ -136,6 +149,13 @@ mod tests {
             assert_eq!(targets(&graph(&all), &all[0].1).len(), leaves);
             assert_eq!(check(&graph(&all)).is_ok(), leaves == 0);
         }
+    }
+
+    #[test]
+    fn an_include_leads_over_three_levels() {
+        let all = executions(&[("a", &["b"]), ("b", &["c"]), ("c", &["d"]), ("d", &["e"]), ("e", &[])]);
+        let led_to = |id: &str| leads_to(&graph(&all), &all[0].1, id);
+        assert_eq!(["a", "b", "c", "d", "e"].map(led_to), [false, true, true, true, false]);
     }
 
     #[test]

@@ -34,6 +34,7 @@ async fn create((): (), request: CreateTargetRequest) -> Result<Answer<CreateTar
 }
 
 pub(super) fn router() -> Router {
-    let router = mount(Router::new(), &Arc::new(Open), create);
-    fallbacks(mount_unbuilt(router, &GET_TARGET.facts))
+    let edge = Arc::new(Open);
+    let router = mount(Router::new(), &edge, create);
+    fallbacks(mount_unbuilt(router, &edge, &GET_TARGET.facts))
 }

@@ -1,5 +1,7 @@
 //! Where targets are called: what a name resolves to is looked at when it is called, and is what is connected to.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
@@ -86,6 +88,7 @@ async fn a_certificate_is_verified_before_anything_is_sent() {
     let files = [("certificate", pair.cert.pem()), ("key", pair.signing_key.serialize_pem())].map(|(name, text)| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).expect("the folder can be written");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
         path.display().to_string()
     });
     let flags = ["--tls-cert", &files[0], "--tls-key", &files[1]].map(str::to_owned);

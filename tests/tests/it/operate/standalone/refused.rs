@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     process::{Command, Output, Stdio},
 };
 
@@ -65,6 +66,10 @@ async fn what_is_in_use_or_of_another_kind_is_refused() {
     platform.stop().await;
     let key = path("key");
     fs::write(&key, "7".repeat(64)).expect("a file");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let told = start(&["--listen", &address, "--data-dir", &data, "--master-key-file", &key], &[]);
+    assert_told("a key that everybody may read", told, &[&key, "mode 644", "chmod 600"]);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let told = start(&["--listen", &address, "--data-dir", &data, "--master-key-file", &key], &[]);
     assert_told("a wrong master key", told, &["master key"]);
     platform.restart(&[]).await;

@@ -1,0 +1,122 @@
+//! Ciphertexts and hashes of secrets in states. Each type serialises as one member of its own name and as nothing else, and
+//! [`catalog::without_secrets`](crate::catalog::without_secrets) takes members of these names out of whatever leaves the
+//! platform: what is of such a type is told to nobody, without anybody having to think of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The names of all members that hold something secret.
+pub(crate) const MEMBERS: [&str; 3] = ["sealed", "secret", "wrapped"];
+
+/// A secret, encrypted under a data key of its instance. It stands in a state with `#[serde(flatten)]`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    sealed: String,
+}
+
+/// The keyed hash of a secret, base64url, or none. It stands in a state with `#[serde(flatten)]`.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hashed {
+    secret: Option<String>,
+}
+
+/// A key, encrypted under the master key. It stands in a state with `#[serde(flatten)]`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrapped {
+    wrapped: String,
+}
+
+impl Sealed {
+    /// Takes a ciphertext.
+    pub fn new(ciphertext: impl Into<String>) -> Self {
+        Self { sealed: ciphertext.into() }
+    }
+
+    /// The ciphertext, for whoever opens it.
+    pub fn expose(&self) -> &str {
+        &self.sealed
+    }
+}
+
+impl Hashed {
+    /// Takes a hash.
+    pub fn new(hash: impl Into<String>) -> Self {
+        Self { secret: Some(hash.into()) }
+    }
+
+    /// The hash, for whoever compares it.
+    pub fn expose(&self) -> Option<&str> {
+        self.secret.as_deref()
+    }
+}
+
+impl Wrapped {
+    /// Takes a ciphertext.
+    pub fn new(ciphertext: impl Into<String>) -> Self {
+        Self { wrapped: ciphertext.into() }
+    }
+
+    /// The ciphertext, for whoever opens it.
+    pub fn expose(&self) -> &str {
+        &self.wrapped
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sealed").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Hashed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Hashed").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Wrapped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Wrapped").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{catalog::without_secrets, with_unknown::WithUnknown};
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct State {
+        name: String,
+        #[serde(flatten)]
+        anything: Sealed,
+        #[serde(flatten)]
+        else_: Hashed,
+        nested: Vec<Wrapped>,
+    }
+
+    #[test]
+    fn what_is_secret_is_taken_out_whatever_it_is_called() {
+        let (anything, else_, nested) = (Sealed::new("x"), Hashed::new("y"), vec![Wrapped::new("z")]);
+        let state = WithUnknown::from(State { name: "n".into(), anything, else_, nested });
+        let mut payload = serde_json::to_value(&state).unwrap();
+        let written = json!({ "name": "n", "sealed": "x", "secret": "y", "nested": [{ "wrapped": "z" }] });
+        assert_eq!(payload, written);
+        assert_eq!(serde_json::from_value::<WithUnknown<State>>(payload.clone()).unwrap(), state);
+        without_secrets(&mut payload);
+        assert_eq!(payload, json!({ "name": "n", "nested": [{}] }));
+        let told = format!("{state:?}");
+        assert!(["\"x\"", "\"y\"", "\"z\""].iter().all(|secret| !told.contains(secret)), "{told}");
+    }
+
+    #[test]
+    fn no_hash_is_written_as_null_and_read_where_it_is_missing() {
+        assert_eq!(serde_json::to_value(Hashed::default()).unwrap(), json!({ "secret": null }));
+        for none in [json!({}), json!({ "secret": null })] {
+            assert_eq!(serde_json::from_value::<Hashed>(none).unwrap().expose(), None);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Needles that are too short for a trigram. Looked up, they would cost what all instances have; so they are looked for in
+//! the values of what the other filters, that of the instance among them, have left.
+
+use base::fold::fold;
+use tantivy::{SegmentReader, TantivyError};
+
+use crate::{
+    filter::{Filter, Method},
+    grams,
+    select::Match,
+};
+
+/// A short text that must be somewhere in a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Needle {
+    column: &'static str,
+    ignores_case: bool,
+    text: String,
+}
+
+impl Needle {
+    /// The needle of a filter, if it is too short to be looked up.
+    pub(crate) fn of(filter: &Filter) -> Option<Self> {
+        let Filter::Text { column, method: Method::Contains, ignores_case, text } = filter else { return None };
+        let text = if *ignores_case { fold(text) } else { text.clone() };
+        grams::is_short(&text).then_some(Self { column: column.name, ignores_case: *ignores_case, text })
+    }
+
+    /// Leaves the matches that have it.
+    pub(crate) fn retain(&self, reader: &SegmentReader, found: &mut Vec<Match>) -> tantivy::Result<()> {
+        let column = reader.fast_fields().str(self.column)?;
+        let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{} is no text", self.column)))?;
+        let value = |found: &Match| column.ords().first(found.doc);
+        let mut values: Vec<u64> = found.iter().filter_map(value).collect();
+        values.sort_unstable();
+        values.dedup();
+        let mut fitting = vec![];
+        let mut next = values.iter();
+        column.dictionary().sorted_ords_to_term_cb(&values, |term| {
+            let value = next.next();
+            if self.is_in(&String::from_utf8_lossy(term)) {
+                fitting.extend(value);
+            }
+        })?;
+        found.retain(|found| value(found).is_some_and(|value| fitting.binary_search(&value).is_ok()));
+        Ok(())
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        if self.ignores_case { fold(text).contains(&self.text) } else { text.contains(&self.text) }
+    }
+}
