@@ -21,7 +21,7 @@ use edge::{
     error::{Error, Reason},
     refusal::{feature_disabled, permission_denied},
 };
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use proto::operation::Facts;
 use view::{
     directory::Principal,
@@ -37,12 +37,12 @@ pub(crate) struct Authority {
     instance_id: String,
     caller_id: String,
     /// The instance that the caller is of.
-    home: Key,
-    user: Key,
+    home: AggregateKey,
+    user: AggregateKey,
     /// Its organization; system users have none.
-    organization: Option<Key>,
+    organization: Option<AggregateKey>,
     /// The flags of the caller's instance, the nearest context first.
-    features: [Key; 2],
+    features: [AggregateKey; 2],
     /// A system user, whose rights are not in the log; `None` for all others.
     system: Option<Arc<Principal>>,
     /// Whether targets of the instance may have said what is asked: then rights above the instance do not count.
@@ -79,10 +79,13 @@ impl Authority {
             instance_id: call.tenant.id.clone(),
             caller_id: user.clone(),
             is_bounded: call.triggered.is_some(),
-            home: Key::of::<Standard<Instance>>(home, home),
-            user: Key::of::<Standard<User>>(home, user),
-            organization: organization.map(|id| Key::of::<Standard<Organization>>(home, id)),
-            features: [Key::of::<Settings<Features>>(home, home), Key::of::<Settings<Features>>(SYSTEM, SYSTEM)],
+            home: AggregateKey::of::<Standard<Instance>>(home, home),
+            user: AggregateKey::of::<Standard<User>>(home, user),
+            organization: organization.map(|id| AggregateKey::of::<Standard<Organization>>(home, id)),
+            features: [
+                AggregateKey::of::<Settings<Features>>(home, home),
+                AggregateKey::of::<Settings<Features>>(SYSTEM, SYSTEM),
+            ],
             claims,
         }
     }
@@ -118,12 +121,12 @@ impl Authority {
     /// Refuses what the caller may not do in a context now. Whoever may not even read there is told that there is nothing.
     pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
         if context.kind != OwnerType::System {
-            let instance = Key::of::<Standard<Instance>>(&self.instance_id, &self.instance_id);
+            let instance = AggregateKey::of::<Standard<Instance>>(&self.instance_id, &self.instance_id);
             turn.get::<Standard<Instance>>(&instance).resource().ok_or(Rejection::NotFound(Instance::NAME))?;
         }
         let nothing = Rejection::NotFound(if object.exists { object.name } else { "organization" });
         if let OwnerType::Organization = context.kind {
-            let organization = Key::of::<Standard<Organization>>(&self.instance_id, &context.id);
+            let organization = AggregateKey::of::<Standard<Organization>>(&self.instance_id, &context.id);
             turn.get::<Standard<Organization>>(&organization).resource().ok_or_else(|| nothing.clone())?;
         }
         let Some(permission) = self.operation.permission else { return self.permit_own(object) };

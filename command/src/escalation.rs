@@ -16,8 +16,8 @@ use edge::{
     freshness::OWN_WAIT,
     refusal::{permission_denied, read_model},
 };
-use eventlog::record::Key;
-use view::database::Failure;
+use eventlog::record::AggregateKey;
+use view::database::DatabaseFailure;
 
 use crate::{
     execute::{Commands, Deciding},
@@ -38,9 +38,11 @@ pub(crate) enum RoleFreshness {
 
 impl RoleFreshness {
     /// Returns what was read; `fallback` where Postgres is away and the best effort is enough.
-    pub(crate) fn accept<T>(self, read: Result<T, Arc<Failure>>, fallback: T) -> Result<T, Error> {
+    pub(crate) fn accept<T>(self, read: Result<T, Arc<DatabaseFailure>>, fallback: T) -> Result<T, Error> {
         match read {
-            Err(error) if self == Self::BestEffort && !matches!(*error, Failure::Inconsistent { .. }) => Ok(fallback),
+            Err(error) if self == Self::BestEffort && !matches!(*error, DatabaseFailure::Inconsistent { .. }) => {
+                Ok(fallback)
+            }
             read => read.map_err(read_model),
         }
     }
@@ -56,7 +58,7 @@ impl Commands {
     pub(crate) async fn roles_processed(&self, call: &Call, freshness: RoleFreshness) -> u64 {
         let seen = if freshness == RoleFreshness::Required { call.consistency.seen() } else { 0 };
         // Where Postgres does not answer, what is asked of it next says so.
-        self.directory.reaches(seen, OWN_WAIT).await.unwrap_or_default()
+        self.directory.processed_by(seen, OWN_WAIT).await.unwrap_or_default()
     }
 }
 
@@ -75,12 +77,12 @@ impl RoleContexts {
         &self,
         turn: &mut Turn<'_>,
         deciding: &Deciding,
-        holder: &Key,
+        holder: &AggregateKey,
     ) -> Result<(), Refusal> {
         // Roles in a removed organization give nothing, and nobody could give them.
         let counts = |context: &&Owner| {
             context.kind != OwnerType::Organization || {
-                let key = Key::of::<Standard<Organization>>(&holder.instance_id, &context.id);
+                let key = AggregateKey::of::<Standard<Organization>>(&holder.instance_id, &context.id);
                 turn.get::<Standard<Organization>>(&key).resource().is_some()
             }
         };
@@ -89,7 +91,7 @@ impl RoleContexts {
             return Err(permission_denied(GIVE_ROLES).into());
         }
         if turn.roles_given(holder) > self.known_up_to {
-            let message = "the read model has not heard yet of roles that were given: send it again in a moment";
+            let message = "the read model does not have the newest roles yet: send it again in a moment";
             return Err(Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1)).into());
         }
         Ok(())

@@ -23,7 +23,7 @@ use edge::{
     prefer,
     refusal::permission_denied,
 };
-use eventlog::record::{Key, owner_type};
+use eventlog::record::{AggregateKey, owner_type};
 use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
@@ -189,7 +189,7 @@ impl<C: Command> Decide for Authorized<C> {
 
 /// Shows a resource to whoever may do with it what the operation does. It writes nothing.
 struct Look<R> {
-    key: Key,
+    key: AggregateKey,
     resource: PhantomData<fn() -> R>,
 }
 
@@ -249,7 +249,7 @@ impl Commands {
     }
 
     /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
-    pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &Key) -> Result<(R, u64), Error> {
+    pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
         match self.submit(call, Look { key: key.clone(), resource: PhantomData }, None).await? {
             Verdict::Decided(_, seen) => Ok(seen),
             Verdict::Replayed(_) => Err(Error::internal(&Unpermitted)),

@@ -9,7 +9,7 @@ use domain::{
     standard::{Command as Asked, Standard},
 };
 use edge::call::Call;
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 
 use crate::{
     execute::{Commands, Deciding},
@@ -20,15 +20,15 @@ use crate::{
 pub(crate) type Executions = Standard<Execution>;
 
 /// The keys of all executions that an instance may have: one for each condition that can be named.
-pub(crate) fn keys(commands: &Commands, call: &Call) -> Vec<Key> {
+pub(crate) fn keys(commands: &Commands, call: &Call) -> Vec<AggregateKey> {
     let instance_id = &call.tenant.id;
     let ids: HashSet<String> =
         condition::all(&commands.operations).map(|condition| condition::id(instance_id, &condition)).collect();
-    ids.into_iter().map(|id| Key::of::<Executions>(instance_id, id)).collect()
+    ids.into_iter().map(|id| AggregateKey::of::<Executions>(instance_id, id)).collect()
 }
 
 /// Those of them that there are.
-pub(crate) fn of(turn: &mut Turn<'_>, keys: &[Key]) -> Vec<Current<Executions>> {
+pub(crate) fn of(turn: &mut Turn<'_>, keys: &[AggregateKey]) -> Vec<Current<Executions>> {
     let all = keys.iter().map(|key| turn.get::<Executions>(key));
     all.filter(|current| current.resource().is_some()).collect()
 }

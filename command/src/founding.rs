@@ -16,7 +16,7 @@ use domain::{
     standard::{Command, Resource, Standard},
 };
 use edge::error::{Error, Reason};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use view::keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash};
 
 use crate::{
@@ -114,7 +114,7 @@ impl Founding {
             new.resource(id, domain_id, &instance, Domain::of_instance(id, host, index == 0))?;
         }
         new.resource(id, &plan.signing_key_id, &instance, self.signing_key.clone())?;
-        let features = Key::of::<Settings<Features>>(id, id);
+        let features = AggregateKey::of::<Settings<Features>>(id, id);
         new.aggregate::<Settings<Features>>(&features, &instance, self.features.clone())?;
         new.resource(id, &plan.organization_id, &instance, Organization::new(&plan.organization_name))?;
         new.resource(id, &plan.project_id, &organization, Project { name: "Platform".into() })?;
@@ -151,10 +151,19 @@ impl New<'_, '_> {
         owner: &Owner,
         resource: R,
     ) -> Result<Decided, Refusal> {
-        self.aggregate::<Standard<R>>(&Key::of::<Standard<R>>(instance_id, id), owner, Command::Create(resource))
+        self.aggregate::<Standard<R>>(
+            &AggregateKey::of::<Standard<R>>(instance_id, id),
+            owner,
+            Command::Create(resource),
+        )
     }
 
-    fn aggregate<A: Aggregate>(&mut self, key: &Key, owner: &Owner, asked: A::Command) -> Result<Decided, Refusal> {
+    fn aggregate<A: Aggregate>(
+        &mut self,
+        key: &AggregateKey,
+        owner: &Owner,
+        asked: A::Command,
+    ) -> Result<Decided, Refusal> {
         let current = self.turn.unborn::<A>(key, owner)?;
         let events = A::decide(&current.state, asked)?;
         self.turn.append(current, &events, self.keys, self.cause)

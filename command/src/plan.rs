@@ -67,7 +67,7 @@ pub struct Wanted {
 
 /// A plan that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum PlanFailure {
     /// A role does not exist.
     #[error("service user {user}: an instance has no role {role}; there are {known}", known = role_names())]
     UnknownRole {
@@ -88,7 +88,7 @@ fn default_name() -> String {
     "Default".to_owned()
 }
 
-impl Failure {
+impl PlanFailure {
     /// Whether the plan is certain not to be in the log, now and later.
     pub fn is_final(&self) -> bool {
         match self {
@@ -101,17 +101,17 @@ impl Failure {
 }
 
 /// Checks what a configuration asks for.
-pub fn check(wanted: &[Wanted]) -> Result<(), Failure> {
+pub fn check(wanted: &[Wanted]) -> Result<(), PlanFailure> {
     let mut names = HashSet::from([ADMIN.to_owned()]);
     for Wanted { name, roles } in wanted {
         let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
         let is_new = names.insert(name.to_ascii_lowercase());
         if !is_new || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
-            return Err(Failure::Name(name.clone()));
+            return Err(PlanFailure::Name(name.clone()));
         }
         let is_of_instances = |name: &str| role::role(name).is_some_and(|role| role.level == OwnerType::Instance);
         if let Some(role) = roles.iter().find(|role| !is_of_instances(role)) {
-            return Err(Failure::UnknownRole { user: name.clone(), role: role.clone() });
+            return Err(PlanFailure::UnknownRole { user: name.clone(), role: role.clone() });
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ pub fn check(wanted: &[Wanted]) -> Result<(), Failure> {
 
 impl Plan {
     /// A plan for an instance under these hosts, with one service user of all rights and the wanted ones.
-    pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Self, Failure> {
+    pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Self, PlanFailure> {
         check(wanted)?;
         let admin = Wanted { name: ADMIN.into(), roles: vec![role::IAM_OWNER.name.into()] };
         let user = |Wanted { name, roles }: &Wanted| ServiceUser {

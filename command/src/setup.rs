@@ -13,10 +13,10 @@ use domain::{
     standard::{Resource, Standard},
 };
 use edge::error::{Error, Reason};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use view::keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM};
 
-pub use crate::plan::{ADMIN, Failure, Plan, ServiceUser, Wanted, check};
+pub use crate::plan::{ADMIN, Plan, PlanFailure, ServiceUser, Wanted, check};
 use crate::{
     founding::Founding,
     turn::{Cause, Decided, Refusal, Turn},
@@ -33,12 +33,14 @@ pub enum Outcome {
 }
 
 /// Carries the plan out, unless the log is set up already.
-pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, Failure> {
+pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, PlanFailure> {
     let beginning = Beginning::new(keyring, &ids, plan.clone());
-    match writer.submit(beginning, None).await.map_err(Failure::Refused)? {
+    match writer.submit(beginning, None).await.map_err(PlanFailure::Refused)? {
         Verdict::Decided(decided, ()) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
         Verdict::Decided(decided, ()) => Ok(Outcome::Other(decided.owner.id)),
-        Verdict::Replayed(_) => Err(Failure::Refused(Error::new(Reason::Internal, "a setup has no idempotency key"))),
+        Verdict::Replayed(_) => {
+            Err(PlanFailure::Refused(Error::new(Reason::Internal, "a setup has no idempotency key")))
+        }
     }
 }
 
@@ -67,7 +69,7 @@ impl Decide for Beginning {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
-        let found = turn.get::<Standard<System>>(&Key::of::<Standard<System>>(SYSTEM, system::ID));
+        let found = turn.get::<Standard<System>>(&AggregateKey::of::<Standard<System>>(SYSTEM, system::ID));
         if let Some(system) = found.resource() {
             let (sequence, changed_at) = (found.head.sequence, found.head.changed_at);
             let owner = Owner::instance(&system.first_instance_id);

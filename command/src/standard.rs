@@ -10,7 +10,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use prost::Message;
 use proto::{object::Details, shape::Identified};
 
@@ -35,7 +35,7 @@ impl Commands {
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let id = self.ids.next();
-        let command = Create { key: Key::of::<Standard<R>>(&call.tenant.id, &id), owner, resource };
+        let command = Create { key: AggregateKey::of::<Standard<R>>(&call.tenant.id, &id), owner, resource };
         self.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
     }
 
@@ -78,7 +78,7 @@ impl Commands {
 
 /// A new resource.
 struct Create<R> {
-    key: Key,
+    key: AggregateKey,
     owner: Owner,
     resource: R,
 }
@@ -94,7 +94,7 @@ impl<R: Resource> Command for Create<R> {
 
 /// What is asked of one resource that exists.
 struct Change<R: Resource> {
-    key: Key,
+    key: AggregateKey,
     asked: Asked<R>,
 }
 
@@ -109,10 +109,10 @@ impl<R: Resource> Command for Change<R> {
 
 /// A resource that goes, and is taken out of all executions that name it.
 struct Delete<R> {
-    key: Key,
+    key: AggregateKey,
     gone: Option<Without>,
     /// The other executions that there may be.
-    executions: Vec<Key>,
+    executions: Vec<AggregateKey>,
     resource: PhantomData<fn() -> R>,
 }
 
@@ -177,11 +177,11 @@ where
 }
 
 /// The key of a resource that may exist.
-pub(crate) fn key<R: Resource>(call: &Call, id: &str) -> Result<Key, Error> {
+pub(crate) fn key<R: Resource>(call: &Call, id: &str) -> Result<AggregateKey, Error> {
     // Postgres has no U+0000, so no id has one.
     let may_exist = !id.contains('\0');
     let instance_id = call.instance_of::<R>(id);
-    may_exist.then(|| Key::of::<Standard<R>>(instance_id, id)).ok_or(Rejection::NotFound(R::NAME).into())
+    may_exist.then(|| AggregateKey::of::<Standard<R>>(instance_id, id)).ok_or(Rejection::NotFound(R::NAME).into())
 }
 
 /// What a write answers of the object.

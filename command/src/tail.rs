@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use eventlog::record::{Key, Position, Record, Recorded};
+use eventlog::record::{AggregateKey, Position, Record, Recorded};
 use prost::Message;
 use view::history::{Answered, ClaimHash, hashes};
 
@@ -18,8 +18,8 @@ pub(crate) struct Tail {
     /// Where the log ends.
     end: Position,
     records: VecDeque<TailRecord>,
-    events: HashMap<Key, VecDeque<Arc<Recorded>>>,
-    claims: HashMap<ClaimHash, VecDeque<(u64, Option<Key>)>>,
+    events: HashMap<AggregateKey, VecDeque<Arc<Recorded>>>,
+    claims: HashMap<ClaimHash, VecDeque<(u64, Option<AggregateKey>)>>,
     answers: HashMap<Bytes, Answered>,
     bytes: usize,
 }
@@ -124,13 +124,13 @@ impl Tail {
     }
 
     /// The events of an aggregate after a position.
-    pub(crate) fn events_after(&self, key: &Key, position: Position) -> impl Iterator<Item = &Arc<Recorded>> {
+    pub(crate) fn events_after(&self, key: &AggregateKey, position: Position) -> impl Iterator<Item = &Arc<Recorded>> {
         let events = self.events.get(key).into_iter().flatten();
         events.filter(move |recorded| recorded.sequence > position.sequence)
     }
 
     /// The holder of a claim after its last change since a position; `None` when it did not change.
-    pub(crate) fn claim_after(&self, claim: &ClaimHash, position: Position) -> Option<Option<Key>> {
+    pub(crate) fn claim_after(&self, claim: &ClaimHash, position: Position) -> Option<Option<AggregateKey>> {
         let (at, holder) = self.claims.get(claim)?.back()?;
         (*at > position.stream_sequence).then(|| holder.clone())
     }
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    fn key(id: &str) -> Key {
-        Key { instance_id: String::new(), aggregate_type: String::new(), id: id.into() }
+    fn key(id: &str) -> AggregateKey {
+        AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: id.into() }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use domain::{
     standard::Standard,
 };
 use edge::error::{Error, Reason};
-use eventlog::record::{Answer, Event, Key, encode, owner_type};
+use eventlog::record::{AggregateKey, Answer, Event, encode, owner_type};
 use jiff::Timestamp;
 use view::{
     history::{Answered, ClaimHash, Needs},
@@ -99,14 +99,14 @@ pub(crate) struct Turn<'a> {
     unreadable: Option<Lack>,
     appended: Vec<Appended>,
     /// Who was given roles, and at which sequence.
-    given: Vec<(Key, u64)>,
+    given: Vec<(AggregateKey, u64)>,
 }
 
 struct Appended {
-    key: Key,
+    key: AggregateKey,
     cached: Cached,
     events: Vec<Event>,
-    claims: Vec<(ClaimHash, Option<Key>)>,
+    claims: Vec<(ClaimHash, Option<AggregateKey>)>,
 }
 
 impl<'a> Turn<'a> {
@@ -116,7 +116,7 @@ impl<'a> Turn<'a> {
     }
 
     /// An aggregate as it is now.
-    pub(crate) fn get<A: Aggregate>(&mut self, key: &Key) -> Current<A> {
+    pub(crate) fn get<A: Aggregate>(&mut self, key: &AggregateKey) -> Current<A> {
         let Some(entry) = self.memory.aggregates.get(key) else {
             self.missing.aggregates.push(key.clone());
             return Current::absent(key);
@@ -140,7 +140,7 @@ impl<'a> Turn<'a> {
     }
 
     /// A new aggregate under an id that was never used: nothing to load.
-    pub(crate) fn unborn<A: Aggregate>(&mut self, key: &Key, owner: &Owner) -> Result<Current<A>, Refusal> {
+    pub(crate) fn unborn<A: Aggregate>(&mut self, key: &AggregateKey, owner: &Owner) -> Result<Current<A>, Refusal> {
         let was_born = |entry: &mut Entry| match entry {
             Entry::Loaded(events) => !events.is_empty(),
             Entry::Cached(cached) => cached.head.version > 0,
@@ -152,7 +152,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Who holds a claim.
-    pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<Key> {
+    pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<AggregateKey> {
         // What this command has released or taken already.
         let own =
             self.appended.iter().rev().flat_map(|appended| &appended.claims).find(|(changed, _)| changed == claim);
@@ -176,12 +176,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Remembers that a user, or one of an organization, was given roles beyond its own organization at a sequence.
-    pub(crate) fn gave_roles(&mut self, holder: Key, sequence: u64) {
+    pub(crate) fn gave_roles(&mut self, holder: AggregateKey, sequence: u64) {
         self.given.push((holder, sequence));
     }
 
     /// The sequence at or before which a user, or one of an organization, was last given roles beyond its own organization.
-    pub(crate) fn roles_given(&self, holder: &Key) -> u64 {
+    pub(crate) fn roles_given(&self, holder: &AggregateKey) -> u64 {
         self.memory.given.last(holder)
     }
 
@@ -254,10 +254,10 @@ impl<'a> Turn<'a> {
     /// free from now on.
     fn change_claims<A: Aggregate>(
         &mut self,
-        key: &Key,
+        key: &AggregateKey,
         before: &[ClaimHash],
         after: &[ClaimHash],
-    ) -> Result<Vec<(ClaimHash, Option<Key>)>, Refusal> {
+    ) -> Result<Vec<(ClaimHash, Option<AggregateKey>)>, Refusal> {
         let mut changes = vec![];
         for taken in after.iter().filter(|claim| !before.contains(claim)) {
             if let Some(holder) = self.holder(taken).filter(|holder| holder != key)
@@ -272,14 +272,14 @@ impl<'a> Turn<'a> {
     }
 
     /// Whether what an aggregate belongs to was removed.
-    fn is_gone<A: Aggregate>(&mut self, key: &Key) -> bool {
+    fn is_gone<A: Aggregate>(&mut self, key: &AggregateKey) -> bool {
         if key.aggregate_type != A::NAME {
             return false;
         }
-        let instance = Key::of::<Standard<Instance>>(&key.instance_id, &key.instance_id);
+        let instance = AggregateKey::of::<Standard<Instance>>(&key.instance_id, &key.instance_id);
         let (instance, holder) = (self.get::<Standard<Instance>>(&instance), self.get::<A>(key));
         let organization = holder.head.owner.filter(|owner| owner.kind == OwnerType::Organization).map(|owner| {
-            self.get::<Standard<Organization>>(&Key::of::<Standard<Organization>>(&key.instance_id, &owner.id))
+            self.get::<Standard<Organization>>(&AggregateKey::of::<Standard<Organization>>(&key.instance_id, &owner.id))
         });
         instance.state.is_none() || organization.is_some_and(|organization| organization.state.is_none())
     }
@@ -326,9 +326,9 @@ impl Draft {
 struct WrongType;
 
 /// Puts the changes of claims into the last event of a command.
-fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<Key>)]) {
+fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<AggregateKey>)]) {
     let Some(last) = written.last_mut() else { return };
-    let with = |change: fn(&Option<Key>) -> bool| {
+    let with = |change: fn(&Option<AggregateKey>) -> bool| {
         let of = claims.iter().filter(|(_, holder)| change(holder));
         of.map(|(claim, _)| Bytes::copy_from_slice(claim)).collect()
     };

@@ -57,7 +57,7 @@ enum Stall {
     #[error(transparent)]
     Log(#[from] LogFailure),
     #[error(transparent)]
-    Index(#[from] index::Failure),
+    Index(#[from] index::IndexFailure),
     #[error(transparent)]
     Event(#[from] Undecodable),
     #[error("the log ended")]
@@ -69,9 +69,9 @@ impl Stall {
     fn cause(&self) -> Cause {
         match self {
             Self::Event(_) => Cause::Event,
-            Self::Index(index::Failure::Fenced) => Cause::Fenced,
-            Self::Index(index::Failure::Nats(_)) | Self::Log(LogFailure::Nats(_)) | Self::LogEnded => Cause::Nats,
-            Self::Log(_) | Self::Index(index::Failure::OtherLog) => Cause::Log,
+            Self::Index(index::IndexFailure::Fenced) => Cause::Fenced,
+            Self::Index(index::IndexFailure::Nats(_)) | Self::Log(LogFailure::Nats(_)) | Self::LogEnded => Cause::Nats,
+            Self::Log(_) | Self::Index(index::IndexFailure::OtherLog) => Cause::Log,
             Self::Index(_) => Cause::Index,
         }
     }
@@ -116,7 +116,7 @@ impl Unit {
         projector: &Projector,
         (projection, table): (&'static Projection, &'static Table),
         shown: Shown,
-    ) -> Result<Self, index::Failure> {
+    ) -> Result<Self, index::IndexFailure> {
         let Indexing { folder, remote, .. } = &projector.indexing;
         let (log, shard) = (projector.log.clone(), projector.shard);
         let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
@@ -190,10 +190,10 @@ impl Unit {
                 let complete_from = if is_anew { log.end().await? } else { 0 };
                 return Ok(Opened { writer, snapshot, complete_from });
             }
-            Ok(_) => index::Failure::OtherLog,
+            Ok(_) => index::IndexFailure::OtherLog,
             Err(failure) => failure,
         };
-        let is_incomplete = matches!(failure, index::Failure::Incomplete(_));
+        let is_incomplete = matches!(failure, index::IndexFailure::Incomplete(_));
         let is_given_up = is_incomplete && self.incomplete.fetch_add(1, Relaxed) >= MOST_INCOMPLETE;
         if failure.is_lasting() || is_given_up {
             tracing::warn!(index = name, error = %explain(&failure), "the published index is of no use, and is built again");
@@ -317,7 +317,7 @@ impl Unit {
 
     async fn tidy(&self, publisher: &mut Publisher, snapshot: &Snapshot) -> Result<(), Stall> {
         match publisher.tidy(snapshot).await {
-            Err(failure @ index::Failure::Nats(_)) => {
+            Err(failure @ index::IndexFailure::Nats(_)) => {
                 tracing::warn!(index = self.follower.name, error = %explain(&failure), "published files were not tidied");
                 Ok(())
             }

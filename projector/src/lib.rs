@@ -10,7 +10,7 @@ mod project;
 mod reporter;
 mod unit;
 
-use ::index::{Failure, Indexes};
+use ::index::{IndexFailure, Indexes};
 use base::health::Health;
 use eventlog::{lease::Leases, log::Log};
 pub use index::Indexing;
@@ -44,7 +44,7 @@ impl Projector {
     ///
     /// # Errors
     /// When the folder of an index cannot be used.
-    pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), Failure> {
+    pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(table) = &projection.kind {

@@ -23,7 +23,7 @@ pub(crate) enum BatchFailure {
     Event(#[from] Undecodable),
     /// Postgres refused.
     #[error(transparent)]
-    Database(#[from] database::Failure),
+    Database(#[from] database::DatabaseFailure),
     /// The checkpoint is not the one that this worker left.
     #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
     Fenced,
@@ -63,7 +63,7 @@ pub(crate) async fn project(
                 read_model.apply(&transaction, table, &changes).await?;
             }
             fault::point("project.applied");
-            transaction.commit().await.map_err(database::Failure::from)?;
+            transaction.commit().await.map_err(database::DatabaseFailure::from)?;
         }
         moved
     };

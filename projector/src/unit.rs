@@ -39,7 +39,7 @@ enum Stall {
     #[error(transparent)]
     Log(#[from] LogFailure),
     #[error(transparent)]
-    Database(#[from] database::Failure),
+    Database(#[from] database::DatabaseFailure),
     #[error(transparent)]
     Batch(#[from] project::BatchFailure),
     #[error(transparent)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use eventlog::log::Log;
-use index::{Failure, Follower, Indexes, Remote};
+use index::{Follower, IndexFailure, Indexes, Remote};
 use tokio::{sync::watch, task::JoinSet};
 use view::projection::{Kind, PROJECTIONS};
 
@@ -11,7 +11,7 @@ use view::projection::{Kind, PROJECTIONS};
 ///
 /// # Errors
 /// When a folder cannot be used.
-pub fn follow(log: &Log, remote: &Remote, folder: &Path, shard: u16) -> Result<(JoinSet<()>, Indexes), Failure> {
+pub fn follow(log: &Log, remote: &Remote, folder: &Path, shard: u16) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
     let (mut tasks, mut indexes) = (JoinSet::new(), Indexes::default());
     for projection in PROJECTIONS.iter() {
         let Kind::Index(table) = &projection.kind else { continue };

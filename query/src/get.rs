@@ -12,7 +12,7 @@ use edge::{
     refusal::read_model,
 };
 use view::{
-    database::Failure,
+    database::DatabaseFailure,
     projection::{Projection, rows_of},
     read_model::ReadModel,
     rows::{Found, Fresh},
@@ -60,7 +60,7 @@ impl Queries {
     }
 
     /// Reads, and where the read model is not there yet waits for it and reads again.
-    pub(crate) async fn as_fresh<T, F: Future<Output = Result<Fresh<T>, Failure>>>(
+    pub(crate) async fn as_fresh<T, F: Future<Output = Result<Fresh<T>, DatabaseFailure>>>(
         &self,
         call: &Call,
         projection: &'static Projection,

@@ -14,7 +14,7 @@ use edge::{
     freshness::Consistency,
     page::Limits,
 };
-use index::{Bounds, Failure, Filter, Hits, Key, Newest, Page, Search, Snapshot, Stopped};
+use index::{Bounds, Filter, Hits, IndexFailure, Newest, Page, Search, Snapshot, SortKey, Stopped};
 use proto::object::{ListDetails, ListQuery};
 use tokio::time::timeout;
 use view::projection::index_of;
@@ -27,7 +27,7 @@ const SEAT_WAIT: Duration = Duration::from_secs(5);
 /// What a list request asks for, whatever it lists.
 pub(crate) struct List {
     pub(crate) query: Option<ListQuery>,
-    pub(crate) key: Key,
+    pub(crate) key: SortKey,
     pub(crate) filters: Vec<Filter>,
 }
 
@@ -137,13 +137,13 @@ fn not_here() -> Error {
 }
 
 /// A search that exceeded its bounds, or failed.
-fn stopped(failure: &Failure, SearchBounds { time, documents, .. }: SearchBounds) -> Error {
+fn stopped(failure: &IndexFailure, SearchBounds { time, documents, .. }: SearchBounds) -> Error {
     match failure {
-        Failure::Stopped(Stopped::TooMany) => {
+        IndexFailure::Stopped(Stopped::TooMany) => {
             let message = format!("the search matches more than {documents} objects; narrow it with filters");
             Error::new(Reason::InvalidRequest, message).violation("filters", "must match less")
         }
-        Failure::Stopped(Stopped::Late | Stopped::Gone) => {
+        IndexFailure::Stopped(Stopped::Late | Stopped::Gone) => {
             let message = format!("the search took more than {} ms; narrow it with filters", time.as_millis());
             Error::new(Reason::DeadlineExceeded, message)
         }

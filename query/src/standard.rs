@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::standard::Shown;
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
-use index::{Hits, Key};
+use index::{Hits, SortKey};
 use proto::shape::{Get, Identified, Request, Search};
 
 use crate::{Queries, search::List};
@@ -24,7 +24,7 @@ pub(crate) fn mount<R: Shown>(mounting: Mounting<Queries>) -> Mounting<Queries> 
 fn check_columns<R: Shown>() {
     let columns = (0..MOST_COLUMNS).filter_map(|number| <R::Search as Search>::Column::try_from(number).ok());
     for key in columns.map(R::key) {
-        if let Key::Column(wanted) = key {
+        if let SortKey::Column(wanted) = key {
             let is_there = R::COLUMNS.iter().any(|column| column.definition == wanted);
             assert!(is_there, "lists of {}s are sorted by {}, which is not among its columns", R::NAME, wanted.name);
         }

@@ -9,7 +9,7 @@ use std::{
 use base::secret::sha256;
 use eventlog::{
     log::Log,
-    record::{Key, Position, Record, Recorded, owner_type},
+    record::{AggregateKey, Position, Record, Recorded, owner_type},
 };
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -89,7 +89,8 @@ impl Audit {
                 assert_eq!(claims.remove(&released).as_ref(), Some(&key), "event {sequence} releases what it holds");
             }
             for taken in hashes(&recorded.event.claims_taken) {
-                let is_gone = |holder: Key| removed.contains(&holder.instance_id) || removed.contains(&owners[&holder]);
+                let is_gone =
+                    |holder: AggregateKey| removed.contains(&holder.instance_id) || removed.contains(&owners[&holder]);
                 assert!(claims.insert(taken, key.clone()).is_none_or(is_gone), "event {sequence} takes what is free");
             }
             if ["instance.removed", "organization.removed"].contains(&recorded.event.r#type.as_str()) {
@@ -189,7 +190,7 @@ impl Audit {
         let digest = hex(&position.digest);
         let kept: Vec<_> = self.events.iter().filter(|event| event.sequence <= position.sequence).cloned().collect();
         let claims = fold_claims(&kept).into_iter().filter_map(|(claim, holder)| Some((claim, holder?)));
-        let claims = claims.map(|(claim, Key { instance_id, aggregate_type, id })| {
+        let claims = claims.map(|(claim, AggregateKey { instance_id, aggregate_type, id })| {
             let claim = hex(&claim);
             format!("insert into history_1.claims values ('\\x{claim}', '{instance_id}', '{aggregate_type}', '{id}'); ")
         });
@@ -258,7 +259,7 @@ impl Audit {
         assert_same("the events of history", events.collect(), lines(client, &text).await);
 
         let claims = fold_claims(&self.events).into_iter().filter_map(|(claim, holder)| Some((claim, holder?)));
-        let claims = claims.map(|(claim, Key { instance_id, aggregate_type, id })| {
+        let claims = claims.map(|(claim, AggregateKey { instance_id, aggregate_type, id })| {
             line(&[&hex(&claim), &instance_id, &aggregate_type, &id])
         });
         let text = format!(

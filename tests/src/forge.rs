@@ -14,7 +14,7 @@ use domain::{
 };
 use eventlog::{
     log::Log,
-    record::{CommitRecord, Event, Key, Record, encode, owner_type},
+    record::{AggregateKey, CommitRecord, Event, Record, encode, owner_type},
 };
 use jiff::SignedDuration;
 use prost::Message;
@@ -178,7 +178,7 @@ fn created(instance_id: &str, number: u64) -> Event {
         mode: Mode::Continue,
         signing_keys: vec![SignatureKey { sealed: Sealed::new(sealed), valid_until: None }],
     };
-    let key = Key::of::<Standard<Target>>(instance_id, &id);
+    let key = AggregateKey::of::<Standard<Target>>(instance_id, &id);
     let (r#type, payload) = encode::<Standard<Target>>(&standard::Event::Added(target.into()));
     Event {
         id: secret::random_text(22),

@@ -15,7 +15,7 @@ use ::domain::{
 use api::details;
 use base::secret::random_text;
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting, refusal::permission_denied};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use proto::domain::{
     CreateDomainRequest, CreateDomainResponse, DeleteDomainRequest, DeleteDomainResponse, DomainValidationType,
     PatchDomainRequest, SetAsPrimaryRequest, SetAsPrimaryResponse, ValidateRequest, ValidateResponse,
@@ -57,7 +57,7 @@ async fn create(
         context: Some(context.clone()),
     };
     let challenge = details::challenge(&domain);
-    let command = Create { key: Key::of::<Standard<Domain>>(&call.tenant.id, &id), context, domain };
+    let command = Create { key: AggregateKey::of::<Standard<Domain>>(&call.tenant.id, &id), context, domain };
     let answer = move |decided: &Decided, (): &()| CreateDomainResponse {
         details: Some(standard::details(&id, decided)),
         challenge: challenge.clone(),
@@ -67,7 +67,7 @@ async fn create(
 
 /// A new domain.
 struct Create {
-    key: Key,
+    key: AggregateKey,
     context: Owner,
     domain: Domain,
 }
@@ -95,7 +95,7 @@ async fn delete(
 
 /// A domain that goes. The primary one of an instance stays.
 struct Delete {
-    key: Key,
+    key: AggregateKey,
 }
 
 impl Command for Delete {
@@ -137,7 +137,7 @@ async fn validate(
 
 /// A domain whose challenge was found, as it was then.
 struct Verify {
-    key: Key,
+    key: AggregateKey,
     seen: Domain,
 }
 
@@ -170,7 +170,7 @@ async fn set_as_primary(
 
 /// A domain that is its context's primary one from now on.
 struct SetAsPrimary {
-    key: Key,
+    key: AggregateKey,
     /// The primary domain of the instance so far, as the caller's node knows it.
     host: String,
 }
@@ -205,7 +205,7 @@ impl SetAsPrimary {
         let name = claim_hash(&deciding.keys.system, &Domain::claim(None, &self.host));
         let older = if context.kind == OwnerType::Instance { turn.holder(&name) } else { None };
         // What is cached of the instance may be older than another instance's domain of that name.
-        let is_another = |found: &Key| *found != self.key && found.instance_id == self.key.instance_id;
+        let is_another = |found: &AggregateKey| *found != self.key && found.instance_id == self.key.instance_id;
         let before = turn.get::<Standard<Domain>>(&primary.or(older).filter(is_another)?);
         before.resource().is_some_and(|domain| domain.is_primary).then_some(before)
     }
@@ -220,11 +220,11 @@ fn note_primary(
     name: Option<String>,
 ) -> Result<(), Refusal> {
     if context.kind == OwnerType::Organization {
-        let organization = turn.get(&Key::of::<Standard<Organization>>(instance_id, &context.id));
+        let organization = turn.get(&AggregateKey::of::<Standard<Organization>>(instance_id, &context.id));
         let patch = OrganizationPatch { primary_domain: Some(name), ..OrganizationPatch::default() };
         deciding.follow::<Standard<Organization>>(turn, organization, Asked::Patch(patch))?;
     } else {
-        let instance = turn.get(&Key::of::<Standard<Instance>>(instance_id, instance_id));
+        let instance = turn.get(&AggregateKey::of::<Standard<Instance>>(instance_id, instance_id));
         let patch = InstancePatch { primary_domain: name, ..InstancePatch::default() };
         deciding.follow::<Standard<Instance>>(turn, instance, Asked::Patch(patch))?;
     }

@@ -18,7 +18,7 @@ use edge::{
     error::{Error, Reason},
     handler::Mounting,
 };
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use proto::action::{DeleteExecutionRequest, PutExecutionRequest, PutExecutionResponse};
 
 use crate::{
@@ -45,17 +45,20 @@ async fn put(
     include_others_once(&execution)?;
     let instance_id = call.tenant.id.clone();
     let id = condition::id(&instance_id, &execution.condition);
-    let put =
-        Put { key: Key::of::<Executions>(&instance_id, &id), others: executions::keys(&commands, &call), execution };
+    let put = Put {
+        key: AggregateKey::of::<Executions>(&instance_id, &id),
+        others: executions::keys(&commands, &call),
+        execution,
+    };
     commands.execute(&call, &request, put, move |decided, ()| details(&id, decided).into()).await
 }
 
 /// An execution that is created or replaced.
 struct Put {
-    key: Key,
+    key: AggregateKey,
     execution: Execution,
     /// Every execution that there may be.
-    others: Vec<Key>,
+    others: Vec<AggregateKey>,
 }
 
 impl Command for Put {
@@ -85,13 +88,13 @@ impl Put {
         let Self { key, execution, .. } = self;
         let mut unknown = vec![];
         for (index, id) in execution.targets.iter().enumerate() {
-            let target = Key::of::<Standard<Target>>(&key.instance_id, id);
+            let target = AggregateKey::of::<Standard<Target>>(&key.instance_id, id);
             if !may_exist(id) || turn.get::<Standard<Target>>(&target).resource().is_none() {
                 unknown.push(("target", format!("execution.targets[{index}]"), id.as_str()));
             }
         }
         for (index, id) in execution.includes.iter().enumerate().filter(|(_, id)| **id != key.id) {
-            let included = Key::of::<Executions>(&key.instance_id, id);
+            let included = AggregateKey::of::<Executions>(&key.instance_id, id);
             if !may_exist(id) || turn.get::<Executions>(&included).resource().is_none() {
                 unknown.push(("execution", format!("execution.includes[{index}]"), id.as_str()));
             }
@@ -129,7 +132,7 @@ impl Put {
         let is_concerned = |execution: &Execution| graph::leads_to(&graph, execution, &self.key.id);
         let mut is_too_long = false;
         for execution in graph.values().filter(|execution| **execution == wanted || is_concerned(execution)) {
-            let key = |id: &str| Key::of::<Standard<Target>>(&self.key.instance_id, id);
+            let key = |id: &str| AggregateKey::of::<Standard<Target>>(&self.key.instance_id, id);
             let targets = graph::targets(&graph, execution);
             let targets: Vec<_> = targets.iter().map(|id| turn.get::<Standard<Target>>(&key(id))).collect();
             is_too_long |= waited_for(targets.iter().filter_map(Current::resource)) > LONGEST_WAIT_MS;

@@ -14,7 +14,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
     DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
@@ -169,7 +169,7 @@ async fn bulk_limit(
 
 /// What several instances may use, all or none of them changed.
 struct Limit {
-    wanted: Vec<(Key, InstancePatch)>,
+    wanted: Vec<(AggregateKey, InstancePatch)>,
 }
 
 impl Command for Limit {

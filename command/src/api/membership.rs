@@ -8,7 +8,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use proto::membership::{
     CreateMembershipRequest, CreateMembershipResponse, DeleteMembershipRequest, PatchMembershipRequest,
 };
@@ -36,14 +36,14 @@ async fn create(
     let wanted = request.membership.clone().unwrap_or_default();
     let (user, id) = (key::<User>(&call, &wanted.user_id)?, commands.ids.next());
     let membership = Membership { user_id: wanted.user_id, context: call.context.clone(), roles: wanted.roles };
-    let command = Create { key: Key::of::<Standard<Membership>>(&call.tenant.id, &id), user, membership };
+    let command = Create { key: AggregateKey::of::<Standard<Membership>>(&call.tenant.id, &id), user, membership };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
 /// A new membership.
 struct Create {
-    key: Key,
-    user: Key,
+    key: AggregateKey,
+    user: AggregateKey,
     membership: Membership,
 }
 
@@ -61,7 +61,10 @@ impl Command for Create {
         }
         let decided = deciding.decide(turn, current, Asked::Create(self.membership.clone()))?;
         if home != context {
-            turn.gave_roles(Key::of::<Standard<Organization>>(&self.user.instance_id, &home.id), decided.sequence);
+            turn.gave_roles(
+                AggregateKey::of::<Standard<Organization>>(&self.user.instance_id, &home.id),
+                decided.sequence,
+            );
             turn.gave_roles(self.user.clone(), decided.sequence);
         }
         Ok((decided, ()))

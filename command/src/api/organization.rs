@@ -12,7 +12,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use prost::Message;
 use proto::{
     organization::{
@@ -105,8 +105,8 @@ async fn with_its_users<I: Message + Identified, O: Plain>(
 
 /// What is asked of an organization with all its users.
 struct Change {
-    key: Key,
-    instance: Key,
+    key: AggregateKey,
+    instance: AggregateKey,
     asked: Asked<Organization>,
     /// Where its users hold roles elsewhere.
     held: RoleContexts,
@@ -144,8 +144,8 @@ async fn set_as_default(
 
 /// An organization that those are of who name none.
 struct SetAsDefault {
-    organization: Key,
-    instance: Key,
+    organization: AggregateKey,
+    instance: AggregateKey,
 }
 
 impl Command for SetAsDefault {
@@ -165,6 +165,6 @@ impl Command for SetAsDefault {
 }
 
 /// The instance of the call.
-fn instance(call: &Call) -> Key {
-    Key::of::<Standard<Instance>>(&call.tenant.id, &call.tenant.id)
+fn instance(call: &Call) -> AggregateKey {
+    AggregateKey::of::<Standard<Instance>>(&call.tenant.id, &call.tenant.id)
 }

@@ -12,7 +12,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use proto::system::{RewrapDataKeysRequest, RewrapDataKeysResponse};
 use tokio::time::timeout;
 use view::{
@@ -48,7 +48,7 @@ async fn rewrap_data_keys(
         let reason = "the master key is not the newest one of this node; a changed key file is read within seconds";
         return Err(Rejection::Precondition(reason).into());
     }
-    let place = Key::of::<Standard<System>>(SYSTEM, system::ID);
+    let place = AggregateKey::of::<Standard<System>>(SYSTEM, system::ID);
     // What is wrapped by another master key is in the log by now: whoever wraps a new one looks which is the newest in its
     // turn.
     let (_, end) = commands.look::<System>(&call, &place).await?;
@@ -68,7 +68,7 @@ async fn rewrap_data_keys(
 
 /// Data keys that are wrapped by another master key than the newest.
 struct Rewrap {
-    system: Key,
+    system: AggregateKey,
     outdated: Vec<Outdated>,
 }
 
@@ -78,7 +78,7 @@ impl Command for Rewrap {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, usize), Refusal> {
         let system = turn.get::<Standard<System>>(&self.system).owned_by(&Owner::system());
-        let key = |outdated: &Outdated| Key::of::<Standard<DataKey>>(&outdated.instance_id, &outdated.id);
+        let key = |outdated: &Outdated| AggregateKey::of::<Standard<DataKey>>(&outdated.instance_id, &outdated.id);
         let all: Vec<_> = self.outdated.iter().map(|outdated| turn.get::<Standard<DataKey>>(&key(outdated))).collect();
         deciding.permit(turn, &Owner::system(), &Object::of_nobody(DataKey::NAME, true))?;
         let mut count = 0;

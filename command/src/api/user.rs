@@ -13,7 +13,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
-use eventlog::record::Key;
+use eventlog::record::AggregateKey;
 use jiff::Timestamp;
 use prost::Message;
 use proto::{
@@ -147,7 +147,7 @@ async fn change<I: Message + Identified, O: Message + Default>(
 
 /// What is asked of a user.
 struct Change {
-    key: Key,
+    key: AggregateKey,
     asked: Asked<User>,
     /// Where it may hold roles, beside its organization.
     contexts: Vec<Owner>,

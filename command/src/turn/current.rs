@@ -8,7 +8,7 @@ use domain::{
     standard::{Resource, Standard},
 };
 use edge::error::Error;
-use eventlog::record::{Key, Recorded, Undecodable, decode};
+use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
 use jiff::Timestamp;
 
 use super::{memory::Cached, refusal::Refusal};
@@ -31,7 +31,7 @@ pub(crate) struct Head {
 /// An aggregate at the end of the log, what this record adds included.
 pub(crate) struct Current<A: Aggregate> {
     /// Which one it is.
-    pub(crate) key: Key,
+    pub(crate) key: AggregateKey,
     /// Its state.
     pub(crate) state: Arc<A::State>,
     /// How far its history goes.
@@ -40,7 +40,7 @@ pub(crate) struct Current<A: Aggregate> {
 
 impl<A: Aggregate> Current<A> {
     /// An aggregate without any event.
-    pub(super) fn absent(key: &Key) -> Self {
+    pub(super) fn absent(key: &AggregateKey) -> Self {
         Self { key: key.clone(), state: Arc::default(), head: Head::default() }
     }
 

@@ -3,7 +3,7 @@
 use std::{any::Any, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use eventlog::record::{Answer, Key, Recorded};
+use eventlog::record::{AggregateKey, Answer, Recorded};
 use jiff::Timestamp;
 use view::history::{Answered, ClaimHash, Snapshot};
 
@@ -17,8 +17,8 @@ const MOST_GIVEN: usize = 10_000;
 
 /// What the writer knows without asking anybody.
 pub(crate) struct Memory {
-    pub(super) aggregates: Cache<Key, Entry>,
-    pub(super) claims: Cache<ClaimHash, Option<Key>>,
+    pub(super) aggregates: Cache<AggregateKey, Entry>,
+    pub(super) claims: Cache<ClaimHash, Option<AggregateKey>>,
     answers: Cache<Bytes, Option<Answered>>,
     /// The records that history may not have.
     pub(crate) tail: Tail,
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
 #[derive(Debug)]
 pub(super) struct Given {
     /// The sequences of the memberships.
-    holders: HashMap<Key, u64>,
+    holders: HashMap<AggregateKey, u64>,
     /// What was given up to this sequence is not remembered.
     forgotten: u64,
 }
@@ -51,7 +51,7 @@ pub(super) struct Cached {
 impl Memory {
     /// A memory that knows the tail only.
     pub(crate) fn new(tail: Tail) -> Self {
-        let given = Given::behind(tail.end().sequence);
+        let given = Given::after(tail.end().sequence);
         Self { aggregates: Cache::new(HOT), claims: Cache::new(HOT), answers: Cache::new(HOT), tail, given }
     }
 
@@ -101,20 +101,20 @@ impl Memory {
 }
 
 impl Given {
-    fn behind(sequence: u64) -> Self {
+    fn after(sequence: u64) -> Self {
         Self { holders: HashMap::new(), forgotten: sequence }
     }
 
     /// Remembers that roles were given at a sequence.
-    pub(super) fn note(&mut self, holder: Key, sequence: u64) {
+    pub(super) fn note(&mut self, holder: AggregateKey, sequence: u64) {
         if self.holders.len() == MOST_GIVEN {
-            *self = Self::behind(sequence);
+            *self = Self::after(sequence);
         }
         self.holders.insert(holder, sequence);
     }
 
     /// The sequence at or before which roles were last given.
-    pub(super) fn last(&self, holder: &Key) -> u64 {
+    pub(super) fn last(&self, holder: &AggregateKey) -> u64 {
         self.holders.get(holder).copied().unwrap_or(self.forgotten)
     }
 }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_was_not_given_after_all_is_not_remembered() {
-        let key = Key { instance_id: "1".into(), aggregate_type: "user".into(), id: "2".into() };
+        let key = AggregateKey { instance_id: "1".into(), aggregate_type: "user".into(), id: "2".into() };
         let (mut memory, mut draft) = (Memory::new(Tail::at(Position::default())), Draft::default());
         for (is_done, last) in [(false, 0), (true, 5)] {
             let mut turn = Turn::new(&mut memory, &mut draft, Timestamp::UNIX_EPOCH);
@@ -142,8 +142,12 @@ mod tests {
 
     #[test]
     fn what_was_given_and_is_forgotten_counts_as_given_to_all() {
-        let user = |number: u64| Key { instance_id: "1".into(), aggregate_type: "user".into(), id: number.to_string() };
-        let mut given = Given::behind(7);
+        let user = |number: u64| AggregateKey {
+            instance_id: "1".into(),
+            aggregate_type: "user".into(),
+            id: number.to_string(),
+        };
+        let mut given = Given::after(7);
         assert_eq!(given.last(&user(1)), 7);
         for number in 1..=MOST_GIVEN as u64 {
             given.note(user(number), 100 + number);

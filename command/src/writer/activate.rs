@@ -17,7 +17,7 @@ impl Writer {
     pub(super) async fn activate(&self, lease: &KeptLease) -> Result<Option<Active<'_>>, WriterFailure> {
         self.durability.check().await?;
         let Some(barrier) = self.raise_barrier(lease).await? else { return Ok(None) };
-        tracing::info!(epoch = barrier.commit.epoch, behind = barrier.position().sequence, "this node writes now");
+        tracing::info!(epoch = barrier.commit.epoch, after = barrier.position().sequence, "this node writes now");
         self.report_barrier(&barrier);
         // Also of a node with the same number, whose clock was ahead.
         self.ids.not_before(barrier.committed_at());

@@ -4,7 +4,7 @@ use std::{collections::HashSet, hash::Hash};
 
 use tokio::sync::mpsc;
 use view::{
-    database::{Database, Failure},
+    database::{Database, DatabaseFailure},
     history::{Needs, Snapshot},
 };
 
@@ -22,7 +22,7 @@ pub(super) struct Unread {
 
 /// What was missing for some commands.
 pub(super) struct Loaded {
-    pub(super) snapshot: Result<Option<Snapshot>, Failure>,
+    pub(super) snapshot: Result<Option<Snapshot>, DatabaseFailure>,
     pub(super) submissions: Vec<Submission>,
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn load(database: Database, shard: u16, unread: Vec<Unread>, lo
     while let Some(mut part) = parts.pop() {
         let snapshot = database.within(merged(&part).load(&database, shard)).await;
         // A Postgres that is away does not answer half of it either.
-        if let Err(Failure::Statement(_) | Failure::Inconsistent { .. }) = snapshot
+        if let Err(DatabaseFailure::Statement(_) | DatabaseFailure::Inconsistent { .. }) = snapshot
             && part.len() > 1
             && splits < MOST_SPLITS
         {

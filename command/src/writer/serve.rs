@@ -168,7 +168,7 @@ impl<'a> Active<'a> {
 
     fn admit(&mut self, submission: Submission) {
         if self.memory.tail.bytes() > self.writer.tail_limit {
-            let message = "the read model of the write node lags too far behind the log";
+            let message = "the read model that the write node reads lags too far";
             return submission
                 .refuse(writer_unavailable(message).with("tailBytes", self.memory.tail.bytes().to_string()));
         }

@@ -1,7 +1,7 @@
 //! Domains in the API's words.
 
 use ::domain::resource::domain::{Domain, DomainPatch, column};
-use index::{Filter, Key};
+use index::{Filter, SortKey};
 use proto::domain::{
     self, DomainFieldName, GetDomain, GetDomainRequest, PatchDomainRequest, SearchDomainsRequest,
     domain_search_filter::Filter as Wanted,
@@ -18,12 +18,12 @@ impl Shown for Domain {
     type Get = GetDomainRequest;
     type Search = SearchDomainsRequest;
 
-    fn key(column: DomainFieldName) -> Key {
+    fn key(column: DomainFieldName) -> SortKey {
         match column {
-            DomainFieldName::Unspecified | DomainFieldName::CreationDate => Key::Created,
-            DomainFieldName::Id => Key::Id,
-            DomainFieldName::ChangeDate => Key::Changed,
-            DomainFieldName::Domain => Key::by(&column::NAME),
+            DomainFieldName::Unspecified | DomainFieldName::CreationDate => SortKey::Created,
+            DomainFieldName::Id => SortKey::Id,
+            DomainFieldName::ChangeDate => SortKey::Changed,
+            DomainFieldName::Domain => SortKey::by(&column::NAME),
         }
     }
 

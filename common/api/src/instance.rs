@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::resource::instance::{Instance, InstancePatch, column};
-use index::{Filter, Key};
+use index::{Filter, SortKey};
 use proto::instance::{
     GetInstance, GetInstanceRequest, InstanceFieldName, Limits, PatchInstanceRequest, SearchInstancesRequest,
     SetLimits, instance_search_filter::Filter as Wanted,
@@ -20,13 +20,13 @@ impl Shown for Instance {
     type Get = GetInstanceRequest;
     type Search = SearchInstancesRequest;
 
-    fn key(column: InstanceFieldName) -> Key {
+    fn key(column: InstanceFieldName) -> SortKey {
         match column {
-            InstanceFieldName::Unspecified | InstanceFieldName::CreationDate => Key::Created,
-            InstanceFieldName::Id => Key::Id,
-            InstanceFieldName::ChangeDate => Key::Changed,
-            InstanceFieldName::Name => Key::by(&column::NAME),
-            InstanceFieldName::State => Key::by(&column::IS_ACTIVE),
+            InstanceFieldName::Unspecified | InstanceFieldName::CreationDate => SortKey::Created,
+            InstanceFieldName::Id => SortKey::Id,
+            InstanceFieldName::ChangeDate => SortKey::Changed,
+            InstanceFieldName::Name => SortKey::by(&column::NAME),
+            InstanceFieldName::State => SortKey::by(&column::IS_ACTIVE),
         }
     }
 

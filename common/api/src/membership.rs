@@ -1,7 +1,7 @@
 //! Memberships in the API's words.
 
 use domain::resource::membership::{Membership, MembershipPatch, column};
-use index::{Filter, Key, Method};
+use index::{Filter, Method, SortKey};
 use proto::membership::{
     self, GetMembership, GetMembershipRequest, MembershipFieldName, PatchMembershipRequest, SearchMembershipsRequest,
     membership_search_filter::Filter as Wanted,
@@ -17,19 +17,19 @@ impl Shown for Membership {
     type Get = GetMembershipRequest;
     type Search = SearchMembershipsRequest;
 
-    fn key(column: MembershipFieldName) -> Key {
+    fn key(column: MembershipFieldName) -> SortKey {
         match column {
-            MembershipFieldName::Unspecified | MembershipFieldName::CreationDate => Key::Created,
-            MembershipFieldName::Id => Key::Id,
-            MembershipFieldName::ChangeDate => Key::Changed,
-            MembershipFieldName::UserId => Key::by(&column::USER_ID),
+            MembershipFieldName::Unspecified | MembershipFieldName::CreationDate => SortKey::Created,
+            MembershipFieldName::Id => SortKey::Id,
+            MembershipFieldName::ChangeDate => SortKey::Changed,
+            MembershipFieldName::UserId => SortKey::by(&column::USER_ID),
         }
     }
 
     fn filter(wanted: Wanted) -> Filter {
         match wanted {
             Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
-            // The column has a space before and behind each role, and no role has one.
+            // The column has a space before and after each role, and no role has one.
             Wanted::Role(role) if role.contains(' ') => Filter::Ids(vec![]),
             Wanted::Role(role) => Filter::text(&column::ROLES, Method::Contains, format!(" {role} ")),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),

@@ -1,7 +1,7 @@
 //! Organizations in the API's words.
 
 use domain::resource::organization::{Organization, OrganizationPatch, column};
-use index::{Filter, Key};
+use index::{Filter, SortKey};
 use proto::organization::{
     self, GetOrganization, GetOrganizationRequest, OrganizationFieldName, PatchOrganizationRequest,
     SearchOrganizationsRequest, organization_search_filter::Filter as Wanted,
@@ -18,13 +18,13 @@ impl Shown for Organization {
     type Get = GetOrganizationRequest;
     type Search = SearchOrganizationsRequest;
 
-    fn key(column: OrganizationFieldName) -> Key {
+    fn key(column: OrganizationFieldName) -> SortKey {
         match column {
-            OrganizationFieldName::Unspecified | OrganizationFieldName::CreationDate => Key::Created,
-            OrganizationFieldName::Id => Key::Id,
-            OrganizationFieldName::ChangeDate => Key::Changed,
-            OrganizationFieldName::Name => Key::by(&column::NAME),
-            OrganizationFieldName::State => Key::by(&column::IS_ACTIVE),
+            OrganizationFieldName::Unspecified | OrganizationFieldName::CreationDate => SortKey::Created,
+            OrganizationFieldName::Id => SortKey::Id,
+            OrganizationFieldName::ChangeDate => SortKey::Changed,
+            OrganizationFieldName::Name => SortKey::by(&column::NAME),
+            OrganizationFieldName::State => SortKey::by(&column::IS_ACTIVE),
         }
     }
 

@@ -2,7 +2,7 @@
 //! says of it in the core's words, and what there is of it in the API's.
 
 use domain::standard::Resource;
-use index::{Filter, Key};
+use index::{Filter, SortKey};
 use proto::shape::{Get, Identified, Search};
 use view::rows::Found;
 
@@ -14,7 +14,7 @@ pub trait Shown: Resource {
     type Search: Search<Resource = <Self::Get as Get>::Resource>;
 
     /// What a list is sorted by.
-    fn key(column: <Self::Search as Search>::Column) -> Key;
+    fn key(column: <Self::Search as Search>::Column) -> SortKey;
 
     /// What a filter finds.
     fn filter(wanted: <Self::Search as Search>::Filter) -> Filter;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind, TargetPatch, column};
-use index::{Filter, Key};
+use index::{Filter, SortKey};
 use proto::action::{
     self, CreateTargetRequest, GetTarget, GetTargetRequest, PatchTargetRequest, SearchTargetsRequest,
     SetRestRequestResponse, SetRestWebhook, TargetFieldName, patch_target,
@@ -18,17 +18,17 @@ impl Shown for Target {
     type Get = GetTargetRequest;
     type Search = SearchTargetsRequest;
 
-    fn key(column: TargetFieldName) -> Key {
+    fn key(column: TargetFieldName) -> SortKey {
         match column {
-            TargetFieldName::Unspecified | TargetFieldName::CreationDate => Key::Created,
-            TargetFieldName::Id => Key::Id,
-            TargetFieldName::ChangeDate => Key::Changed,
-            TargetFieldName::Name => Key::by(&column::NAME),
-            TargetFieldName::TargetType => Key::by(&column::TARGET_TYPE),
-            TargetFieldName::Url => Key::by(&column::URL),
-            TargetFieldName::Timeout => Key::by(&column::TIMEOUT_MS),
-            TargetFieldName::Async => Key::by(&column::IS_ASYNC),
-            TargetFieldName::InterruptOnError => Key::by(&column::INTERRUPT_ON_ERROR),
+            TargetFieldName::Unspecified | TargetFieldName::CreationDate => SortKey::Created,
+            TargetFieldName::Id => SortKey::Id,
+            TargetFieldName::ChangeDate => SortKey::Changed,
+            TargetFieldName::Name => SortKey::by(&column::NAME),
+            TargetFieldName::TargetType => SortKey::by(&column::TARGET_TYPE),
+            TargetFieldName::Url => SortKey::by(&column::URL),
+            TargetFieldName::Timeout => SortKey::by(&column::TIMEOUT_MS),
+            TargetFieldName::Async => SortKey::by(&column::IS_ASYNC),
+            TargetFieldName::InterruptOnError => SortKey::by(&column::INTERRUPT_ON_ERROR),
         }
     }
 

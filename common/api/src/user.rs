@@ -1,7 +1,7 @@
 //! Users in the API's words. Nothing of their secrets is.
 
 use domain::resource::user::{User, UserPatch, column};
-use index::{Filter, Key};
+use index::{Filter, SortKey};
 use proto::user::{
     self, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest, ServiceUser, UserFieldName,
     UserState, patch_user, user::Type, user_search_filter::Filter as Wanted,
@@ -18,14 +18,14 @@ impl Shown for User {
     type Get = GetUserRequest;
     type Search = SearchUsersRequest;
 
-    fn key(column: UserFieldName) -> Key {
+    fn key(column: UserFieldName) -> SortKey {
         match column {
-            UserFieldName::Unspecified | UserFieldName::CreationDate => Key::Created,
-            UserFieldName::Id => Key::Id,
-            UserFieldName::ChangeDate => Key::Changed,
-            UserFieldName::Username => Key::by(&column::USERNAME),
-            UserFieldName::Name => Key::by(&column::NAME),
-            UserFieldName::State => Key::by(&column::IS_ACTIVE),
+            UserFieldName::Unspecified | UserFieldName::CreationDate => SortKey::Created,
+            UserFieldName::Id => SortKey::Id,
+            UserFieldName::ChangeDate => SortKey::Changed,
+            UserFieldName::Username => SortKey::by(&column::USERNAME),
+            UserFieldName::Name => SortKey::by(&column::NAME),
+            UserFieldName::State => SortKey::by(&column::IS_ACTIVE),
         }
     }
 

@@ -33,7 +33,7 @@ const GLOBAL_V6: Network = Network::v6([0x2000, 0], 3);
 /// What is not public of it: protocol assignments with Teredo, and documentation.
 const SPECIAL_V6: [Network; 3] =
     [Network::v6([0x2001, 0], 23), Network::v6([0x2001, 0x0db8], 32), Network::v6([0x3fff, 0], 20)];
-/// Addresses that hold one of IPv4 behind their first 96 bits (RFC 6052), or behind their first 16 (RFC 3056).
+/// Addresses that hold one of IPv4 after their first 96 bits (RFC 6052), or after their first 16 (RFC 3056).
 const NAT64: Network = Network::v6([0x0064, 0xff9b], 96);
 const SIX_TO_FOUR: Network = Network::v6([0x2002, 0], 16);
 

@@ -17,7 +17,7 @@ fn active() -> bool {
     true
 }
 
-/// Words in one text, with a space before and behind each, so that a search finds whole ones.
+/// Words in one text, with a space before and after each, so that a search finds whole ones.
 fn spaced(words: &[String]) -> String {
     words.iter().fold(" ".to_owned(), |text, word| text + word + " ")
 }

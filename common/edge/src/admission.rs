@@ -18,7 +18,7 @@ use proto::{
     operation::Facts,
 };
 use view::{
-    database::Failure,
+    database::DatabaseFailure,
     directory::{Directory, Name, Named, Principal, Tenant},
     ended::Ended,
 };
@@ -198,9 +198,9 @@ impl Edge {
 
     /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.
     async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
-        match self.directory.reaches(consistency.required, consistency.left()).await {
+        match self.directory.processed_by(consistency.required, consistency.left()).await {
             Ok(processed) => consistency.accept(processed).inspect_err(|_| waited(consistency, None)),
-            Err(failure @ Failure::Inconsistent { .. }) => Err(read_model(Arc::new(failure))),
+            Err(failure @ DatabaseFailure::Inconsistent { .. }) => Err(read_model(Arc::new(failure))),
             Err(_) => Ok(()),
         }
     }
@@ -220,7 +220,7 @@ impl Edge {
         );
         rests_on_rights
             && seen > 0
-            && self.directory.reaches(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
+            && self.directory.processed_by(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
     }
 
     /// The call, once its body says what it is about.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use base::explain::explain;
-use view::{database::Failure, directory::Tenant, ended::Ended};
+use view::{database::DatabaseFailure, directory::Tenant, ended::Ended};
 
 use crate::error::{Error, Reason};
 
@@ -42,7 +42,7 @@ pub(crate) fn for_nobody() -> Error {
 
 /// A read model that cannot be read at the moment.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
-pub fn read_model(failure: Arc<Failure>) -> Error {
+pub fn read_model(failure: Arc<DatabaseFailure>) -> Error {
     tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
     let message = "the read model cannot be read at the moment";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))

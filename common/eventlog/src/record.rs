@@ -59,7 +59,7 @@ pub enum Broken {
     /// The message is no commit record.
     #[error(
         "message {stream_sequence} of the log is no commit record: something else than the platform has published it. \
-         Nothing behind it is read or written until the log ends at the message before it; docs/nats-permissions.md tells \
+         Nothing after it is read or written until the log ends at the message before it; docs/nats-permissions.md tells \
          how to do that, and how to keep others from publishing"
     )]
     NoRecord {
@@ -218,7 +218,7 @@ impl Lineage {
 
 /// Names an aggregate across instances.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct AggregateKey {
     /// The instance; empty for what belongs to the system.
     pub instance_id: String,
     /// [`Aggregate::NAME`].
@@ -227,7 +227,7 @@ pub struct Key {
     pub id: String,
 }
 
-impl Key {
+impl AggregateKey {
     /// The aggregate of this type and id.
     pub fn of<A: Aggregate>(instance_id: impl Into<String>, id: impl Into<String>) -> Self {
         Self { instance_id: instance_id.into(), aggregate_type: A::NAME.to_owned(), id: id.into() }
@@ -236,9 +236,13 @@ impl Key {
 
 impl Recorded {
     /// The aggregate that the event belongs to.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> AggregateKey {
         let Event { instance_id, aggregate_type, aggregate_id, .. } = &self.event;
-        Key { instance_id: instance_id.clone(), aggregate_type: aggregate_type.clone(), id: aggregate_id.clone() }
+        AggregateKey {
+            instance_id: instance_id.clone(),
+            aggregate_type: aggregate_type.clone(),
+            id: aggregate_id.clone(),
+        }
     }
 
     /// When the aggregate began to exist.

@@ -19,7 +19,7 @@ use tantivy::{
     },
 };
 
-use crate::failure::Failure;
+use crate::failure::IndexFailure;
 
 /// A memory-mapped folder whose writes are left to the operating system.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct Unsynced {
 
 impl Unsynced {
     /// The directory of a folder that exists.
-    pub(crate) fn open(folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, IndexFailure> {
         let mapped = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
         Ok(Self { folder: folder.to_owned(), mapped })
     }

@@ -8,7 +8,7 @@ use crate::bounds::Stopped;
 
 /// The index did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum IndexFailure {
     /// tantivy failed.
     #[error("the search index failed")]
     Tantivy(#[from] tantivy::TantivyError),
@@ -56,7 +56,7 @@ pub enum Failure {
     Task(#[from] tokio::task::JoinError),
 }
 
-impl Failure {
+impl IndexFailure {
     /// Whether what it is about is of no use, now and later: the log has it all, and it must be built again.
     pub fn is_lasting(&self) -> bool {
         match self {

@@ -12,7 +12,7 @@ use tantivy::{
 };
 
 use crate::{
-    failure::Failure,
+    failure::IndexFailure,
     grams::{self, Anchor},
     layout::{Layout, Text, context},
 };
@@ -84,7 +84,11 @@ impl Method {
 }
 
 /// The query of all filters within an instance, or in the whole system.
-pub(crate) fn query(layout: &Layout, instance_id: Option<&str>, filters: &[Filter]) -> Result<BooleanQuery, Failure> {
+pub(crate) fn query(
+    layout: &Layout,
+    instance_id: Option<&str>,
+    filters: &[Filter],
+) -> Result<BooleanQuery, IndexFailure> {
     let instance = match instance_id {
         Some(id) => term(Term::from_field_text(layout.instance, id)),
         None => Box::new(AllQuery),
@@ -96,7 +100,7 @@ pub(crate) fn query(layout: &Layout, instance_id: Option<&str>, filters: &[Filte
     Ok(BooleanQuery::new(all))
 }
 
-fn one(layout: &Layout, filter: &Filter) -> Result<Box<dyn Query>, Failure> {
+fn one(layout: &Layout, filter: &Filter) -> Result<Box<dyn Query>, IndexFailure> {
     Ok(match filter {
         Filter::Ids(ids) => {
             let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
@@ -110,7 +114,7 @@ fn one(layout: &Layout, filter: &Filter) -> Result<Box<dyn Query>, Failure> {
         }
         Filter::Text { column, method, ignores_case, text } => {
             let found = layout.column(*column)?;
-            let texts = found.texts.ok_or(Failure::NoColumn(column.name))?;
+            let texts = found.texts.ok_or(IndexFailure::NoColumn(column.name))?;
             if text.chars().any(|char| char <= '\u{1f}') {
                 Box::new(EmptyQuery)
             } else if *ignores_case {

@@ -10,7 +10,7 @@ use std::{
 use aws_lc_rs::digest::{Context, SHA256};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
-use crate::{directory::write_whole, failure::Failure};
+use crate::{directory::write_whole, failure::IndexFailure};
 
 /// Where tantivy lists the segments of the last commit.
 pub(crate) const META: &str = "meta.json";
@@ -34,10 +34,10 @@ impl Folder {
     ///
     /// # Errors
     /// When another process uses it.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub fn open(path: &Path) -> Result<Self, IndexFailure> {
         fs::create_dir_all(path)?;
         let lock = File::create(path.join(LOCK))?;
-        lock.try_lock().map_err(|_| Failure::InUse(path.to_owned()))?;
+        lock.try_lock().map_err(|_| IndexFailure::InUse(path.to_owned()))?;
         Ok(Self { path: path.to_owned(), _lock: Arc::new(lock), busy: Arc::default() })
     }
 
@@ -45,8 +45,8 @@ impl Folder {
     /// dropped before the next one begins.
     pub async fn work<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce() -> Result<T, IndexFailure> + Send + 'static,
+    ) -> Result<T, IndexFailure> {
         let busy = self.busy.clone().lock_owned().await;
         let (result, _busy) = spawn_blocking(move || (work(), busy)).await?;
         result

@@ -12,10 +12,10 @@ use tokio::{
 use view::{projection::Projection, table::Table};
 
 use crate::{
-    failure::Failure,
+    failure::IndexFailure,
     folder::Folder,
     layout::{Layout, name},
-    remote::{Remote, Said},
+    remote::{Publication, Remote},
     replica::Replica,
     search::Snapshot,
 };
@@ -57,7 +57,7 @@ pub fn show(shown: &Shown, snapshot: Arc<Snapshot>) {
     }
 }
 
-/// The record behind which the shown snapshot stands.
+/// The last record that the shown snapshot has.
 fn reached(shown: &Shown) -> u64 {
     shown.borrow().as_ref().map_or(0, |newest| newest.position.stream_sequence)
 }
@@ -90,7 +90,7 @@ impl Follower {
         folder: &Path,
         (projection, table): (&Projection, &Table),
         shard: u16,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, IndexFailure> {
         let name = name(projection, table, shard);
         let folder = Folder::open(&folder.join(&name))?;
         Ok(Self { log, remote, name, folder, layout: Layout::of(table) })
@@ -104,7 +104,7 @@ impl Follower {
             let Err(failure) = self.try_follow(shown).await;
             pause = if reached(shown) == before { (pause * 2).min(PAUSES.1) } else { PAUSES.0 };
             match failure {
-                Failure::OtherLog | Failure::OtherLayout | Failure::Unreadable => {
+                IndexFailure::OtherLog | IndexFailure::OtherLayout | IndexFailure::Unreadable => {
                     tracing::error!(index = self.name, error = %failure, "the search index cannot be used");
                 }
                 _ => {
@@ -115,26 +115,26 @@ impl Follower {
         }
     }
 
-    async fn try_follow(&self, shown: &Shown) -> Result<Infallible, Failure> {
+    async fn try_follow(&self, shown: &Shown) -> Result<Infallible, IndexFailure> {
         let mut replica = Replica::new(self.folder.clone(), self.layout.clone());
         let mut manifests = self.remote.watch(&self.name).await?;
         let (mut revision, mut epoch) = (0, None);
         loop {
             let Ok(told) = timeout(IDLE, manifests.next()).await else {
                 if self.remote.newest(&self.name).await?.revision != revision {
-                    return Err(Failure::Nats("a manifest was lost on its way".to_owned()));
+                    return Err(IndexFailure::Nats("a manifest was lost on its way".to_owned()));
                 }
                 continue;
             };
-            let mut told = told.ok_or_else(|| Failure::Nats("the manifests ended".to_owned()))??;
+            let mut told = told.ok_or_else(|| IndexFailure::Nats("the manifests ended".to_owned()))??;
             while let Some(Some(newer)) = manifests.next().now_or_never() {
                 told = newer?;
             }
             revision = told.revision;
             let manifest = match told.manifest {
-                Said::Manifest(manifest) => manifest,
-                Said::Nothing => continue,
-                Said::Unreadable => return Err(Failure::Unreadable),
+                Publication::Manifest(manifest) => manifest,
+                Publication::Nothing => continue,
+                Publication::Unreadable => return Err(IndexFailure::Unreadable),
             };
             let position = manifest.position();
             if manifest.meta.is_empty() || position.stream_sequence < reached(shown) {
@@ -143,7 +143,7 @@ impl Follower {
             }
             if epoch != Some(manifest.epoch) {
                 if !self.log.has(position).await? {
-                    return Err(Failure::OtherLog);
+                    return Err(IndexFailure::OtherLog);
                 }
                 epoch = Some(manifest.epoch);
             }

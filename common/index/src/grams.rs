@@ -1,6 +1,6 @@
 //! Positional trigrams: a phrase of them is a substring, so no match needs to be verified.
 //!
-//! Two sentinels stand before a text and two behind it, and the trigram at position `i` is what the padded text has
+//! Two sentinels stand before a text and two after it, and the trigram at position `i` is what the padded text has
 //! from its `i`-th character on. A pattern with sentinels is anchored, one without is found anywhere.
 
 use tantivy::{

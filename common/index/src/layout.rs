@@ -20,7 +20,7 @@ use view::{
     table::{Row, Table},
 };
 
-use crate::{failure::Failure, grams};
+use crate::{failure::IndexFailure, grams};
 
 /// The name of an index of a shard: where it is published, and of its folder. It tells the layout too, so that nodes of
 /// two versions keep an index each.
@@ -120,8 +120,8 @@ impl Layout {
     }
 
     /// What is indexed of a column, if it is one of this table.
-    pub(crate) fn column(&self, wanted: Definition) -> Result<&IndexedColumn, Failure> {
-        self.columns.iter().find(|column| column.definition == wanted).ok_or(Failure::NoColumn(wanted.name))
+    pub(crate) fn column(&self, wanted: Definition) -> Result<&IndexedColumn, IndexFailure> {
+        self.columns.iter().find(|column| column.definition == wanted).ok_or(IndexFailure::NoColumn(wanted.name))
     }
 }
 

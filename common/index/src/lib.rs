@@ -23,15 +23,15 @@ mod select;
 mod writer;
 
 pub use bounds::{Bounds, Stopped};
-pub use failure::Failure;
+pub use failure::IndexFailure;
 pub use filter::{Filter, Method};
 pub use folder::Folder;
 pub use follow::{Follower, Indexes, Newest, Shown, show};
 pub use layout::{Layout, name};
 pub use manifest::{File, Manifest, Pack};
-pub use page::{Key, Page};
+pub use page::{Page, SortKey};
 pub use publish::Publisher;
-pub use remote::{Remote, Said, Told};
+pub use remote::{Publication, Remote, Told};
 pub use replica::Replica;
 pub use search::{Hits, Search, Snapshot};
 pub use writer::Writer;

@@ -6,7 +6,7 @@ use eventlog::record::Position;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::failure::IndexFailure;
 
 /// The form of manifests. A reader that knows another one leaves the index alone.
 const FORMAT: u32 = 1;
@@ -24,7 +24,7 @@ pub struct Manifest {
     pub packs: Vec<Pack>,
 }
 
-/// Files that were published with one commit, one behind the other in one immutable object.
+/// Files that were published with one commit, one after the other in one immutable object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pack {
     /// The name of the object: the index and a digest of the files.
@@ -72,7 +72,7 @@ impl Manifest {
         serde_json::from_slice(text).ok().filter(|manifest: &Self| manifest.format == FORMAT && manifest.is_sound())
     }
 
-    /// The record behind which the index stands.
+    /// The last record that the index has.
     pub fn position(&self) -> Position {
         let meta: Option<Meta> = serde_json::from_str(&self.meta).ok();
         Payload::of(meta.and_then(|meta| meta.payload).as_deref()).position()
@@ -104,8 +104,8 @@ impl Payload {
         }
     }
 
-    pub(crate) fn write(&self) -> Result<String, Failure> {
-        serde_json::to_string(self).map_err(|_| Failure::Inconsistent)
+    pub(crate) fn write(&self) -> Result<String, IndexFailure> {
+        serde_json::to_string(self).map_err(|_| IndexFailure::Inconsistent)
     }
 
     /// What a commit without a readable payload says: nothing of the log is in it.

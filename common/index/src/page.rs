@@ -22,7 +22,7 @@ const MANY: usize = 32 * 1024;
 
 /// By what a page is sorted; the id breaks ties, ascending in either direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub enum SortKey {
     /// By when it was created.
     Created,
     /// By when it was changed last.
@@ -33,7 +33,7 @@ pub enum Key {
     Column(Definition),
 }
 
-impl Key {
+impl SortKey {
     /// By a column of a resource.
     pub const fn by<R>(column: &ResourceColumn<R>) -> Self {
         Self::Column(column.definition)
@@ -44,7 +44,7 @@ impl Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     /// By what they are sorted.
-    pub key: Key,
+    pub key: SortKey,
     /// Whether the smallest comes first.
     pub ascending: bool,
     /// How many come before.
@@ -87,11 +87,11 @@ impl Collector for PageCollector<'_> {
         let ids = fast.u64(ID)?;
         let mut dictionary = None;
         let key = match self.page.key {
-            Key::Created => KeyColumn::Signed(fast.i64(CREATED)?),
-            Key::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
+            SortKey::Created => KeyColumn::Signed(fast.i64(CREATED)?),
+            SortKey::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
             // The id as key follows the direction; as tie breaker it would not.
-            Key::Id => KeyColumn::Unsigned(ids.clone()),
-            Key::Column(Definition { name, kind, .. }) => match kind {
+            SortKey::Id => KeyColumn::Unsigned(ids.clone()),
+            SortKey::Column(Definition { name, kind, .. }) => match kind {
                 Kind::Text => {
                     let column = fast.str(name)?;
                     let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;

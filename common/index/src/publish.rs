@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use crate::{
-    failure::Failure,
+    failure::IndexFailure,
     folder::Folder,
     manifest::{File, Manifest, Pack},
-    remote::{Remote, Said, Told, pack_id},
+    remote::{Publication, Remote, Told, pack_id},
     search::Snapshot,
 };
 
@@ -42,15 +42,15 @@ impl Publisher {
     /// Takes an index over: from now on whoever published it before publishes nothing.
     ///
     /// # Errors
-    /// [`Failure::Unreadable`] when it was published by a version that this one does not know: it is left alone.
-    pub async fn take_over(remote: Remote, name: &str, folder: Folder, grace: Duration) -> Result<Self, Failure> {
+    /// [`IndexFailure::Unreadable`] when it was published by a version that this one does not know: it is left alone.
+    pub async fn take_over(remote: Remote, name: &str, folder: Folder, grace: Duration) -> Result<Self, IndexFailure> {
         remote.ensure().await?;
         loop {
             let Told { manifest, revision } = remote.newest(name).await?;
             let mut manifest = match manifest {
-                Said::Manifest(manifest) => manifest,
-                Said::Nothing => Manifest::default(),
-                Said::Unreadable => return Err(Failure::Unreadable),
+                Publication::Manifest(manifest) => manifest,
+                Publication::Nothing => Manifest::default(),
+                Publication::Unreadable => return Err(IndexFailure::Unreadable),
             };
             manifest.epoch += 1;
             if let Some(revision) = remote.replace(name, &manifest, revision).await? {
@@ -68,8 +68,8 @@ impl Publisher {
     /// Publishes a snapshot of the index in this folder.
     ///
     /// # Errors
-    /// [`Failure::Fenced`] when another one publishes the index now.
-    pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+    /// [`IndexFailure::Fenced`] when another one publishes the index now.
+    pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
         let wanted = snapshot.files(&self.folder)?;
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
         let new: Vec<String> = wanted.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
@@ -84,14 +84,14 @@ impl Publisher {
         packs.retain(|pack| !pack.files.is_empty());
         let manifest = Manifest { meta: snapshot.meta()?, packs, ..self.manifest.clone() };
         let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
-        self.revision = replaced.ok_or(Failure::Fenced)?;
+        self.revision = replaced.ok_or(IndexFailure::Fenced)?;
         self.manifest = manifest;
         fault::point("index.published");
         Ok(())
     }
 
     /// Puts files into one pack and the pack into the store.
-    async fn pack(&self, names: Vec<String>) -> Result<Pack, Failure> {
+    async fn pack(&self, names: Vec<String>) -> Result<Pack, IndexFailure> {
         let folder = self.folder.clone();
         let files = spawn_blocking(move || {
             let mut offset = 0;
@@ -101,10 +101,10 @@ impl Publisher {
                 offset += size;
                 Ok(file)
             });
-            measured.collect::<Result<Vec<_>, Failure>>()
+            measured.collect::<Result<Vec<_>, IndexFailure>>()
         });
         let files = files.await??;
-        let listed = serde_json::to_vec(&files).map_err(|_| Failure::Inconsistent)?;
+        let listed = serde_json::to_vec(&files).map_err(|_| IndexFailure::Inconsistent)?;
         let id = pack_id(&self.name, &hex::encode(sha256(&listed)));
         let size: u64 = files.iter().map(|file| file.size).sum();
         let mut contents: Box<dyn AsyncRead + Send + Unpin> = Box::new(tokio::io::empty());
@@ -124,9 +124,9 @@ impl Publisher {
 
     /// Compares what is stored with what is named: removes what nobody has named for the time of grace, and publishes again
     /// what is named and gone.
-    pub async fn tidy(&mut self, snapshot: &Snapshot) -> Result<(), Failure> {
+    pub async fn tidy(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
         if self.remote.newest(&self.name).await?.revision != self.revision {
-            return Err(Failure::Fenced);
+            return Err(IndexFailure::Fenced);
         }
         // In this order: chunks come before the pack that has them.
         let chunks = self.remote.chunks().await?;
@@ -158,7 +158,7 @@ impl Publisher {
     }
 
     /// Those chunks that no pack has.
-    async fn orphans(&self, chunks: Vec<String>, stored: &HashSet<String>) -> Result<Vec<String>, Failure> {
+    async fn orphans(&self, chunks: Vec<String>, stored: &HashSet<String>) -> Result<Vec<String>, IndexFailure> {
         // Each pack has chunks of one name, so it is asked for only where there are more.
         if chunks.len() <= stored.len() {
             return Ok(vec![]);
@@ -173,7 +173,7 @@ impl Publisher {
 
 impl Snapshot {
     /// The names of its files, which stay as long as the snapshot.
-    fn files(&self, folder: &Folder) -> Result<HashSet<String>, Failure> {
+    fn files(&self, folder: &Folder) -> Result<HashSet<String>, IndexFailure> {
         let mut files = HashSet::new();
         for path in self.metas.list_segment_files() {
             let name = path.to_string_lossy().into_owned();
@@ -189,7 +189,7 @@ impl Snapshot {
     }
 
     /// tantivy's list of its segments.
-    fn meta(&self) -> Result<String, Failure> {
-        serde_json::to_string(&*self.metas).map_err(|_| Failure::Inconsistent)
+    fn meta(&self) -> Result<String, IndexFailure> {
+        serde_json::to_string(&*self.metas).map_err(|_| IndexFailure::Inconsistent)
     }
 }

@@ -16,7 +16,7 @@ use eventlog::streams;
 use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::io::AsyncRead;
 
-use crate::{failure::Failure, manifest::Manifest};
+use crate::{failure::IndexFailure, manifest::Manifest};
 
 const MANIFESTS: &str = "INDEX_MANIFESTS";
 const FILES: &str = "INDEX_FILES";
@@ -40,14 +40,14 @@ pub struct Remote {
 #[derive(Debug, Clone)]
 pub struct Told {
     /// The manifest.
-    pub manifest: Said,
+    pub manifest: Publication,
     /// Its revision; 0 before the first.
     pub revision: u64,
 }
 
 /// What is published of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Publication {
     /// Nothing.
     Nothing,
     /// A manifest.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Remote {
 
 impl Remote {
     /// Opens the store and creates what is missing of it.
-    pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, Failure> {
+    pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, IndexFailure> {
         Ok(Self {
             context: context.clone(),
             replicas,
@@ -75,34 +75,39 @@ impl Remote {
     }
 
     /// Creates what was removed meanwhile.
-    pub(crate) async fn ensure(&self) -> Result<(), Failure> {
+    pub(crate) async fn ensure(&self) -> Result<(), IndexFailure> {
         create(&self.context, self.replicas).await.map(drop)
     }
 
     /// The newest manifest of an index, from the leader.
-    pub async fn newest(&self, name: &str) -> Result<Told, Failure> {
+    pub async fn newest(&self, name: &str) -> Result<Told, IndexFailure> {
         let entry = self.manifests.entry(name).await.map_err(nats)?;
-        Ok(entry.map_or(Told { manifest: Said::Nothing, revision: 0 }, |entry| Told::of(&entry)))
+        Ok(entry.map_or(Told { manifest: Publication::Nothing, revision: 0 }, |entry| Told::of(&entry)))
     }
 
     /// Every manifest of an index from the newest on, as they come.
     pub(crate) async fn watch(
         &self,
         name: &str,
-    ) -> Result<impl Stream<Item = Result<Told, Failure>> + Unpin + use<>, Failure> {
+    ) -> Result<impl Stream<Item = Result<Told, IndexFailure>> + Unpin + use<>, IndexFailure> {
         let entries = self.manifests.watch_with_history(name).await.map_err(nats)?;
         Ok(entries.map(|entry| entry.map(|entry| Told::of(&entry)).map_err(nats)))
     }
 
     /// Replaces the manifest that has this revision, and gives the new revision; `None` when another one is there.
-    pub(crate) async fn replace(&self, name: &str, with: &Manifest, revision: u64) -> Result<Option<u64>, Failure> {
-        let text = serde_json::to_vec(with).map_err(|_| Failure::Inconsistent)?;
+    pub(crate) async fn replace(
+        &self,
+        name: &str,
+        with: &Manifest,
+        revision: u64,
+    ) -> Result<Option<u64>, IndexFailure> {
+        let text = serde_json::to_vec(with).map_err(|_| IndexFailure::Inconsistent)?;
         match self.manifests.update(name, text.into(), revision).await {
             Ok(revision) => Ok(Some(revision)),
             Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
             // Its answer may have been lost on the way.
             Err(error) => match self.newest(name).await? {
-                told if told.manifest == Said::Manifest(with.clone()) => Ok(Some(told.revision)),
+                told if told.manifest == Publication::Manifest(with.clone()) => Ok(Some(told.revision)),
                 told if told.revision != revision => Ok(None),
                 _ => Err(nats(error)),
             },
@@ -110,7 +115,7 @@ impl Remote {
     }
 
     /// Publishes a pack.
-    pub(crate) async fn put(&self, id: &str, contents: &mut (impl AsyncRead + Unpin)) -> Result<(), Failure> {
+    pub(crate) async fn put(&self, id: &str, contents: &mut (impl AsyncRead + Unpin)) -> Result<(), IndexFailure> {
         // Each chunk waits for the disk of the broker.
         let most = self.context.client().server_info().max_payload / 2;
         let chunk_size = Some(most.clamp(1, CHUNK));
@@ -122,8 +127,8 @@ impl Remote {
     /// The contents of a pack.
     ///
     /// # Errors
-    /// [`Failure::Missing`] only when the leader says so.
-    pub(crate) async fn get(&self, id: &str) -> Result<Object, Failure> {
+    /// [`IndexFailure::Missing`] only when the leader says so.
+    pub(crate) async fn get(&self, id: &str) -> Result<Object, IndexFailure> {
         for pause in PATIENCE {
             match self.objects.get(id).await {
                 Ok(object) => return Ok(object),
@@ -132,25 +137,25 @@ impl Remote {
             }
         }
         match self.chunks_of_pack(id).await {
-            Ok(None) => Err(Failure::Missing(id.to_owned())),
-            _ => Err(Failure::Incomplete(id.to_owned())),
+            Ok(None) => Err(IndexFailure::Missing(id.to_owned())),
+            _ => Err(IndexFailure::Incomplete(id.to_owned())),
         }
     }
 
     /// Every pack that there is. The object store's own list would leave a consumer behind for minutes each time.
-    pub(crate) async fn list(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn list(&self) -> Result<Vec<String>, IndexFailure> {
         let names = self.subjects(&subject_of("")).await?;
         let decoded = names.into_iter().filter_map(|name| String::from_utf8(URL_SAFE.decode(name).ok()?).ok());
         Ok(decoded.collect())
     }
 
     /// What the chunks of packs are called, whether there is a pack to them or not.
-    pub(crate) async fn chunks(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn chunks(&self) -> Result<Vec<String>, IndexFailure> {
         self.subjects(&chunks_of("")).await
     }
 
     /// What the chunks of a pack are called; `None` where there is no such pack.
-    pub(crate) async fn chunks_of_pack(&self, id: &str) -> Result<Option<String>, Failure> {
+    pub(crate) async fn chunks_of_pack(&self, id: &str) -> Result<Option<String>, IndexFailure> {
         match self.stream.get_last_raw_message_by_subject(&subject_of(id)).await {
             Ok(message) => {
                 let info: ObjectInfo = serde_json::from_slice(&message.payload).map_err(nats)?;
@@ -162,7 +167,7 @@ impl Remote {
     }
 
     /// Removes a pack without a trace: the object store's own removal would leave a message for ever.
-    pub(crate) async fn remove(&self, id: &str) -> Result<(), Failure> {
+    pub(crate) async fn remove(&self, id: &str) -> Result<(), IndexFailure> {
         let chunks = self.chunks_of_pack(id).await?;
         self.purge(subject_of(id)).await?;
         match chunks {
@@ -172,25 +177,25 @@ impl Remote {
     }
 
     /// Removes chunks.
-    pub(crate) async fn remove_chunks(&self, nuid: &str) -> Result<(), Failure> {
+    pub(crate) async fn remove_chunks(&self, nuid: &str) -> Result<(), IndexFailure> {
         self.purge(chunks_of(nuid)).await
     }
 
     /// The last parts of the subjects that begin like this.
-    async fn subjects(&self, prefix: &str) -> Result<Vec<String>, Failure> {
+    async fn subjects(&self, prefix: &str) -> Result<Vec<String>, IndexFailure> {
         let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
         let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
         Ok(subjects.iter().filter_map(|(subject, _)| subject.strip_prefix(prefix).map(str::to_owned)).collect())
     }
 
-    async fn purge(&self, subject: String) -> Result<(), Failure> {
+    async fn purge(&self, subject: String) -> Result<(), IndexFailure> {
         self.stream.purge().filter(subject).await.map_err(nats)?;
         Ok(())
     }
 }
 
 /// Opens the bucket of manifests, and makes what is missing.
-async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Store, Failure> {
+async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Store, IndexFailure> {
     let manifests = streams::bucket(context, MANIFESTS, replicas, Duration::ZERO).await.map_err(nats)?;
     if context.get_object_store(FILES).await.is_err() {
         let config = object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
@@ -218,13 +223,13 @@ pub(crate) fn pack_id(index: &str, digest: &str) -> String {
 impl Told {
     fn of(entry: &kv::Entry) -> Self {
         let manifest = match entry.operation {
-            Operation::Put => Manifest::read(&entry.value).map_or(Said::Unreadable, Said::Manifest),
-            Operation::Delete | Operation::Purge => Said::Nothing,
+            Operation::Put => Manifest::read(&entry.value).map_or(Publication::Unreadable, Publication::Manifest),
+            Operation::Delete | Operation::Purge => Publication::Nothing,
         };
         Self { manifest, revision: entry.revision }
     }
 }
 
-fn nats(error: impl std::fmt::Display) -> Failure {
-    Failure::Nats(error.to_string())
+fn nats(error: impl std::fmt::Display) -> IndexFailure {
+    IndexFailure::Nats(error.to_string())
 }

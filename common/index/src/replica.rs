@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     directory::{Unsynced, write_whole},
-    failure::Failure,
+    failure::IndexFailure,
     folder::{Folder, META},
     layout::Layout,
     manifest::{File, Manifest, Pack},
@@ -48,8 +48,8 @@ impl Replica {
     /// Makes the folder what the manifest says and opens it.
     ///
     /// # Errors
-    /// [`Failure::Missing`] when a pack is gone or is not what it was: there is a newer manifest, or will be.
-    pub async fn install(&mut self, manifest: &Manifest, remote: &Remote) -> Result<Arc<Snapshot>, Failure> {
+    /// [`IndexFailure::Missing`] when a pack is gone or is not what it was: there is a newer manifest, or will be.
+    pub async fn install(&mut self, manifest: &Manifest, remote: &Remote) -> Result<Arc<Snapshot>, IndexFailure> {
         self.look(manifest).await?;
         for pack in &manifest.packs {
             if pack.files.iter().any(|file| !self.has(file)) {
@@ -73,7 +73,7 @@ impl Replica {
     }
 
     /// Looks at the files that an earlier process left.
-    async fn look(&mut self, manifest: &Manifest) -> Result<(), Failure> {
+    async fn look(&mut self, manifest: &Manifest) -> Result<(), IndexFailure> {
         let unknown: Vec<File> = manifest.files().filter(|file| !self.has(file)).cloned().collect();
         let folder = self.folder.clone();
         let found = self.folder.work(move || {
@@ -86,11 +86,11 @@ impl Replica {
         Ok(())
     }
 
-    async fn fetch(&mut self, pack: &Pack, remote: &Remote) -> Result<(), Failure> {
+    async fn fetch(&mut self, pack: &Pack, remote: &Remote) -> Result<(), IndexFailure> {
         let mut contents = remote.get(&pack.id).await?;
         let mut at = 0;
         for file in &pack.files {
-            let gap = file.offset.checked_sub(at).ok_or(Failure::Inconsistent)?;
+            let gap = file.offset.checked_sub(at).ok_or(IndexFailure::Inconsistent)?;
             copy(&mut contents, &mut tokio::io::sink(), gap, &pack.id).await?;
             at = file.offset + file.size;
             INDEX_FETCHED.one().add(gap + file.size);
@@ -99,7 +99,7 @@ impl Replica {
             let digest = copy(&mut contents, &mut written, file.size, &pack.id).await?;
             written.flush().await?;
             if digest != file.digest {
-                return Err(Failure::Missing(pack.id.clone()));
+                return Err(IndexFailure::Missing(pack.id.clone()));
             }
             tokio::fs::rename(&temporary, self.folder.file(&file.name)).await?;
             self.here.insert(file.name.clone(), digest);
@@ -114,14 +114,14 @@ async fn copy(
     to: &mut (impl AsyncWriteExt + Unpin),
     mut size: u64,
     pack: &str,
-) -> Result<String, Failure> {
+) -> Result<String, IndexFailure> {
     let (mut hash, mut chunk) = (Context::new(&SHA256), vec![0; CHUNK]);
     while size > 0 {
         let most = usize::try_from(size).unwrap_or(CHUNK).min(CHUNK);
         let read = timeout(PART_LIMIT, from.read(&mut chunk[..most])).await;
         let read = match read {
             Ok(Ok(read)) if read > 0 => read,
-            _ => return Err(Failure::Incomplete(pack.to_owned())),
+            _ => return Err(IndexFailure::Incomplete(pack.to_owned())),
         };
         hash.update(&chunk[..read]);
         to.write_all(&chunk[..read]).await?;
@@ -135,14 +135,14 @@ fn open(
     layout: Layout,
     opened: Option<Opened>,
     manifest: &Manifest,
-) -> Result<(Opened, Snapshot), Failure> {
+) -> Result<(Opened, Snapshot), IndexFailure> {
     write_whole(&folder.file(META), manifest.meta.as_bytes())?;
     let opened = match opened {
         Some(opened) => opened,
         None => {
             let index = Index::open(Unsynced::open(folder.path())?)?;
             if index.schema() != layout.schema {
-                return Err(Failure::OtherLayout);
+                return Err(IndexFailure::OtherLayout);
             }
             tokenizers(&index);
             let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;

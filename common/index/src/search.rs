@@ -19,13 +19,13 @@ use view::{rows::Found, table::Row};
 
 use crate::{
     bounds::Bounds,
-    failure::Failure,
+    failure::IndexFailure,
     filter::{Filter, query},
     grams::{TOKENIZER, Trigrams},
     layout::Layout,
     manifest::Payload,
     needle::Needle,
-    page::{Key, Page, PageCollector},
+    page::{Page, PageCollector, SortKey},
 };
 
 /// One search.
@@ -55,7 +55,7 @@ pub struct Snapshot {
     layout: Layout,
     /// Its segments; while they are known, tantivy keeps their files.
     pub(crate) metas: Arc<IndexMeta>,
-    /// The record behind which it stands.
+    /// The last record that it has.
     pub position: Position,
     /// When that record was committed.
     pub committed_at: Timestamp,
@@ -77,14 +77,14 @@ impl Snapshot {
     /// Searches within bounds.
     ///
     /// # Errors
-    /// [`Failure::Stopped`] where it would exceed them.
-    pub fn search<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, Failure> {
-        self.find(search, bounds).map_err(|failure| bounds.stopped().map_or(failure, Failure::Stopped))
+    /// [`IndexFailure::Stopped`] where it would exceed them.
+    pub fn search<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
+        self.find(search, bounds).map_err(|failure| bounds.stopped().map_or(failure, IndexFailure::Stopped))
     }
 
-    fn find<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, Failure> {
+    fn find<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
         let query = query(&self.layout, search.instance_id.as_deref(), &search.filters)?;
-        if let Key::Column(column) = search.page.key {
+        if let SortKey::Column(column) = search.page.key {
             self.layout.column(column)?;
         }
         let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
@@ -94,15 +94,15 @@ impl Snapshot {
             bounds.count(0)?;
             let document: TantivyDocument = self.searcher.doc(address)?;
             let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());
-            stored.and_then(read).ok_or(Failure::Inconsistent)
+            stored.and_then(read).ok_or(IndexFailure::Inconsistent)
         });
         Ok(Hits { total, page: found.collect::<Result<_, _>>()? })
     }
 }
 
 impl Snapshot {
-    /// The same documents, of which nothing behind them up to a later position changes any.
-    pub fn at(&self, position: Position, committed_at: Timestamp) -> Result<Self, Failure> {
+    /// The same documents, of which nothing after them up to a later position changes any.
+    pub fn at(&self, position: Position, committed_at: Timestamp) -> Result<Self, IndexFailure> {
         let payload = Payload::new(position, committed_at).write()?;
         let metas = Arc::new(IndexMeta { payload: Some(payload), ..(*self.metas).clone() });
         Ok(Self { metas, position, committed_at, ..self.clone() })
@@ -121,7 +121,7 @@ impl std::fmt::Debug for Snapshot {
 }
 
 /// What is committed in an index, which the reader reads.
-pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> Result<Snapshot, Failure> {
+pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> Result<Snapshot, IndexFailure> {
     // A merge may replace the segments meanwhile and remove their files.
     let lock = index.directory().acquire_lock(&META_LOCK).map_err(tantivy::TantivyError::from)?;
     let metas = index.load_metas()?;
@@ -142,8 +142,8 @@ pub(crate) fn tokenizers(index: &Index) {
     index.tokenizers().register(TOKENIZER, Trigrams);
 }
 
-pub(crate) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, Failure> {
-    let state: &RawValue = serde_json::from_str(&row.state).map_err(|_| Failure::Inconsistent)?;
+pub(crate) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, IndexFailure> {
+    let state: &RawValue = serde_json::from_str(&row.state).map_err(|_| IndexFailure::Inconsistent)?;
     let stored = Stored {
         id,
         owner_type: row.owner.kind,
@@ -152,7 +152,7 @@ pub(crate) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, Failure> {
         changed_at: row.changed_at.as_microsecond(),
         state,
     };
-    serde_json::to_vec(&stored).map_err(|_| Failure::Inconsistent)
+    serde_json::to_vec(&stored).map_err(|_| IndexFailure::Inconsistent)
 }
 
 fn read<R: Resource>(stored: &[u8]) -> Option<Found<R>> {

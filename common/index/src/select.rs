@@ -53,7 +53,7 @@ struct Part<'a> {
 }
 
 /// By what matches are sorted, so that it means the same in every segment.
-struct Place {
+struct Pivot {
     key: Key,
     id: u64,
 }
@@ -118,14 +118,14 @@ impl Order {
         self.collect(back, ranks.start.saturating_sub(middle)..ranks.end.saturating_sub(middle), page)
     }
 
-    fn sort(self, parts: Vec<Part<'_>>) -> tantivy::Result<Vec<(Place, DocAddress)>> {
+    fn sort(self, parts: Vec<Part<'_>>) -> tantivy::Result<Vec<(Pivot, DocAddress)>> {
         let mut sorted = vec![];
         for Part { source, found } in parts {
             found.sort_unstable_by_key(|found| found.key);
             let keys = source.resolve(found.iter().map(|found| found.key).collect())?;
             sorted.extend(
                 keys.into_iter().zip(found).map(|(key, found)| {
-                    (Place { key, id: source.id(found) }, DocAddress::new(source.segment, found.doc))
+                    (Pivot { key, id: source.id(found) }, DocAddress::new(source.segment, found.doc))
                 }),
             );
         }
@@ -135,7 +135,7 @@ impl Order {
 
     /// A match a little outside the window, on the side where more lies outside, so that most of it is off after one
     /// look. It is not the first of all, so there is something on both sides of it.
-    fn pivot(self, parts: &[Part<'_>], ranks: &Range<usize>, total: usize) -> tantivy::Result<Place> {
+    fn pivot(self, parts: &[Part<'_>], ranks: &Range<usize>, total: usize) -> tantivy::Result<Pivot> {
         // Terms are dear to look up, so they are compared within a segment; numbers are the same in all.
         let widest = parts.iter().max_by_key(|part| part.found.len()).into_iter();
         let is_text = parts.iter().any(|part| part.source.dictionary.is_some());
@@ -155,7 +155,7 @@ impl Order {
         };
         let (key, id, source) = &sample[near.clamp(1, sample.len() - 1)];
         let key = source.resolve(vec![*key])?.pop().ok_or_else(unknown)?;
-        Ok(Place { key, id: *id })
+        Ok(Pivot { key, id: *id })
     }
 
     fn compare<K: Ord>(self, (one, one_id): (K, u64), (other, other_id): (K, u64)) -> Ordering {
@@ -163,7 +163,7 @@ impl Order {
         keys.then(one_id.cmp(&other_id))
     }
 
-    fn before(self, source: &Source, place: &Place) -> tantivy::Result<Before> {
+    fn before(self, source: &Source, place: &Pivot) -> tantivy::Result<Before> {
         // The first key that is not lower, and whether it is the same.
         let (first, is_there) = match (&source.dictionary, &place.key) {
             (_, Key::Number(number)) => (*number, true),

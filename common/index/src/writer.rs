@@ -11,7 +11,7 @@ use view::table::Change;
 
 use crate::{
     directory::Unsynced,
-    failure::Failure,
+    failure::IndexFailure,
     folder::Folder,
     layout::{Layout, key},
     manifest::Payload,
@@ -61,7 +61,7 @@ pub struct Writer {
 impl Writer {
     /// Opens the index in a folder. What is broken, or was written with another layout, is deleted and begins anew: the
     /// log has it all.
-    pub fn open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+    pub fn open(folder: &Folder, layout: Layout) -> Result<Self, IndexFailure> {
         match Self::try_open(folder, layout.clone()) {
             Err(failure) if failure.is_lasting() => {
                 tracing::warn!(error = %explain(&failure), "the search index cannot be opened and is built again");
@@ -72,12 +72,12 @@ impl Writer {
     }
 
     /// Begins anew in a folder.
-    pub fn create(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+    pub fn create(folder: &Folder, layout: Layout) -> Result<Self, IndexFailure> {
         folder.keep_only(|_| false)?;
         Self::try_open(folder, layout)
     }
 
-    fn try_open(folder: &Folder, layout: Layout) -> Result<Self, Failure> {
+    fn try_open(folder: &Folder, layout: Layout) -> Result<Self, IndexFailure> {
         folder.hand_over()?;
         let index = Index::open_or_create(Unsynced::open(folder.path())?, layout.schema.clone())?;
         tokenizers(&index);
@@ -88,12 +88,12 @@ impl Writer {
     }
 
     /// The index as it was committed last.
-    pub fn snapshot(&self) -> Result<Snapshot, Failure> {
+    pub fn snapshot(&self) -> Result<Snapshot, IndexFailure> {
         search::snapshot(&self.index, &self.reader, self.layout.clone())
     }
 
     /// Replaces the documents of the changed resources.
-    pub fn apply(&mut self, changes: &[Change]) -> Result<(), Failure> {
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), IndexFailure> {
         for Change { instance_id, id, row } in changes {
             self.writer.delete_term(Term::from_field_text(self.layout.key, &key(instance_id, id)));
             if let Some(row) = row {
@@ -104,8 +104,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits the documents and the position behind which they stand, and gives the index as it is then.
-    pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, Failure> {
+    /// Commits the documents and the position that they are of, and gives the index as it is then.
+    pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, IndexFailure> {
         let payload = Payload::new(position, committed_at);
         let mut commit = self.writer.prepare_commit()?;
         commit.set_payload(&payload.write()?);

@@ -11,7 +11,7 @@ use domain::{
     resource::target::{Mode, Target, TargetKind, column},
 };
 use eventlog::record::Position;
-use index::{Bounds, Filter, Folder, Key, Layout, Method, Page, Search, Snapshot, Writer};
+use index::{Bounds, Filter, Folder, Layout, Method, Page, Search, Snapshot, SortKey, Writer};
 use jiff::Timestamp;
 use proptest::{
     prelude::*,
@@ -154,13 +154,13 @@ fn naive(rows: &Rows, search: &Search) -> (usize, Vec<u64>) {
     let mut found: Vec<_> = rows.iter().filter(|(id, (target, _))| is_match(target, &search.filters, **id)).collect();
     found.sort_by(|(a_id, (a, a_row)), (b_id, (b, b_row))| {
         let by_key = match page.key {
-            Key::Created => a_row.created_at.cmp(&b_row.created_at),
-            Key::Changed => a_row.changed_at.cmp(&b_row.changed_at),
-            Key::Id => a_id.cmp(b_id),
-            Key::Column(Definition { name: "name", .. }) => a.name.cmp(&b.name),
-            Key::Column(Definition { name: "url", .. }) => a.url.cmp(&b.url),
-            Key::Column(Definition { name: "timeout_ms", .. }) => a.timeout_ms.cmp(&b.timeout_ms),
-            Key::Column(_) => (a.mode == Mode::Async).cmp(&(b.mode == Mode::Async)),
+            SortKey::Created => a_row.created_at.cmp(&b_row.created_at),
+            SortKey::Changed => a_row.changed_at.cmp(&b_row.changed_at),
+            SortKey::Id => a_id.cmp(b_id),
+            SortKey::Column(Definition { name: "name", .. }) => a.name.cmp(&b.name),
+            SortKey::Column(Definition { name: "url", .. }) => a.url.cmp(&b.url),
+            SortKey::Column(Definition { name: "timeout_ms", .. }) => a.timeout_ms.cmp(&b.timeout_ms),
+            SortKey::Column(_) => (a.mode == Mode::Async).cmp(&(b.mode == Mode::Async)),
         };
         let by_key = if page.ascending { by_key } else { by_key.reverse() };
         by_key.then(a_id.cmp(b_id))
@@ -193,13 +193,13 @@ fn search(names: Vec<String>) -> impl Strategy<Value = Search> {
 
 fn page(offsets: usize, limits: usize) -> impl Strategy<Value = Page> {
     let key = proptest::sample::select(vec![
-        Key::Created,
-        Key::Changed,
-        Key::Id,
-        Key::by(&column::NAME),
-        Key::by(&column::URL),
-        Key::by(&column::TIMEOUT_MS),
-        Key::by(&column::IS_ASYNC),
+        SortKey::Created,
+        SortKey::Changed,
+        SortKey::Id,
+        SortKey::by(&column::NAME),
+        SortKey::by(&column::URL),
+        SortKey::by(&column::TIMEOUT_MS),
+        SortKey::by(&column::IS_ASYNC),
     ]);
     let page = (key, any::<bool>(), 0..offsets, 0..limits);
     page.prop_map(|(key, ascending, offset, limit)| Page { key, ascending, offset, limit })

@@ -30,7 +30,7 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum TlsFailure {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     File {
@@ -83,13 +83,13 @@ impl ResolvesServerCert for Current {
 
 impl Certificate {
     /// Reads a certificate with its chain and its private key, both in PEM.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, Failure> {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsFailure> {
         let files = Files { certificate: certificate.to_owned(), key: key.to_owned() };
         let provider = Arc::new(aws_lc_rs::default_provider());
         let pair = files.pair(&files.read()?, &provider)?;
         let current = Arc::new(Current(RwLock::new(Arc::new(pair))));
         let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.map_err(Failure::Pair)?;
+        let config = config.map_err(TlsFailure::Pair)?;
         let mut config = config.with_no_client_auth().with_cert_resolver(current.clone());
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         Ok(Self { files: Arc::new(files), current, acceptor: TlsAcceptor::from(Arc::new(config)) })
@@ -129,19 +129,19 @@ impl Certificate {
 }
 
 impl Files {
-    fn read(&self) -> Result<[Vec<u8>; 2], Failure> {
-        let failure = |path: &PathBuf, source| Failure::File { path: path.clone(), source };
+    fn read(&self) -> Result<[Vec<u8>; 2], TlsFailure> {
+        let failure = |path: &PathBuf, source| TlsFailure::File { path: path.clone(), source };
         let certificate = fs::read(&self.certificate).map_err(|source| failure(&self.certificate, source))?;
         let key = private_file::read(&self.key).map_err(|source| failure(&self.key, source))?;
         Ok([certificate, key])
     }
 
-    fn pair(&self, [certificate, key]: &[Vec<u8>; 2], provider: &CryptoProvider) -> Result<CertifiedKey, Failure> {
-        let bad = |path: &PathBuf, wanted| Failure::Contents { path: path.clone(), wanted };
+    fn pair(&self, [certificate, key]: &[Vec<u8>; 2], provider: &CryptoProvider) -> Result<CertifiedKey, TlsFailure> {
+        let bad = |path: &PathBuf, wanted| TlsFailure::Contents { path: path.clone(), wanted };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
         let chain = chain.ok_or_else(|| bad(&self.certificate, "a certificate with its chain"))?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| bad(&self.key, "a private key"))?;
-        CertifiedKey::from_der(chain, key, provider).map_err(Failure::Pair)
+        CertifiedKey::from_der(chain, key, provider).map_err(TlsFailure::Pair)
     }
 }

@@ -6,14 +6,14 @@ use eventlog::record::Position;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
-use crate::{failure::Failure, projection::Projection};
+use crate::{failure::DatabaseFailure, projection::Projection};
 
 /// How far one projection of one shard is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Which worker may move it; a worker of a lower epoch changes nothing.
     pub epoch: i64,
-    /// The record it stands behind.
+    /// The last record that it has.
     pub position: Position,
     /// When that record was committed.
     pub committed_at: Timestamp,
@@ -26,7 +26,11 @@ pub struct Fenced;
 impl Checkpoint {
     /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
     /// begins with empty tables, whatever was left in them.
-    pub(crate) async fn take_over(client: &mut Client, projection: &Projection, shard: u16) -> Result<Self, Failure> {
+    pub(crate) async fn take_over(
+        client: &mut Client,
+        projection: &Projection,
+        shard: u16,
+    ) -> Result<Self, DatabaseFailure> {
         if let Err(error) = end_move(client, projection, shard).await {
             let error = explain(&error);
             tracing::warn!(
@@ -57,7 +61,7 @@ impl Checkpoint {
     }
 
     /// Sets the checkpoints of all shards to the beginning of the log. Workers notice, and change nothing before.
-    pub(crate) async fn reset(client: &impl GenericClient, projection: &Projection) -> Result<(), Failure> {
+    pub(crate) async fn reset(client: &impl GenericClient, projection: &Projection) -> Result<(), DatabaseFailure> {
         let text = "update platform.checkpoints set epoch = epoch + 1, sequence = 0, stream_sequence = 0, digest = $3, \
                     committed_at = 'epoch' where projection = $1 and version = $2";
         client.execute(text, &[&projection.name, &projection.version, &[0_u8; 32].as_slice()]).await?;
@@ -73,7 +77,7 @@ impl Checkpoint {
         shard: u16,
         position: Position,
         committed_at: Timestamp,
-    ) -> Result<Result<Self, Fenced>, Failure> {
+    ) -> Result<Result<Self, Fenced>, DatabaseFailure> {
         let statement = "update platform.checkpoints \
                          set sequence = $6, stream_sequence = $7, digest = $8, committed_at = $9 \
                          where projection = $1 and version = $2 and shard = $3 and epoch = $4 and stream_sequence = $5";
@@ -102,7 +106,7 @@ impl Checkpoint {
         client: &impl GenericClient,
         projection: &Projection,
         shard: u16,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Option<Self>, DatabaseFailure> {
         let statement = "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
                          where projection = $1 and version = $2 and shard = $3";
         let statement = client.prepare_cached(statement).await?;
@@ -124,7 +128,7 @@ impl Checkpoint {
 /// Ends the session that moves the checkpoint just now. Its worker stands still or is cut off, or else it would hold the
 /// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`. One that
 /// has gone on to other work just then loses that, and does it again.
-async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), Failure> {
+async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), DatabaseFailure> {
     let text = "select pg_terminate_backend(l.pid) from platform.checkpoints c \
                 join pg_locks l on l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = c.xmax \
                 where projection = $1 and version = $2 and shard = $3";

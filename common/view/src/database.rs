@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-pub use crate::failure::Failure;
+pub use crate::failure::DatabaseFailure;
 use base::metric::{
     Counter,
     catalog::{POOL_IN_USE, POOL_SIZE, POOL_WAITS},
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Database {
 
 impl Database {
     /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
-    pub fn new(url: &str, size: usize) -> Result<Self, Failure> {
+    pub fn new(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
         // A read that nobody waits for any more must not keep its connection busy.
         Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), (size, "read"))
     }
@@ -51,13 +51,13 @@ impl Database {
     ///
     /// Whoever stands still inside a transaction keeps its locks, for which others would wait. Postgres ends such a session,
     /// save in the middle of a `copy`; see [`ReadModel::take_over`](crate::read_model::ReadModel::take_over).
-    pub fn for_read_models(url: &str, size: usize) -> Result<Self, Failure> {
+    pub fn for_read_models(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
         let idle = IDLE_IN_TRANSACTION.as_millis();
         let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
         Self::build(config(url)?, &options, (size, "project"))
     }
 
-    fn build(mut config: Config, options: &str, (size, name): (usize, &'static str)) -> Result<Self, Failure> {
+    fn build(mut config: Config, options: &str, (size, name): (usize, &'static str)) -> Result<Self, DatabaseFailure> {
         // What the address says has the last word.
         config.options(format!("{options} {}", config.get_options().unwrap_or_default()));
         config.application_name("platform");
@@ -68,7 +68,7 @@ impl Database {
             .timeouts(Timeouts { wait: Some(WAIT), create: Some(WAIT), recycle: Some(WAIT) })
             .runtime(Runtime::Tokio1)
             .build()
-            .map_err(|error| Failure::Address(error.to_string()))?;
+            .map_err(|error| DatabaseFailure::Address(error.to_string()))?;
         Ok(Self { pool, name, waits: POOL_WAITS.with(&[name]) })
     }
 
@@ -81,12 +81,12 @@ impl Database {
     }
 
     /// Whether Postgres answers.
-    pub async fn answers(&self) -> Result<(), Failure> {
+    pub async fn answers(&self) -> Result<(), DatabaseFailure> {
         self.within(async { Ok(self.connection().await?.batch_execute("").await?) }).await
     }
 
     /// A connection from the pool.
-    pub async fn connection(&self) -> Result<deadpool_postgres::Object, Failure> {
+    pub async fn connection(&self) -> Result<deadpool_postgres::Object, DatabaseFailure> {
         let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
         match self.pool.timeout_get(&at_once).await {
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
@@ -98,15 +98,18 @@ impl Database {
     }
 
     /// Gives a read so much time and no more: a server that hangs must not hang its callers.
-    pub async fn within<T>(&self, read: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        tokio::time::timeout(READ_TIME, read).await.unwrap_or(Err(Failure::Silent))
+    pub async fn within<T>(
+        &self,
+        read: impl Future<Output = Result<T, DatabaseFailure>>,
+    ) -> Result<T, DatabaseFailure> {
+        tokio::time::timeout(READ_TIME, read).await.unwrap_or(Err(DatabaseFailure::Silent))
     }
 
     /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
     ///
     /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses
     /// nothing is left alone: it may be at work, and also `if not exists` waits for its locks.
-    pub async fn prepare(&self) -> Result<(), Failure> {
+    pub async fn prepare(&self) -> Result<(), DatabaseFailure> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
         transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
@@ -125,20 +128,20 @@ impl Database {
     }
 
     /// Whether nothing is missing of what a projection keeps.
-    pub async fn is_complete(&self, projection: &Projection) -> Result<bool, Failure> {
+    pub async fn is_complete(&self, projection: &Projection) -> Result<bool, DatabaseFailure> {
         let tables = projection.tables().into_iter().chain(["platform.checkpoints".to_owned()]).collect();
         has_all(&self.connection().await?, tables).await
     }
 }
 
-async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, Failure> {
+async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, DatabaseFailure> {
     let text = "select coalesce(bool_and(to_regclass(name) is not null), true) from unnest($1::text[]) as t (name)";
     let statement = client.prepare_cached(text).await?;
     Ok(client.query_one(&statement, &[&tables]).await?.get(0))
 }
 
-fn config(url: &str) -> Result<Config, Failure> {
-    Config::from_str(url).map_err(|error| Failure::Address(error.to_string()))
+fn config(url: &str) -> Result<Config, DatabaseFailure> {
+    Config::from_str(url).map_err(|error| DatabaseFailure::Address(error.to_string()))
 }
 
 const CHECKPOINTS: &str = "\
@@ -166,7 +169,7 @@ pub fn schema() -> String {
 /// Reads of one moment, which see nothing of what is committed meanwhile.
 pub async fn snapshot(
     connection: &mut deadpool_postgres::Client,
-) -> Result<deadpool_postgres::Transaction<'_>, Failure> {
+) -> Result<deadpool_postgres::Transaction<'_>, DatabaseFailure> {
     let transaction = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
     Ok(transaction.start().await?)
 }

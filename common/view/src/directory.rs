@@ -3,7 +3,7 @@
 //! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
-mod known;
+mod read_through;
 mod sql;
 
 use std::{
@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
 use self::{
-    known::{Known, Said},
+    read_through::{Cached, ReadThrough},
     sql::{
         FEATURES, KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, ROLES_OUTSIDE, TENANT_BY_DOMAIN, TENANT_BY_ID,
         USER_BY_ID, USER_BY_NAME,
@@ -36,7 +36,7 @@ use self::{
 };
 use crate::{
     checkpoint::unsigned,
-    database::{Database, Failure},
+    database::{Database, DatabaseFailure},
     keyring::SYSTEM,
     progress::Progress,
     projection::{ACCESS, Sql},
@@ -136,9 +136,9 @@ pub struct Directory {
     /// How far the read model was when Postgres was asked.
     looked: Arc<AtomicU64>,
     shard: u16,
-    tenants: Arc<Known<Named, Tenant>>,
-    organizations: Arc<Known<(String, Named), Tenancy>>,
-    principals: Arc<Known<(String, Name), Principal>>,
+    tenants: Arc<ReadThrough<Named, Tenant>>,
+    organizations: Arc<ReadThrough<(String, Named), Tenancy>>,
+    principals: Arc<ReadThrough<(String, Name), Principal>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -150,7 +150,7 @@ impl std::fmt::Debug for Directory {
 impl Directory {
     /// A directory of a shard that reads from this database.
     pub fn new(database: Database, progress: Progress, shard: u16) -> Self {
-        let (tenants, organizations) = (Arc::new(Known::new(10_000)), Arc::new(Known::new(100_000)));
+        let (tenants, organizations) = (Arc::new(ReadThrough::new(10_000)), Arc::new(ReadThrough::new(100_000)));
         Self {
             database,
             progress,
@@ -158,7 +158,7 @@ impl Directory {
             shard,
             tenants,
             organizations,
-            principals: Arc::new(Known::new(100_000)),
+            principals: Arc::new(ReadThrough::new(100_000)),
         }
     }
 
@@ -172,7 +172,7 @@ impl Directory {
     ///
     /// # Errors
     /// When Postgres does not answer.
-    pub async fn reaches(&self, sequence: u64, wait: Duration) -> Result<u64, Failure> {
+    pub async fn processed_by(&self, sequence: u64, wait: Duration) -> Result<u64, DatabaseFailure> {
         let known = self.processed();
         if known >= sequence {
             return Ok(known);
@@ -190,7 +190,7 @@ impl Directory {
     }
 
     /// An instance, as of `sequence` or later if the read model has it.
-    pub async fn tenant(&self, host: Named, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<Failure>> {
+    pub async fn tenant(&self, host: Named, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<DatabaseFailure>> {
         if host.text().len() > LONGEST_HOST || host.text().contains('\0') {
             return Ok(None);
         }
@@ -204,7 +204,7 @@ impl Directory {
         instance_id: &str,
         name: Named,
         sequence: u64,
-    ) -> Result<Option<Arc<Tenancy>>, Arc<Failure>> {
+    ) -> Result<Option<Arc<Tenancy>>, Arc<DatabaseFailure>> {
         if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
             return Ok(None);
         }
@@ -219,7 +219,7 @@ impl Directory {
         instance_id: &str,
         name: Name,
         sequence: u64,
-    ) -> Result<Option<Arc<Principal>>, Arc<Failure>> {
+    ) -> Result<Option<Arc<Principal>>, Arc<DatabaseFailure>> {
         if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
             return Ok(None);
         }
@@ -234,13 +234,13 @@ impl Directory {
         &self,
         instance_id: &str,
         organization_id: &str,
-    ) -> Result<(u64, Vec<Owner>), Arc<Failure>> {
+    ) -> Result<(u64, Vec<Owner>), Arc<DatabaseFailure>> {
         self.database.within(self.load_roles_outside(instance_id, organization_id)).await.map_err(Arc::new)
     }
 
-    async fn load_roles_outside(&self, instance_id: &str, id: &str) -> Result<(u64, Vec<Owner>), Failure> {
+    async fn load_roles_outside(&self, instance_id: &str, id: &str) -> Result<(u64, Vec<Owner>), DatabaseFailure> {
         let row = self.row(&ROLES_OUTSIDE, instance_id, id).await?;
-        let contexts = serde_json::from_str(row.get("contexts")).map_err(|_| Failure::Inconsistent {
+        let contexts = serde_json::from_str(row.get("contexts")).map_err(|_| DatabaseFailure::Inconsistent {
             table: Membership::NAME,
             instance_id: instance_id.to_owned(),
             id: id.to_owned(),
@@ -248,7 +248,7 @@ impl Directory {
         Ok((unsigned(row.get("processed")), contexts))
     }
 
-    async fn load_tenant(&self, host: &Named) -> Result<Said<Tenant>, Failure> {
+    async fn load_tenant(&self, host: &Named) -> Result<Cached<Tenant>, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let (text, value) = match host {
             Named::Id(id) => (&TENANT_BY_ID, id),
@@ -258,7 +258,7 @@ impl Directory {
         let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &value];
         let row = connection.query_one(&statement, &parameters).await?;
         let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
         let contexts: &[&str] = &[&id, SYSTEM];
         let signing_keys = KEYS.rows(&connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
         let features = FEATURES.rows(&connection, &[&contexts]).await?.into_iter().map(|Stored { found, .. }| found);
@@ -271,11 +271,11 @@ impl Directory {
             features: features.map(|features| features.state).collect(),
             id,
         };
-        Ok(Said { processed, found: Some(Arc::new(found)) })
+        Ok(Cached { processed, found: Some(Arc::new(found)) })
     }
 
     /// The row that a statement has of something in an instance.
-    async fn row(&self, text: &Sql, instance_id: &str, value: &str) -> Result<Row, Failure> {
+    async fn row(&self, text: &Sql, instance_id: &str, value: &str) -> Result<Row, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let statement = connection.prepare_cached(text).await?;
         let shard = i32::from(self.shard);
@@ -283,27 +283,27 @@ impl Directory {
         Ok(connection.query_one(&statement, &parameters).await?)
     }
 
-    async fn load_organization(&self, instance_id: &str, name: &Named) -> Result<Said<Tenancy>, Failure> {
+    async fn load_organization(&self, instance_id: &str, name: &Named) -> Result<Cached<Tenancy>, DatabaseFailure> {
         let (text, value) = match name {
             Named::Id(id) => (&ORGANIZATION_BY_ID, id),
             Named::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
         };
         let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
         let found = Tenancy { organization: state(Organization::NAME, instance_id, &row)?, id };
-        Ok(Said { processed, found: Some(Arc::new(found)) })
+        Ok(Cached { processed, found: Some(Arc::new(found)) })
     }
 
-    async fn load_principal(&self, instance_id: &str, name: &Name) -> Result<Said<Principal>, Failure> {
+    async fn load_principal(&self, instance_id: &str, name: &Name) -> Result<Cached<Principal>, DatabaseFailure> {
         let (text, value) = match name {
             Name::Id(id) => (&USER_BY_ID, id),
             Name::Username(username) => (&USER_BY_NAME, username),
         };
         let row = self.row(text, instance_id, value).await?;
         let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Said { processed, found: None }) };
-        let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| Failure::Inconsistent {
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| DatabaseFailure::Inconsistent {
             table: Membership::NAME,
             instance_id: instance_id.to_owned(),
             id: id.clone(),
@@ -321,12 +321,12 @@ impl Directory {
             Name::Id(_) => true,
             Name::Username(username) => found.user.username == *username,
         };
-        Ok(Said { processed, found: is_wanted.then(|| Arc::new(found)) })
+        Ok(Cached { processed, found: is_wanted.then(|| Arc::new(found)) })
     }
 }
 
-fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, Failure> {
-    serde_json::from_str(row.get("state")).map_err(|_| Failure::Inconsistent {
+fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, DatabaseFailure> {
+    serde_json::from_str(row.get("state")).map_err(|_| DatabaseFailure::Inconsistent {
         table,
         instance_id: instance_id.to_owned(),
         id: row.get("id"),

@@ -29,7 +29,7 @@ use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::{
-    database::{Database, Failure, snapshot},
+    database::{Database, DatabaseFailure, snapshot},
     projection::{ENDED, Kind},
     read_model::{ReadModel, Select},
     rows::Stored,
@@ -145,7 +145,7 @@ impl Ended {
         *heard = at.max(*heard);
     }
 
-    /// Takes what the read model has, which hears of the log by another way. One that is behind what this node knows to be
+    /// Takes what the read model has, which hears of the log by another way. One that lags what this node knows to be
     /// in the log tells nothing.
     async fn look_up(&self, database: &Database, shard: u16) {
         let asked = Instant::now();
@@ -195,7 +195,7 @@ impl Ended {
         ends.into_iter().any(|end| end.sequence > sequence || end.is_removed)
     }
 
-    /// Whether an instance ended behind a sequence.
+    /// Whether an instance ended after a sequence.
     pub fn is_off(&self, instance_id: &str, sequence: u64) -> bool {
         self.is_dead(instance_id, &Owner::system(), "", sequence)
     }
@@ -258,11 +258,11 @@ static ENDS: [(&str, Select<HowEnded>); 3] = [
 ];
 const SINCE: &str = "where changed_at > $1";
 
-async fn load(database: &Database, shard: u16) -> Result<(Ends, Position), Failure> {
+async fn load(database: &Database, shard: u16) -> Result<(Ends, Position), DatabaseFailure> {
     database.within(read(database, shard)).await
 }
 
-async fn read(database: &Database, shard: u16) -> Result<(Ends, Position), Failure> {
+async fn read(database: &Database, shard: u16) -> Result<(Ends, Position), DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;

@@ -4,7 +4,7 @@ use deadpool_postgres::PoolError;
 
 /// Postgres did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum DatabaseFailure {
     /// No connection could be had.
     #[error("cannot connect to Postgres")]
     Connect(#[from] PoolError),

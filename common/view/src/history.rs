@@ -9,13 +9,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use deadpool_postgres::{GenericClient, Transaction};
-use eventlog::record::{Answer, Event, Key, Record, Recorded};
+use eventlog::record::{AggregateKey, Answer, Event, Record, Recorded};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::{Row, types::Type};
 
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
-    database::{Database, Failure, snapshot},
+    database::{Database, DatabaseFailure, snapshot},
     projection::{HISTORY, Sql},
 };
 
@@ -26,7 +26,7 @@ pub const ANSWERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 pub type ClaimHash = [u8; 32];
 
 /// What a batch of records does to the claims: the last word on each.
-pub fn fold_claims(events: &[Arc<Recorded>]) -> HashMap<ClaimHash, Option<Key>> {
+pub fn fold_claims(events: &[Arc<Recorded>]) -> HashMap<ClaimHash, Option<AggregateKey>> {
     let mut claims = HashMap::new();
     for recorded in events {
         for released in hashes(&recorded.event.claims_released) {
@@ -49,7 +49,7 @@ pub async fn apply(
     transaction: &Transaction<'_>,
     records: &[Arc<Record>],
     events: &[Arc<Recorded>],
-) -> Result<(), Failure> {
+) -> Result<(), DatabaseFailure> {
     copy_events(transaction, events).await?;
     apply_claims(transaction, fold_claims(events)).await?;
     apply_answers(transaction, records).await
@@ -73,7 +73,7 @@ const EVENT_COLUMNS: &[Type] = &[
     Type::BYTEA,
 ];
 
-async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) -> Result<(), Failure> {
+async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) -> Result<(), DatabaseFailure> {
     static COPY: Sql = Sql::new(|| HISTORY.sql("copy {schema}.events from stdin (format binary)"));
     if events.is_empty() {
         return Ok(());
@@ -112,7 +112,10 @@ async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) ->
     Ok(())
 }
 
-async fn apply_claims(transaction: &Transaction<'_>, claims: HashMap<ClaimHash, Option<Key>>) -> Result<(), Failure> {
+async fn apply_claims(
+    transaction: &Transaction<'_>,
+    claims: HashMap<ClaimHash, Option<AggregateKey>>,
+) -> Result<(), DatabaseFailure> {
     let (taken, released): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, holder)| holder.is_some());
     if !released.is_empty() {
         static DELETE: Sql = Sql::new(|| HISTORY.sql("delete from {schema}.claims where claim = any($1)"));
@@ -138,7 +141,7 @@ async fn apply_claims(transaction: &Transaction<'_>, claims: HashMap<ClaimHash, 
 }
 
 /// Keeps the answers of the batch, the last one where a command has several, and forgets those that are too old.
-async fn apply_answers(transaction: &Transaction<'_>, records: &[Arc<Record>]) -> Result<(), Failure> {
+async fn apply_answers(transaction: &Transaction<'_>, records: &[Arc<Record>]) -> Result<(), DatabaseFailure> {
     static INSERT: Sql = Sql::new(|| {
         HISTORY.sql(
             "insert into {schema}.answers \
@@ -177,8 +180,8 @@ async fn apply_answers(transaction: &Transaction<'_>, records: &[Arc<Record>]) -
 }
 
 /// Keys as the arrays that statements take.
-fn columns<'a>(keys: impl IntoIterator<Item = &'a Key>) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
-    let part = |key: &'a Key| (key.instance_id.as_str(), (key.aggregate_type.as_str(), key.id.as_str()));
+fn columns<'a>(keys: impl IntoIterator<Item = &'a AggregateKey>) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
+    let part = |key: &'a AggregateKey| (key.instance_id.as_str(), (key.aggregate_type.as_str(), key.id.as_str()));
     let (instances, (types, ids)): (Vec<_>, (Vec<_>, Vec<_>)) = keys.into_iter().map(part).unzip();
     (instances, types, ids)
 }
@@ -187,7 +190,7 @@ fn columns<'a>(keys: impl IntoIterator<Item = &'a Key>) -> (Vec<&'a str>, Vec<&'
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Aggregates.
-    pub aggregates: Vec<Key>,
+    pub aggregates: Vec<AggregateKey>,
     /// Claims.
     pub claims: Vec<ClaimHash>,
     /// Idempotent commands.
@@ -200,9 +203,9 @@ pub struct Snapshot {
     /// Where the snapshot stands in the log.
     pub checkpoint: Checkpoint,
     /// The events of every aggregate that was asked for, from the last one that restores its state.
-    pub aggregates: HashMap<Key, Vec<Arc<Recorded>>>,
+    pub aggregates: HashMap<AggregateKey, Vec<Arc<Recorded>>>,
     /// The holder of every claim that was asked for.
-    pub claims: HashMap<ClaimHash, Option<Key>>,
+    pub claims: HashMap<ClaimHash, Option<AggregateKey>>,
     /// The answer of every command that was asked for.
     pub commands: HashMap<Bytes, Option<Answered>>,
 }
@@ -223,7 +226,7 @@ impl Needs {
     }
 
     /// Reads what is needed in one snapshot; `None` before history has a checkpoint.
-    pub async fn load(self, database: &Database, shard: u16) -> Result<Option<Snapshot>, Failure> {
+    pub async fn load(self, database: &Database, shard: u16) -> Result<Option<Snapshot>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
         let (checkpoint, aggregates, claims, commands) = futures::try_join!(
@@ -239,8 +242,8 @@ impl Needs {
 
 async fn load_aggregates(
     transaction: &Transaction<'_>,
-    keys: Vec<Key>,
-) -> Result<HashMap<Key, Vec<Arc<Recorded>>>, Failure> {
+    keys: Vec<AggregateKey>,
+) -> Result<HashMap<AggregateKey, Vec<Arc<Recorded>>>, DatabaseFailure> {
     static SELECT: Sql = Sql::new(|| {
         HISTORY.sql(
             "select e.* from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) join lateral \
@@ -256,7 +259,7 @@ async fn load_aggregates(
     let statement = transaction.prepare_cached(&SELECT).await?;
     let (instances, types, ids) = columns(&keys);
     let rows = transaction.query(&statement, &[&instances, &types, &ids]).await?;
-    let mut found: HashMap<Key, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
+    let mut found: HashMap<AggregateKey, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
     for row in rows {
         let recorded = recorded(&row)?;
         found.entry(recorded.key()).or_default().push(Arc::new(recorded));
@@ -265,7 +268,11 @@ async fn load_aggregates(
 }
 
 /// The last event of an aggregate up to a sequence.
-pub async fn last_event(client: &impl GenericClient, key: &Key, sequence: u64) -> Result<Option<Recorded>, Failure> {
+pub async fn last_event(
+    client: &impl GenericClient,
+    key: &AggregateKey,
+    sequence: u64,
+) -> Result<Option<Recorded>, DatabaseFailure> {
     static SELECT: Sql = Sql::new(|| {
         HISTORY.sql(
             "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 \
@@ -299,7 +306,7 @@ fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
 async fn load_claims(
     transaction: &Transaction<'_>,
     claims: Vec<ClaimHash>,
-) -> Result<HashMap<ClaimHash, Option<Key>>, Failure> {
+) -> Result<HashMap<ClaimHash, Option<AggregateKey>>, DatabaseFailure> {
     static SELECT: Sql = Sql::new(|| {
         HISTORY
             .sql("select claim, instance_id, aggregate_type, aggregate_id from {schema}.claims where claim = any($1)")
@@ -310,9 +317,9 @@ async fn load_claims(
     let asked: Vec<&[u8]> = claims.iter().map(<[u8; 32]>::as_slice).collect();
     let statement = transaction.prepare_cached(&SELECT).await?;
     let rows = transaction.query(&statement, &[&asked]).await?;
-    let mut found: HashMap<ClaimHash, Option<Key>> = claims.into_iter().map(|claim| (claim, None)).collect();
+    let mut found: HashMap<ClaimHash, Option<AggregateKey>> = claims.into_iter().map(|claim| (claim, None)).collect();
     for row in rows {
-        let key = Key { instance_id: row.try_get(1)?, aggregate_type: row.try_get(2)?, id: row.try_get(3)? };
+        let key = AggregateKey { instance_id: row.try_get(1)?, aggregate_type: row.try_get(2)?, id: row.try_get(3)? };
         if let Ok(claim) = row.try_get::<_, &[u8]>(0)?.try_into() {
             found.insert(claim, Some(key));
         }
@@ -323,7 +330,7 @@ async fn load_claims(
 async fn load_answers(
     transaction: &Transaction<'_>,
     commands: Vec<Bytes>,
-) -> Result<HashMap<Bytes, Option<Answered>>, Failure> {
+) -> Result<HashMap<Bytes, Option<Answered>>, DatabaseFailure> {
     static SELECT: Sql = Sql::new(|| HISTORY.sql("select * from {schema}.answers where command_id = any($1)"));
     if commands.is_empty() {
         return Ok(HashMap::new());

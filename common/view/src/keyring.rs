@@ -78,7 +78,7 @@ pub enum KeyringFailure {
     Lags,
     /// The read model cannot be read.
     #[error(transparent)]
-    Database(Arc<database::Failure>),
+    Database(Arc<database::DatabaseFailure>),
 }
 
 /// A data key that an older master key wraps.
@@ -186,7 +186,7 @@ impl Keyring {
         Ok(Arc::new(Key::new(bytes)))
     }
 
-    async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<Wrapped>, database::Failure> {
+    async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<Wrapped>, database::DatabaseFailure> {
         static SELECT: Select<DataKey> =
             Select::new(&ACCESS, DataKey::NAME, "where instance_id = $1 and purpose = $2 order by id desc limit 1");
         let connection = self.database.connection().await?;

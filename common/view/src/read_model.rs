@@ -20,7 +20,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::{
     checkpoint::{Checkpoint, Fenced, signed, unsigned},
-    database::{Database, Failure},
+    database::{Database, DatabaseFailure},
     projection::{Kind, Named, PROJECTIONS, Projection},
     rows::{Found, Fresh, Stored},
     table::{
@@ -44,12 +44,12 @@ impl<'a> ReadModel<'a> {
 
     /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
     /// begins with empty tables, whatever was left in them.
-    pub async fn take_over(self, client: &mut Client) -> Result<Checkpoint, Failure> {
+    pub async fn take_over(self, client: &mut Client) -> Result<Checkpoint, DatabaseFailure> {
         Checkpoint::take_over(client, self.projection, self.shard).await
     }
 
     /// The checkpoint as the snapshot of this client sees it; `None` before the projection first ran.
-    pub async fn checkpoint(self, client: &impl GenericClient) -> Result<Option<Checkpoint>, Failure> {
+    pub async fn checkpoint(self, client: &impl GenericClient) -> Result<Option<Checkpoint>, DatabaseFailure> {
         Checkpoint::read(client, self.projection, self.shard).await
     }
 
@@ -61,12 +61,17 @@ impl<'a> ReadModel<'a> {
         from: Checkpoint,
         position: Position,
         committed_at: Timestamp,
-    ) -> Result<Result<Checkpoint, Fenced>, Failure> {
+    ) -> Result<Result<Checkpoint, Fenced>, DatabaseFailure> {
         from.advance(client, self.projection, self.shard, position, committed_at).await
     }
 
     /// Writes what has changed in one of the tables.
-    pub async fn apply(self, transaction: &Transaction<'_>, table: &Table, changes: &[Change]) -> Result<(), Failure> {
+    pub async fn apply(
+        self,
+        transaction: &Transaction<'_>,
+        table: &Table,
+        changes: &[Change],
+    ) -> Result<(), DatabaseFailure> {
         let layout = layout(self.projection, table.aggregate_type);
         let gone: Vec<&Change> = changes.iter().filter(|change| change.row.is_none()).collect();
         if !gone.is_empty() {
@@ -92,7 +97,7 @@ impl<'a> ReadModel<'a> {
         database: &Database,
         instance_id: &str,
         id: &str,
-    ) -> Result<Fresh<Option<Found<R>>>, Failure> {
+    ) -> Result<Fresh<Option<Found<R>>>, DatabaseFailure> {
         // Postgres has no U+0000, so no id has one; an empty id is nobody's.
         let id = if id.contains('\0') { "" } else { id };
         database.within(self.read(database, instance_id, id)).await
@@ -103,7 +108,7 @@ impl<'a> ReadModel<'a> {
         database: &Database,
         instance_id: &str,
         id: &str,
-    ) -> Result<Fresh<Option<Found<R>>>, Failure> {
+    ) -> Result<Fresh<Option<Found<R>>>, DatabaseFailure> {
         let connection = database.connection().await?;
         let statement = connection.prepare_cached(&layout(self.projection, R::NAME).get).await?;
         let Projection { name, version, .. } = self.projection;
@@ -117,7 +122,7 @@ impl<'a> ReadModel<'a> {
     }
 
     /// Every resource of a kind, of all instances.
-    pub async fn all<R: Resource>(self, client: &impl GenericClient) -> Result<Vec<Stored<R>>, Failure> {
+    pub async fn all<R: Resource>(self, client: &impl GenericClient) -> Result<Vec<Stored<R>>, DatabaseFailure> {
         stored(client, R::NAME, &layout(self.projection, R::NAME).all, &[]).await
     }
 }
@@ -142,7 +147,7 @@ impl<R: DeserializeOwned> Select<R> {
         &self,
         client: &impl GenericClient,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Stored<R>>, Failure> {
+    ) -> Result<Vec<Stored<R>>, DatabaseFailure> {
         let name = format!("{{{}}}", self.aggregate_type);
         let text = self.text.get_or_init(|| self.projection.sql(&layout::select(&name, self.condition)));
         stored(client, self.aggregate_type, text, parameters).await
@@ -173,7 +178,7 @@ async fn stored<R: DeserializeOwned>(
     aggregate_type: &'static str,
     text: &str,
     parameters: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Stored<R>>, Failure> {
+) -> Result<Vec<Stored<R>>, DatabaseFailure> {
     let statement = client.prepare_cached(text).await?;
     let rows = client.query(&statement, parameters).await?;
     let stored = rows.iter().map(|row| {
@@ -189,10 +194,10 @@ fn found<R: DeserializeOwned>(
     instance_id: &str,
     id: String,
     row: &tokio_postgres::Row,
-) -> Result<Found<R>, Failure> {
+) -> Result<Found<R>, DatabaseFailure> {
     let owner = owner_of(i32::from(row.get::<_, i16>("owner_type")), row.get("owner_id"));
     let Ok(state) = serde_json::from_str(row.get("state")) else {
-        return Err(Failure::Inconsistent { table: aggregate_type, instance_id: instance_id.to_owned(), id });
+        return Err(DatabaseFailure::Inconsistent { table: aggregate_type, instance_id: instance_id.to_owned(), id });
     };
     Ok(Found { id, owner, sequence: unsigned(row.get("sequence")), changed_at: row.get("changed_at"), state })
 }

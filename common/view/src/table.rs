@@ -14,7 +14,7 @@ use domain::{
     standard::{self, Resource, Standard},
     with_unknown::WithUnknown,
 };
-use eventlog::record::{Key, Recorded, Undecodable, decode};
+use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,7 @@ impl Table {
     /// Folds a batch to one change per resource. Pure: the same events in any batches give the same rows.
     pub fn fold(&self, events: &[Arc<Recorded>]) -> Result<Vec<Change>, Undecodable> {
         let mut changes: Vec<Change> = vec![];
-        let mut places: HashMap<Key, usize> = HashMap::new();
+        let mut places: HashMap<AggregateKey, usize> = HashMap::new();
         for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == self.aggregate_type) {
             let effect = (self.apply)(recorded)?;
             if effect == Effect::Keep {

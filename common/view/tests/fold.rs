@@ -11,7 +11,7 @@ use domain::{
     secret::Sealed,
     standard::{Command, Standard},
 };
-use eventlog::record::{Event, Key, Recorded, encode, owner_type};
+use eventlog::record::{AggregateKey, Event, Recorded, encode, owner_type};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use view::{
@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn the_last_word_on_a_claim_counts(log in log()) {
-        let mut single: BTreeMap<_, Option<Key>> = BTreeMap::new();
+        let mut single: BTreeMap<_, Option<AggregateKey>> = BTreeMap::new();
         for recorded in &log {
             single.extend(fold_claims(std::slice::from_ref(recorded)));
         }

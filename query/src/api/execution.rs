@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{condition, execution};
 use domain::resource::execution::Execution;
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
-use index::{Hits, Key};
+use index::{Hits, SortKey};
 use proto::action::{
     ListAvailableExecutionFunctionsRequest, ListAvailableExecutionFunctionsResponse,
     ListAvailableExecutionMethodsRequest, ListAvailableExecutionMethodsResponse, ListAvailableExecutionServicesRequest,
@@ -26,7 +26,7 @@ async fn search(
 ) -> Result<Answer<SearchExecutionsResponse>, Error> {
     let filters = request.filters.into_iter().enumerate();
     let filters = filters.map(|(index, wanted)| Ok(execution::filter(&call.tenant.id, index, wanted)?));
-    let list = List { query: request.query, key: Key::Created, filters: filters.collect::<Result<_, Error>>()? };
+    let list = List { query: request.query, key: SortKey::Created, filters: filters.collect::<Result<_, Error>>()? };
     let answer = |details, hits: Hits<Execution>| SearchExecutionsResponse {
         details: Some(details),
         result: hits.page.iter().map(execution::shown).collect(),

@@ -13,12 +13,12 @@ use domain::{
 };
 use eventlog::{
     log::{Log, LogFailure},
-    record::{Key, Position, Recorded, decode},
+    record::{AggregateKey, Position, Recorded, decode},
 };
 use futures::StreamExt;
 use tokio::sync::Semaphore;
 use view::{
-    database::{Database, Failure, snapshot},
+    database::{Database, DatabaseFailure, snapshot},
     history,
     projection::{EXECUTIONS, HISTORY, TARGETS},
     read_model::ReadModel,
@@ -35,7 +35,7 @@ pub enum LoadFailure {
     Log(#[from] LogFailure),
     /// The read models cannot be read.
     #[error(transparent)]
-    Database(#[from] Failure),
+    Database(#[from] DatabaseFailure),
     /// The log has ended.
     #[error("the log ended")]
     LogEnded,
@@ -53,7 +53,7 @@ pub struct Definitions {
 
 impl Definitions {
     /// What the read models have, and the record after which the log goes on.
-    pub async fn load(database: &Database, shard: u16) -> Result<(Self, Position), Failure> {
+    pub async fn load(database: &Database, shard: u16) -> Result<(Self, Position), DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
         let mut definitions = Self::default();
@@ -115,7 +115,7 @@ impl Definitions {
         &mut self,
         database: &Database,
         shard: u16,
-        keys: HashSet<Key>,
+        keys: HashSet<AggregateKey>,
         position: Position,
     ) -> Result<bool, LoadFailure> {
         if keys.is_empty() {
@@ -128,7 +128,7 @@ impl Definitions {
         }
         for key in keys {
             let last = history::last_event(&connection, &key, position.sequence).await?;
-            let Key { instance_id, aggregate_type, id } = key;
+            let AggregateKey { instance_id, aggregate_type, id } = key;
             match last {
                 Some(recorded) => {
                     self.loaded = [0; 2];

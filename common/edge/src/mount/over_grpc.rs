@@ -130,7 +130,7 @@ impl Wire for Grpc {
     }
 }
 
-/// What is behind a beginning, in whichever case.
+/// What follows a beginning, in whichever case.
 fn strip<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(beginning.len())?;
     head.eq_ignore_ascii_case(beginning).then_some(rest)

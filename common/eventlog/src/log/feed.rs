@@ -96,7 +96,7 @@ impl Feeds {
             };
             match record.stream_sequence {
                 // A consumer that is made anew by its client may begin anywhere; one that is asked for again does not.
-                found if found <= last => return Err(LogFailure::Nats(format!("message {found} came behind {last}"))),
+                found if found <= last => return Err(LogFailure::Nats(format!("message {found} came after {last}"))),
                 found if found > last + 1 => return Err(Broken::MessageHole { last, found }.into()),
                 found => last = found,
             }

@@ -109,7 +109,7 @@ fn an_event_names_its_aggregate_and_its_owner() {
         owner_id: "3".to_owned(),
         ..Event::default()
     };
-    assert_eq!(recorded(event.clone()).key(), Key::of::<Standard<Project>>("1", "2"));
+    assert_eq!(recorded(event.clone()).key(), AggregateKey::of::<Standard<Project>>("1", "2"));
     for kind in [OwnerType::System, OwnerType::Instance, OwnerType::Organization] {
         let of = |aggregate_type: &str| {
             let aggregate_type = aggregate_type.to_owned();

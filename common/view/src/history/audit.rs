@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use super::recorded;
 use crate::{
     checkpoint::unsigned,
-    database::{Database, Failure, snapshot},
+    database::{Database, DatabaseFailure, snapshot},
     projection::HISTORY,
     read_model::ReadModel,
     rows::Fresh,
@@ -113,11 +113,15 @@ fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>
 ///
 /// # Errors
 /// When Postgres does not answer.
-pub async fn search(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(Vec<Recorded>, u64)>, Failure> {
+pub async fn search(
+    database: &Database,
+    shard: u16,
+    audit: &Audit,
+) -> Result<Fresh<(Vec<Recorded>, u64)>, DatabaseFailure> {
     database.within(read(database, shard, audit)).await
 }
 
-async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(Vec<Recorded>, u64)>, Failure> {
+async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(Vec<Recorded>, u64)>, DatabaseFailure> {
     let mut parameters: Vec<Box<dyn ToSql + Sync + Send>> = vec![];
     let conditions: Vec<String> = audit.filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let found = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };

@@ -174,7 +174,7 @@ pub(crate) struct ListEvents {
 pub(crate) struct ExportEvents {
     #[command(flatten)]
     pub(crate) wanted: WantedEvents,
-    /// Print only what comes behind the event with this sequence
+    /// Print only what comes after the event with this sequence
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     pub(crate) after: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use eventlog::record::{Broken, CommitRecord, Key, Position, Record};
+use eventlog::record::{AggregateKey, Broken, CommitRecord, Position, Record};
 use serde::de::IgnoredAny;
 
 /// How many record ids are remembered: a record that is sent twice comes soon.
@@ -34,7 +34,7 @@ pub(super) struct Chain {
     pub(super) header: Option<CommitRecord>,
     /// Whether it has read the log from its beginning: else it does not know the versions before.
     is_whole: bool,
-    versions: HashMap<Key, u64>,
+    versions: HashMap<AggregateKey, u64>,
     /// Those of this epoch, the oldest first.
     recent: (VecDeque<[u8; 16]>, HashSet<[u8; 16]>),
     /// How many records it has read.
@@ -63,7 +63,7 @@ impl Chain {
         if place == next {
             return Ok(());
         }
-        let found = format!("message {place} behind message {}", self.at.stream_sequence);
+        let found = format!("message {place} after message {}", self.at.stream_sequence);
         Err(fault(next, "it is missing", found, format!("message {next}")))
     }
 
@@ -110,7 +110,7 @@ impl Chain {
         let found = &record.commit.previous_digest;
         if **found != *expected {
             let told = |digest: &[u8]| if digest.is_empty() { "none".to_owned() } else { hex::encode(digest) };
-            let rule = "it was not written behind the record that is before it";
+            let rule = "it was not written after the record before it";
             let (found, expected) = (format!("the digest {}", told(found)), format!("the digest {}", told(expected)));
             return Err(fault(place, rule, found, expected));
         }

@@ -9,7 +9,9 @@ use domain::{
     standard::Resource,
 };
 use eventlog::record::Position;
-use index::{Bounds, Filter, Folder, Key, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, Writer};
+use index::{
+    Bounds, Filter, Folder, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, SortKey, Writer,
+};
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tests::servers::Servers;
@@ -95,7 +97,7 @@ fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
 fn queries(documents: usize) -> Vec<(&'static str, Search)> {
     // What is to be reached is said of 100,000 in a million.
     let (deep, deepest) = (100_000.min(documents / 2), documents / 10 * 9);
-    let by_name = Key::by(&column::NAME);
+    let by_name = SortKey::by(&column::NAME);
     let page = |key, ascending, offset| Page { key, ascending, offset, limit: 100 };
     let search = |filters, page| Search { instance_id: Some("1".into()), filters, page };
     let text = |method, ignores_case, text: &str| {
@@ -119,9 +121,9 @@ fn queries(documents: usize) -> Vec<(&'static str, Search)> {
         ("list by name (to reach: 20)", search(vec![], page(by_name, true, 0))),
         ("list by name, deep (1.5 times)", search(vec![], page(by_name, true, deep))),
         ("list by name, nine tenths deep", search(vec![], page(by_name, true, deepest))),
-        ("list by date (to reach: 20)", search(vec![], page(Key::Created, false, 0))),
-        ("list by date, deep (1.5 times)", search(vec![], page(Key::Created, false, deep))),
-        ("list by date, nine tenths deep", search(vec![], page(Key::Created, false, deepest))),
+        ("list by date (to reach: 20)", search(vec![], page(SortKey::Created, false, 0))),
+        ("list by date, deep (1.5 times)", search(vec![], page(SortKey::Created, false, deep))),
+        ("list by date, nine tenths deep", search(vec![], page(SortKey::Created, false, deepest))),
         ("1 organization", owners(1)),
         ("50 organizations", owners(50)),
         ("500 organizations", owners(500)),

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE};
 use domain::resource::target::Target;
-use index::{Remote, Said};
+use index::{Publication, Remote};
 use reqwest::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -238,7 +238,7 @@ async fn published_files_that_are_lost_are_published_again_and_old_ones_go() {
     let named = || async {
         let Kind::Index(table) = &index_of::<Target>().kind else { return None };
         let told = remote.newest(&index::name(index_of::<Target>(), table, 0)).await.ok()?;
-        let Said::Manifest(manifest) = told.manifest else { return None };
+        let Publication::Manifest(manifest) = told.manifest else { return None };
         let mut packs: Vec<String> = manifest.packs.into_iter().map(|pack| pack.id).collect();
         packs.sort();
         Some(packs)

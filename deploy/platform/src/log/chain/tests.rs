@@ -103,9 +103,7 @@ fn broken_links_are_told() {
     assert!(told(&records).starts_with("message 4 of the log") && told(&records).contains("found the digest abab"));
     let mut records = linked(complete_log());
     records.remove(2);
-    assert!(
-        told(&records).starts_with("message 3 of the log") && told(&records).contains("message 4 behind message 2")
-    );
+    assert!(told(&records).starts_with("message 3 of the log") && told(&records).contains("message 4 after message 2"));
     let first = linked(complete_log()).remove(1);
     assert!(told(&[first]).starts_with("message 1 of the log"));
 }

@@ -5,7 +5,7 @@ use std::{hash::Hash, sync::Arc, time::Duration};
 use base::explain::explain;
 use moka::future::Cache;
 
-use crate::database::Failure;
+use crate::database::DatabaseFailure;
 
 /// How old an answer may be.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
@@ -13,24 +13,24 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 const KNOWN_FOR: Duration = Duration::from_mins(5);
 
 /// Answers of Postgres: the fresh ones, and those that stand in for it.
-pub(super) struct Known<K, V> {
-    fresh: Cache<K, Said<V>>,
-    last: Cache<K, Said<V>>,
+pub(super) struct ReadThrough<K, V> {
+    fresh: Cache<K, Cached<V>>,
+    last: Cache<K, Cached<V>>,
 }
 
 /// What the read model said when it had processed some sequence, at least.
-pub(super) struct Said<V> {
+pub(super) struct Cached<V> {
     pub(super) processed: u64,
     pub(super) found: Option<Arc<V>>,
 }
 
-impl<V> Clone for Said<V> {
+impl<V> Clone for Cached<V> {
     fn clone(&self) -> Self {
         Self { processed: self.processed, found: self.found.clone() }
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Known<K, V> {
+impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> ReadThrough<K, V> {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
             fresh: Cache::builder().max_capacity(capacity).time_to_live(TIME_TO_LIVE).build(),
@@ -39,12 +39,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
     }
 
     /// What is known under a key, as of a sequence or later if that is among what the read model has processed.
-    pub(super) async fn get<L: Future<Output = Result<Said<V>, Failure>>>(
+    pub(super) async fn get<L: Future<Output = Result<Cached<V>, DatabaseFailure>>>(
         &self,
         key: &K,
         (sequence, processed): (u64, u64),
         load: impl Fn() -> L,
-    ) -> Result<Option<Arc<V>>, Arc<Failure>> {
+    ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
         let said = match self.fresh.get(key).await {
             Some(said) => said,
             None => self.learn(key, load()).await?,
@@ -63,15 +63,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Kno
     async fn learn(
         &self,
         key: &K,
-        load: impl Future<Output = Result<Said<V>, Failure>>,
-    ) -> Result<Said<V>, Arc<Failure>> {
+        load: impl Future<Output = Result<Cached<V>, DatabaseFailure>>,
+    ) -> Result<Cached<V>, Arc<DatabaseFailure>> {
         Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
     }
 
-    async fn load(&self, key: &K, load: impl Future<Output = Result<Said<V>, Failure>>) -> Result<Said<V>, Failure> {
+    async fn load(
+        &self,
+        key: &K,
+        load: impl Future<Output = Result<Cached<V>, DatabaseFailure>>,
+    ) -> Result<Cached<V>, DatabaseFailure> {
         let (said, known) = (load.await, self.last.get(key).await);
         match (said, known) {
-            (Err(failure @ Failure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),
+            (Err(failure @ DatabaseFailure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),
             (Err(failure), Some(known)) => {
                 tracing::debug!(error = explain(&failure), "the read model cannot be read; what it said last goes on");
                 Ok(known)
