@@ -41,7 +41,7 @@ pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, L
             _ => panic!("{} is new: say here what it makes of its resource", event.r#type),
         };
         let changed_at = recorded.committed_at.as_microsecond();
-        let created_at = living.get(&place).map_or(changed_at, |before| before.created_at);
+        let created_at = living.get(&place).map_or(event.created_at, |before| before.created_at);
         let owner = (event.owner_type, event.owner_id.clone());
         living.insert(place, Living { owner, sequence: recorded.sequence, created_at, changed_at, state });
     }

@@ -68,12 +68,21 @@ fn header_map(headers: Vec<(&str, String)>) -> HeaderMap {
 }
 
 impl Error {
-    /// The same with the names that fields have in JSON, as the client sent them.
+    /// The same with the names that fields have in JSON. A member that is not known is told as the client sent it.
     fn in_json_names(mut self) -> Self {
         let told = &mut self.0;
+        let is_unknown = told.reason == Reason::UnknownField;
+        let named = |path: &str| match path.rsplit_once('.').filter(|_| is_unknown) {
+            Some((known, sent)) => format!("{}.{sent}", json_name(known)),
+            None if is_unknown => path.to_owned(),
+            None => json_name(path),
+        };
+        for (_, field) in told.metadata.iter_mut().filter(|(key, _)| *key == "field") {
+            *field = named(field);
+        }
         for violation in &mut told.violations {
             let before = format!("{} {}", violation.field, violation.description);
-            violation.field = json_name(&violation.field);
+            violation.field = named(&violation.field);
             if let Some(members) = violation.description.strip_prefix(ONE_OF) {
                 violation.description = format!("{ONE_OF}{}", json_name(members));
             }
@@ -187,6 +196,15 @@ mod tests {
         assert!(
             Status::from(Error::invalid(both)).message().starts_with("filters[0].in_ids is required: one of in_ids")
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_not_known_is_told_as_it_was_sent() {
+        let path = "rest_webhook.__proto__";
+        let unknown = Error::new(Reason::UnknownField, "unknown").violation(path, "is not known").with("field", path);
+        let (_, body) = told(unknown).await;
+        assert_eq!(body["details"][0]["metadata"]["field"], "restWebhook.__proto__");
+        assert_eq!(body["details"][1]["fieldViolations"][0]["field"], "restWebhook.__proto__");
     }
 
     #[tokio::test]

@@ -96,7 +96,10 @@ fn a_master_key_file_takes_the_place_of_the_own_key() {
     let folder = tempfile::tempdir().unwrap();
     let (path, key) = (folder.path().join("data"), folder.path().join("key"));
     fs::write(&key, "ab".repeat(31)).unwrap();
-    assert!(matches!(DataDir::open(&path, Some(&key), random), Err(DataDirError::UnreadKey { .. })), "others may read it");
+    assert!(
+        matches!(DataDir::open(&path, Some(&key), random), Err(DataDirError::UnreadKey { .. })),
+        "others may read it"
+    );
     fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     assert!(matches!(DataDir::open(&path, Some(&key), random), Err(DataDirError::BadKey { .. })));
     fs::write(&key, format!(" {}\n", "aB".repeat(32))).unwrap();

@@ -173,6 +173,8 @@ fn of_tenants() -> Vec<Bound> {
         bound(&operation::REACTIVATE_INSTANCE),
         bound(&operation::REACTIVATE_ORGANIZATION),
         bound(&operation::REACTIVATE_USER),
+        bound(&operation::LOCK_USER),
+        bound(&operation::UNLOCK_USER),
         bound(&operation::SEARCH_DOMAINS),
         bound(&operation::SEARCH_EVENTS),
         bound(&operation::SEARCH_INSTANCES),

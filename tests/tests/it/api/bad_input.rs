@@ -68,7 +68,7 @@ async fn what_is_not_known_is_named() {
         ("details", json!({}), "target.details"),
         ("signingKey", json!("mine"), "target.signingKey"),
         ("__proto__", json!({}), "target.__proto__"),
-        ("restWebhook", json!({ "url": "https://example.com", "method": "GET" }), "target.rest_webhook.method"),
+        ("restWebhook", json!({ "url": "https://example.com", "method": "GET" }), "target.restWebhook.method"),
     ] {
         let mut body: Value = serde_json::from_str(VALID).expect("it is valid");
         body[member] = value;
@@ -109,18 +109,18 @@ fn broken() -> Vec<(&'static str, Value, &'static str)> {
         ("timeout", json!("270.000000001s"), "target.timeout"),
         ("timeout", json!("99999999999999999999s"), "target.timeout"),
         ("timeout", json!({ "seconds": 1 }), "target.timeout"),
-        ("isAsync", json!("true"), "target.is_async"),
-        ("isAsync", json!(1), "target.is_async"),
-        ("restWebhook", json!(null), "target.target_type"),
-        ("restWebhook", json!("https://example.com"), "target.rest_webhook"),
-        ("restWebhook", json!({}), "target.rest_webhook.url"),
-        ("restWebhook", json!({ "url": 5 }), "target.rest_webhook.url"),
-        ("restWebhook", url("https://example.com?".to_owned() + &"x".repeat(981)), "target.rest_webhook.url"),
-        ("restWebhook", url(String::new()), "target.rest_webhook.url"),
-        ("restWebhook", url("example.com".into()), "target.rest_webhook.url"),
-        ("restWebhook", url("/hook".into()), "target.rest_webhook.url"),
-        ("restWebhook", url("https://exa mple.com".into()), "target.rest_webhook.url"),
-        ("restWebhook", url("https://example.com/\n".into()), "target.rest_webhook.url"),
+        ("isAsync", json!("true"), "target.isAsync"),
+        ("isAsync", json!(1), "target.isAsync"),
+        ("restWebhook", json!(null), "target.targetType"),
+        ("restWebhook", json!("https://example.com"), "target.restWebhook"),
+        ("restWebhook", json!({}), "target.restWebhook.url"),
+        ("restWebhook", json!({ "url": 5 }), "target.restWebhook.url"),
+        ("restWebhook", url("https://example.com?".to_owned() + &"x".repeat(981)), "target.restWebhook.url"),
+        ("restWebhook", url(String::new()), "target.restWebhook.url"),
+        ("restWebhook", url("example.com".into()), "target.restWebhook.url"),
+        ("restWebhook", url("/hook".into()), "target.restWebhook.url"),
+        ("restWebhook", url("https://exa mple.com".into()), "target.restWebhook.url"),
+        ("restWebhook", url("https://example.com/\n".into()), "target.restWebhook.url"),
     ]
 }
 
@@ -146,7 +146,7 @@ async fn a_field_that_breaks_its_rule_is_named() {
     }
     let bad = json!({ "name": "\n", "timeout": "271s", "restWebhook": { "url": "nonsense" } });
     let refused = post_text(&client, TARGETS, bad.to_string()).await;
-    assert_eq!(fields(&refused), ["target.name", "target.timeout", "target.rest_webhook.url"], "all at once");
+    assert_eq!(fields(&refused), ["target.name", "target.timeout", "target.restWebhook.url"], "all at once");
     assert_eq!(tenant.log_end().await, end, "what was refused has changed nothing");
 }
 
@@ -185,8 +185,8 @@ fn assert_invalid(body: &Value) {
               "field": "target.timeout"
             },
             {
-              "description": "is required: one of rest_webhook, rest_request_response",
-              "field": "target.target_type"
+              "description": "is required: one of restWebhook, restRequestResponse",
+              "field": "target.targetType"
             }
           ]
         },
@@ -195,7 +195,7 @@ fn assert_invalid(body: &Value) {
           "requestId": "[id]"
         }
       ],
-      "message": "target.name must have 1 to 200 characters; target.timeout must be longer than 0s and at most 270s; target.target_type is required: one of rest_webhook, rest_request_response"
+      "message": "target.name must have 1 to 200 characters; target.timeout must be longer than 0s and at most 270s; target.targetType is required: one of restWebhook, restRequestResponse"
     }
     "#);
 }

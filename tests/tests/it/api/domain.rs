@@ -1,6 +1,6 @@
 //! Domains: they mean nothing before they are validated, and then they belong to one only.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{fs::Permissions, net::SocketAddr, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use ::domain::address::Networks;
 use axum::{Router, routing::get};
@@ -269,6 +269,7 @@ async fn a_domain_is_validated_by_its_website() {
     let files = ["certificate", "key"].map(|name| folder.path().join(name));
     std::fs::write(&files[0], pair.cert.pem()).expect("the folder can be written");
     std::fs::write(&files[1], pair.signing_key.serialize_pem()).expect("the folder can be written");
+    std::fs::set_permissions(&files[1], Permissions::from_mode(0o600)).expect("it is ours");
     let dns = Dns::start().await;
     let flags = ["--dns-server".to_owned(), dns.address.to_string()];
     let trusted = files[0].display().to_string();
