@@ -1,0 +1,63 @@
+//! What clients may take of a node: how often they may ask, and what a search may cost.
+
+use std::time::Duration;
+
+use clap::Args;
+use edge::page::Limits;
+use query::SearchBounds;
+
+/// What a search may take, of query nodes and standalone.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Searches {
+    /// How many results a list has where the request does not say
+    #[arg(long, env = "PLATFORM_SEARCH_DEFAULT_LIMIT", default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) search_default_limit: u32,
+    /// How many results a list has at most
+    #[arg(long, env = "PLATFORM_SEARCH_LARGEST_LIMIT", default_value_t = 1000, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) search_largest_limit: u32,
+    /// How many milliseconds a search may take once it has a processor
+    #[arg(long, env = "PLATFORM_SEARCH_TIME_LIMIT", default_value_t = 5000, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) search_time_limit: u64,
+    /// How many objects a search may look at
+    #[arg(long, env = "PLATFORM_SEARCH_OBJECT_LIMIT", default_value_t = 10_000_000, value_name = "NUMBER", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub(crate) search_object_limit: usize,
+}
+
+impl Searches {
+    /// How many results an answer has.
+    pub(crate) fn limits(self) -> Limits {
+        let largest = self.search_largest_limit;
+        Limits { default: self.search_default_limit.min(largest), largest }
+    }
+
+    /// What a search may take.
+    pub(crate) fn bounds(self) -> SearchBounds {
+        let time = Duration::from_millis(self.search_time_limit);
+        SearchBounds { limits: self.limits(), time, documents: self.search_object_limit }
+    }
+}
+
+/// How often a client may ask. A bucket holds what five seconds allow.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Rates {
+    /// How many requests a second an address may send; 0 for any number. Behind a proxy all requests have its address
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_ADDRESS", default_value_t = 200, value_name = "NUMBER")]
+    pub(crate) rate_limit_address: u32,
+    /// How many requests a second a client may send, known by its Authorization header; 0 for any number
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_CLIENT", default_value_t = 200, value_name = "NUMBER")]
+    pub(crate) rate_limit_client: u32,
+    /// How many requests a second those may send together who have a token of an instance; 0 for any number
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_INSTANCE", default_value_t = 2000, value_name = "NUMBER")]
+    pub(crate) rate_limit_instance: u32,
+    /// How many requests a second those may send together to a host who have no token for it, requests for tokens
+    /// included; 0 for any number
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_STRANGERS", default_value_t = 500, value_name = "NUMBER")]
+    pub(crate) rate_limit_strangers: u32,
+    /// How many connections an address, or a /64 of IPv6, may have at a time. A
+    /// /48 may have four times as many. Behind a proxy all have its address
+    #[arg(long, env = "PLATFORM_CONNECTIONS_PER_ADDRESS", default_value_t = 1000, value_name = "NUMBER")]
+    pub(crate) connections_per_address: usize,
+    /// Count the requests from this machine too
+    #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) rate_limit_loopback: bool,
+}
