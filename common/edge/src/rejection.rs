@@ -24,7 +24,7 @@ impl From<Rejection> for Error {
 impl From<Unknown> for Error {
     fn from(unknown: Unknown) -> Self {
         let (kind, message) = (unknown.kind, unknown.to_string());
-        let rule = format!("must be the name of a {kind} that there is");
+        let rule = format!("names no {kind} that there is");
         Self::new(Reason::ResourceNotFound, message).with("resource", kind).violation(unknown.path, rule)
     }
 }

@@ -26,7 +26,7 @@ async fn an_address_of_a_private_network_is_refused_unless_it_is_allowed() {
         "http://10.1./",
     ] {
         for (kind, path) in
-            [("restWebhook", "target.restWebhook.url"), ("restRequestResponse", "target.rest_request_response.url")]
+            [("restWebhook", "target.restWebhook.url"), ("restRequestResponse", "target.restRequestResponse.url")]
         {
             let target = json!({ "name": "x", kind: { "url": url } });
             for (method, at) in [(Method::POST, TARGETS.to_owned()), (Method::PATCH, format!("{TARGETS}/{id}"))] {
