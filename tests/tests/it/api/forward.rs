@@ -198,5 +198,5 @@ async fn a_standby_waits_no_longer_than_its_client() {
     let late = request.send().await.expect("it answers");
     println!("told after {:?}", begin.elapsed());
     assert_eq!(late.headers()["grpc-status"], "4", "{late:?}");
-    assert!(begin.elapsed() < Duration::from_millis(300) * 5);
+    assert!(begin.elapsed() < Duration::from_secs(3), "the next node would not have written yet");
 }

@@ -103,14 +103,14 @@ async fn the_first_fault_of_a_log_is_named_with_its_place() {
     for (case, place, words) in [
         ("none", 0, &["from message 1 to 5: 5 records, events up to 4, 2 aggregates, epoch 1 now, 1 begun here"][..]),
         ("foreign", 4, &["is no commit record", "docs/nats-permissions.md"]),
-        ("digest", 4, &["was not written behind", "found the digest abab", "backup"]),
+        ("digest", 4, &["was not written after", "found the digest abab", "backup"]),
         ("hole in the events", 4, &["begins with event 6, expected event 4", "backup"]),
         ("older epoch", 4, &["found epoch 1, expected 2 or more"]),
         ("version", 4, &["found version 4", "expected version 3 of target a"]),
         ("older time", 4, &["commit time goes back"]),
-        ("message deleted", 3, &["it is missing: found message 4 behind message 2", "backup"]),
+        ("message deleted", 3, &["it is missing: found message 4 after message 2", "backup"]),
         ("last message deleted", 5, &["it is missing: found nothing, in a stream that ends at 5"]),
-        ("first message deleted", 1, &["it is missing: found message 2 behind message 0"]),
+        ("first message deleted", 1, &["it is missing: found message 2 after message 0"]),
     ] {
         let mut forged = Forged::begin(servers.nats().await).await;
         if case == "older epoch" {
