@@ -259,7 +259,7 @@ async fn what_is_held_in_the_system_is_not_shown_to_an_instance() {
     assert_eq!(found.body["details"]["totalResult"], "0", "{}", found.body);
     let found = after(&given, search(&operator)).await;
     assert_eq!(found.body["details"]["totalResult"], "1", "{}", found.body);
-    everywhere(&tenant, &given).await;
+    everywhere(&tenant).await;
     let own = format!("/resources/v3alpha/instances/{}", tenant.bootstrap.instance_id);
     let refused = send(operator.request(Method::DELETE, &own)).await;
     refused.assert_refused("the instance that is asked", 400, "PRECONDITION_FAILED");
@@ -276,15 +276,16 @@ async fn what_is_held_in_the_system_is_not_shown_to_an_instance() {
 }
 
 /// In the context of the system all of it is searched, by its operators alone.
-async fn everywhere(tenant: &Tenant, given: &Answer) {
+async fn everywhere(tenant: &Tenant) {
     let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let other = tenant.shared.instance().await;
+    let later = created(&admin, ORGANIZATIONS, json!({ "name": "Later" })).await;
     let search = |client: &Client, ctx: &str| {
         let ids = json!([{ "inIds": { "ids": [tenant.bootstrap.organization_id, other.bootstrap.organization_id] } }]);
         client.request(Method::POST, &format!("{ORGANIZATIONS}/_search{ctx}")).json(&ids)
     };
     for (client, ctx, total) in [(&admin, "", "1"), (&operator, "", "1"), (&operator, "?ctx.system=true", "2")] {
-        let found = after(given, search(client, ctx)).await;
+        let found = after(&later, search(client, ctx)).await;
         assert_eq!(found.body["details"]["totalResult"], total, "{ctx}: {}", found.body);
     }
     send(search(&admin, "?ctx.system=true")).await.assert_refused("who operates nothing", 403, "PERMISSION_DENIED");

@@ -236,10 +236,9 @@ async fn a_thousand_requests_go_through_a_slow_target_and_others_do_not_wait() {
     });
     let calls: Vec<_> = calls.collect();
     slow.called(200).await;
-    let begun = Instant::now();
     let search = client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));
     assert_eq!(send(search).await.status, StatusCode::OK);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(calls.iter().any(|call| !call.is_finished()), "it did not wait for all of them");
     for call in calls {
         assert!(call.await.expect("it ends"), "every request is answered");
     }
