@@ -222,7 +222,7 @@ async fn whoever_calls_asynchronously_does_not_wait() {
 async fn a_thousand_requests_go_through_a_slow_target_and_others_do_not_wait() {
     let platform = Platform::start().await;
     let client = platform.client().await;
-    let slow = Endpoint::replying(Reply::status(200).after(Duration::from_millis(200))).await;
+    let slow = Endpoint::replying(Reply::status(200).after(Duration::from_millis(600))).await;
     let (id, _) = slow.target(&client, WEBHOOK, &json!({ "interruptOnError": true, "timeout": "30s" })).await;
     execute(&client, on_get("request"), &[&id]).await;
     // The server takes a hundred of each connection at the same time.
