@@ -12,9 +12,9 @@ create table if not exists platform.checkpoints (
   primary key (projection, version, shard)
 );
 
-create schema if not exists history_1;
+create schema if not exists history_2;
 
-create table if not exists history_1.events (
+create table if not exists history_2.events (
   instance_id text collate "C" not null,
   aggregate_type text collate "C" not null,
   aggregate_id text collate "C" not null,
@@ -32,17 +32,27 @@ create table if not exists history_1.events (
   payload bytea not null,
   primary key (instance_id, aggregate_type, aggregate_id, version)
 );
-create index if not exists events_by_sequence on history_1.events (instance_id, sequence);
-create index if not exists events_in_order on history_1.events (sequence);
+create index if not exists events_by_sequence on history_2.events (instance_id, sequence);
+create index if not exists events_in_order on history_2.events (sequence);
 
-create table if not exists history_1.claims (
+create table if not exists history_2.claims (
   claim bytea primary key,
   instance_id text not null,
   aggregate_type text not null,
   aggregate_id text not null
 );
 
-create table if not exists history_1.answers (
+create table if not exists history_2.referrers (
+  instance_id text collate "C" not null,
+  referred_type text collate "C" not null,
+  referred_id text collate "C" not null,
+  link text collate "C" not null,
+  aggregate_type text collate "C" not null,
+  aggregate_id text collate "C" not null,
+  primary key (instance_id, referred_type, referred_id, link, aggregate_type, aggregate_id)
+);
+
+create table if not exists history_2.answers (
   command_id bytea primary key,
   request_digest bytea not null,
   answer bytea not null,
@@ -50,7 +60,7 @@ create table if not exists history_1.answers (
   sequence bigint not null,
   committed_at timestamptz not null
 );
-create index if not exists answers_by_time on history_1.answers (committed_at);
+create index if not exists answers_by_time on history_2.answers (committed_at);
 
 create schema if not exists access_3;
 

@@ -33,6 +33,12 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         self.young.insert(key, value);
     }
 
+    /// Forgets one.
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.young.clear();

@@ -1,99 +1,76 @@
 //! The escalation check: only a caller who could give a user its roles may act as that user or take it away. Otherwise a
 //! role that may manage users would be worth as much as the roles of any of them.
-//!
-//! The read model knows in which contexts a user holds roles. The turn knows the roles that were given since.
 
-use std::{sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
 use domain::{
     context::{Owner, OwnerType},
-    resource::organization::Organization,
+    reference::Link,
+    resource::{
+        membership::{self, Membership},
+        organization::Organization,
+    },
     standard::Standard,
 };
-use edge::{
-    call::Call,
-    error::{Error, Reason},
-    freshness::OWN_WAIT,
-    refusal::{permission_denied, read_model},
-};
+use edge::refusal::permission_denied;
 use eventlog::record::AggregateKey;
-use view::database::DatabaseFailure;
 
 use crate::{
-    execute::{Commands, Deciding},
-    turn::{Refusal, Turn},
+    authority,
+    execute::Deciding,
+    turn::{Current, Refusal, Turn},
 };
 
 /// The permission to give roles.
 const GIVE_ROLES: &str = "membership.write";
 
-/// How current the read model of roles must be for a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RoleFreshness {
-    /// For switching something off: whoever must be stopped is stopped, even while Postgres is away.
-    BestEffort,
-    /// For what cannot be undone or gives power: it waits until the read model can be read.
-    Required,
+/// Refuses a caller who may not give the roles of a user, which belongs to `home`.
+pub(crate) fn check_user(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    user: &AggregateKey,
+    home: &Owner,
+) -> Result<(), Refusal> {
+    let mut contexts = role_contexts(turn, user, membership::USER);
+    // Where there are more than are read, those that matter most are among them.
+    let above = home.chain(&user.instance_id);
+    let held = authority::memberships(turn, &deciding.keys.instance, &user.id, &above);
+    contexts.extend(held.iter().filter_map(Current::resource).map(|held| held.context.clone()));
+    check(turn, deciding, &user.instance_id, contexts)
 }
 
-impl RoleFreshness {
-    /// Returns what was read; `fallback` where Postgres is away and the best effort is enough.
-    pub(crate) fn accept<T>(self, read: Result<T, Arc<DatabaseFailure>>, fallback: T) -> Result<T, Error> {
-        match read {
-            Err(error) if self == Self::BestEffort && !matches!(*error, DatabaseFailure::Inconsistent { .. }) => {
-                Ok(fallback)
-            }
-            read => read.map_err(read_model),
-        }
-    }
-
-    /// Up to which sequence the read model counts as knowing all roles.
-    pub(crate) fn known_up_to(self, processed: u64) -> u64 {
-        if self == Self::BestEffort { u64::MAX } else { processed }
-    }
+/// Refuses a caller who may not give the roles that users of an organization hold elsewhere.
+pub(crate) fn check_users_of(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    organization: &AggregateKey,
+) -> Result<(), Refusal> {
+    let contexts = role_contexts(turn, organization, membership::HOME);
+    check(turn, deciding, &organization.instance_id, contexts)
 }
 
-impl Commands {
-    /// How far the read model of roles is. It waits a moment for what the caller has seen, but does not insist on it.
-    pub(crate) async fn roles_processed(&self, call: &Call, freshness: RoleFreshness) -> u64 {
-        let seen = if freshness == RoleFreshness::Required { call.consistency.seen() } else { 0 };
-        // Where Postgres does not answer, what is asked of it next says so.
-        self.directory.processed_by(seen, OWN_WAIT).await.unwrap_or_default()
-    }
+/// The contexts of the memberships that name a user or an organization. Where there are more than are read, the instance is
+/// among them: who may give roles there may give all of them.
+fn role_contexts(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Vec<Owner> {
+    let referrers = turn.referrers(named, link);
+    let all: Vec<_> = referrers.keys.iter().map(|key| turn.get::<Standard<Membership>>(key)).collect();
+    let contexts = all.iter().filter_map(Current::resource).map(|held| held.context.clone());
+    contexts.chain(referrers.has_more.then(|| Owner::instance(&named.instance_id))).collect()
 }
 
-/// The contexts in which a user, or the users of an organization, hold roles.
-#[derive(Debug)]
-pub(crate) struct RoleContexts {
-    /// The contexts.
-    pub(crate) contexts: Vec<Owner>,
-    /// Up to which sequence the read model knew the roles.
-    pub(crate) known_up_to: u64,
-}
-
-impl RoleContexts {
-    /// Refuses a caller who may not give roles in each of these contexts. `holder` is the user or the organization.
-    pub(crate) fn check_escalation(
-        &self,
-        turn: &mut Turn<'_>,
-        deciding: &Deciding,
-        holder: &AggregateKey,
-    ) -> Result<(), Refusal> {
-        // Roles in a removed organization give nothing, and nobody could give them.
-        let counts = |context: &&Owner| {
-            context.kind != OwnerType::Organization || {
-                let key = AggregateKey::of::<Standard<Organization>>(&holder.instance_id, &context.id);
-                turn.get::<Standard<Organization>>(&key).resource().is_some()
-            }
-        };
-        let contexts: Vec<Owner> = self.contexts.iter().filter(counts).cloned().collect();
-        if !deciding.authority.may_in_all(turn, GIVE_ROLES, &contexts) {
-            return Err(permission_denied(GIVE_ROLES).into());
-        }
-        if turn.roles_given(holder) > self.known_up_to {
-            let message = "the read model does not have the newest roles yet: send it again in a moment";
-            return Err(Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1)).into());
-        }
-        Ok(())
+fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut contexts: Vec<Owner>) -> Result<(), Refusal> {
+    let organizations: BTreeSet<String> = contexts
+        .iter()
+        .filter(|context| context.kind == OwnerType::Organization)
+        .map(|context| context.id.clone())
+        .collect();
+    let key = |id: &str| AggregateKey::of::<Standard<Organization>>(instance_id, id);
+    let is_gone = |id: &String| turn.get::<Standard<Organization>>(&key(id)).resource().is_none();
+    // Roles in a removed organization give nothing, and nobody could give them.
+    let gone: BTreeSet<String> = organizations.into_iter().filter(is_gone).collect();
+    contexts.retain(|context| context.kind != OwnerType::Organization || !gone.contains(&context.id));
+    if deciding.authority.may_in_all(turn, GIVE_ROLES, &contexts) {
+        return Ok(());
     }
+    Err(permission_denied(GIVE_ROLES).into())
 }

@@ -122,8 +122,8 @@ impl Founding {
         for ((user_id, user), (planned, membership_id)) in users {
             new.resource(id, user_id, &organization, user.clone())?;
             if !planned.roles.is_empty() {
-                let (user_id, context, roles) = (user_id.clone(), instance.clone(), planned.roles.clone());
-                new.resource(id, membership_id, &instance, Membership { user_id, context, roles })?;
+                let membership = Membership::new(user_id, &organization, instance.clone(), planned.roles.clone());
+                new.resource(id, membership_id, &instance, membership)?;
             }
         }
         Ok(decided)

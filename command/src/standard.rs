@@ -6,7 +6,6 @@ use api::standard::PatchRequest;
 use domain::{
     context::Owner,
     rejection::Rejection,
-    resource::execution::Without,
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error};
@@ -16,7 +15,7 @@ use proto::{object::Details, shape::Identified};
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    executions,
+    removal::Dependents,
     turn::{Decided, Refusal, Turn},
 };
 
@@ -61,17 +60,15 @@ impl Commands {
         self.execute(call, request, Change::<R> { key, asked }, move |decided, ()| answer(details(&id, decided))).await
     }
 
-    /// Removes the resource that a request names, and takes it out of all executions that name it: nothing that races with
-    /// it leaves a name behind, because both are decided in one turn.
+    /// Removes the resource that a request names, with what depends on it: nothing that races with it leaves a name behind,
+    /// because both are decided in one turn.
     pub(crate) async fn delete<R: Resource, I: Identified, O: Plain>(
         &self,
         call: &Call,
         request: &I,
     ) -> Result<Answer<O>, Error> {
-        let (key, gone, id) = (key::<R>(call, request.id())?, R::taken_out(request.id()), request.id().to_owned());
-        let executions = if gone.is_some() { executions::keys(self, call) } else { vec![] };
-        let executions = executions.into_iter().filter(|execution| *execution != key).collect();
-        let command = Delete::<R> { key, gone, executions, resource: PhantomData };
+        let (key, id) = (key::<R>(call, request.id())?, request.id().to_owned());
+        let command = Delete::<R> { key, resource: PhantomData };
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
 }
@@ -107,12 +104,9 @@ impl<R: Resource> Command for Change<R> {
     }
 }
 
-/// A resource that goes, and is taken out of all executions that name it.
+/// A resource that goes, with what depends on it.
 struct Delete<R> {
     key: AggregateKey,
-    gone: Option<Without>,
-    /// The other executions that there may be.
-    executions: Vec<AggregateKey>,
     resource: PhantomData<fn() -> R>,
 }
 
@@ -120,10 +114,11 @@ impl<R: Resource> Command for Delete<R> {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let (current, executions) = (turn.get::<Standard<R>>(&self.key), executions::of(turn, &self.executions));
+        let current = turn.get::<Standard<R>>(&self.key);
+        let dependents = Dependents::of(turn, &self.key);
         let decided = deciding.decide(turn, current, Asked::Delete)?;
-        if let Some(gone) = &self.gone {
-            executions::without(turn, deciding, executions, gone)?;
+        if let Some(dependents) = dependents {
+            dependents.write(turn, &deciding.keys, &deciding.cause)?;
         }
         Ok((decided, ()))
     }

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use eventlog::record::{AggregateKey, Position, Record, Recorded};
 use prost::Message;
-use view::history::{Answered, ClaimHash, hashes};
+use view::history::{Answered, ClaimHash, ReferenceChange, Referred, hashes, reference_changes};
 
 /// The last records of the log, in order and without holes, found by aggregate, claim and command.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct Tail {
     records: VecDeque<TailRecord>,
     events: HashMap<AggregateKey, VecDeque<Arc<Recorded>>>,
     claims: HashMap<ClaimHash, VecDeque<(u64, Option<AggregateKey>)>>,
+    references: HashMap<Referred, VecDeque<(u64, ReferenceChange)>>,
     answers: HashMap<Bytes, Answered>,
     bytes: usize,
 }
@@ -41,6 +42,7 @@ impl Tail {
             records: VecDeque::new(),
             events: HashMap::new(),
             claims: HashMap::new(),
+            references: HashMap::new(),
             answers: HashMap::new(),
             bytes: 0,
         }
@@ -80,6 +82,10 @@ impl Tail {
             }
             for taken in hashes(&recorded.event.claims_taken) {
                 self.claims.entry(taken).or_default().push_back((position.stream_sequence, Some(key.clone())));
+            }
+            for change in reference_changes(&key, &recorded.event) {
+                let referred = change.referred.clone();
+                self.references.entry(referred).or_default().push_back((position.stream_sequence, change));
             }
             self.events.entry(key).or_default().push_back(recorded.clone());
         }
@@ -121,6 +127,14 @@ impl Tail {
                 }
             }
         }
+        for ReferenceChange { referred, .. } in reference_changes(&recorded.key(), &recorded.event) {
+            if let Some(changes) = self.references.get_mut(&referred) {
+                while changes.pop_front_if(|(at, _)| *at <= stream_sequence).is_some() {}
+                if changes.is_empty() {
+                    self.references.remove(&referred);
+                }
+            }
+        }
     }
 
     /// The events of an aggregate after a position.
@@ -135,6 +149,16 @@ impl Tail {
         (*at > position.stream_sequence).then(|| holder.clone())
     }
 
+    /// What changed since a position of those that refer to an aggregate, in order.
+    pub(crate) fn references_after(
+        &self,
+        referred: &Referred,
+        position: Position,
+    ) -> impl Iterator<Item = &ReferenceChange> {
+        let changes = self.references.get(referred).into_iter().flatten();
+        changes.filter(move |(at, _)| *at > position.stream_sequence).map(|(_, change)| change)
+    }
+
     /// The answer to a command.
     pub(crate) fn answer(&self, command_id: &Bytes) -> Option<&Answered> {
         self.answers.get(command_id)
@@ -142,7 +166,9 @@ impl Tail {
 }
 
 fn kept_bytes(recorded: &Recorded) -> usize {
-    size_of::<Recorded>() + recorded.event.payload.len() + 256
+    let event = &recorded.event;
+    let references = event.references_taken.len() + event.references_released.len();
+    size_of::<Recorded>() + event.payload.len() + 256 + references * 256
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use domain::{
     aggregate::Aggregate,
     claim::Claim,
     context::{Owner, OwnerType},
+    reference::{Link, Reference},
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
     standard::Standard,
@@ -25,7 +26,7 @@ use edge::error::{Error, Reason};
 use eventlog::record::{AggregateKey, Answer, Event, encode, owner_type};
 use jiff::Timestamp;
 use view::{
-    history::{Answered, ClaimHash, Needs},
+    history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes},
     keyring::claim_hash,
 };
 
@@ -98,8 +99,6 @@ pub(crate) struct Turn<'a> {
     missing: Needs,
     unreadable: Option<Lack>,
     appended: Vec<Appended>,
-    /// Who was given roles, and at which sequence.
-    given: Vec<(AggregateKey, u64)>,
 }
 
 struct Appended {
@@ -112,7 +111,7 @@ struct Appended {
 impl<'a> Turn<'a> {
     /// A turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
-        Self { memory, draft, now, missing: Needs::default(), unreadable: None, appended: vec![], given: vec![] }
+        Self { memory, draft, now, missing: Needs::default(), unreadable: None, appended: vec![] }
     }
 
     /// An aggregate as it is now.
@@ -166,6 +165,16 @@ impl<'a> Turn<'a> {
         held.flatten()
     }
 
+    /// Who refers to an aggregate by a link.
+    pub(crate) fn referrers(&mut self, key: &AggregateKey, link: Link) -> Referrers {
+        let referred = Referred { key: key.clone(), link: link.name.to_owned() };
+        if let Some(referrers) = self.memory.referrers.get(&referred) {
+            return referrers.clone();
+        }
+        self.missing.referrers.push(referred);
+        Referrers::default()
+    }
+
     /// The answer that an idempotent command was given before.
     pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Answered> {
         let answered = self.memory.answer(command_id);
@@ -173,16 +182,6 @@ impl<'a> Turn<'a> {
             self.missing.commands.push(command_id.clone());
         }
         answered.flatten()
-    }
-
-    /// Remembers that a user, or one of an organization, was given roles beyond its own organization at a sequence.
-    pub(crate) fn gave_roles(&mut self, holder: AggregateKey, sequence: u64) {
-        self.given.push((holder, sequence));
-    }
-
-    /// The sequence at or before which a user, or one of an organization, was last given roles beyond its own organization.
-    pub(crate) fn roles_given(&self, holder: &AggregateKey) -> u64 {
-        self.memory.given.last(holder)
     }
 
     /// The sequence of the last event that is committed.
@@ -242,6 +241,7 @@ impl<'a> Turn<'a> {
             });
         }
         note_claims(&mut written, &claims);
+        note_references(&mut written, &A::references(&before, &owner), &A::references(&state, &owner));
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
         head.sequence = self.memory.tail.end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
         (head.changed_at, head.owner) = (self.now, Some(owner.clone()));
@@ -293,17 +293,28 @@ impl<'a> Turn<'a> {
             return Err(Error::new(Reason::CommandTooLarge, message).into());
         }
         self.draft.bytes += bytes;
+        // Before any of them refers to another.
+        for appended in self.appended.iter().filter(|appended| appended.is_first()) {
+            self.memory.has_no_referrers(&appended.key);
+        }
         for appended in self.appended {
+            for change in appended.events.iter().flat_map(|event| reference_changes(&appended.key, event)) {
+                self.memory.change_reference(&change);
+            }
             self.memory.aggregates.insert(appended.key, Entry::Cached(appended.cached));
             for (claim, holder) in appended.claims {
                 self.memory.claims.insert(claim, holder);
             }
             self.draft.events.extend(appended.events);
         }
-        for (holder, sequence) in self.given {
-            self.memory.given.note(holder, sequence);
-        }
         Ok(())
+    }
+}
+
+impl Appended {
+    /// Whether nothing was ever written of the aggregate before.
+    fn is_first(&self) -> bool {
+        self.cached.head.version == self.events.len() as u64
     }
 }
 
@@ -333,6 +344,21 @@ fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<AggregateKey>
         of.map(|(claim, _)| Bytes::copy_from_slice(claim)).collect()
     };
     (last.claims_taken, last.claims_released) = (with(Option::is_some), with(Option::is_none));
+}
+
+/// Puts the changes of references into the last event of a command.
+fn note_references(written: &mut [Event], before: &[Reference], after: &[Reference]) {
+    let Some(last) = written.last_mut() else { return };
+    let missing = |these: &[Reference], those: &[Reference]| {
+        let missing = these.iter().filter(|reference| !those.contains(reference));
+        missing.map(in_the_log).collect::<Vec<_>>()
+    };
+    (last.references_taken, last.references_released) = (missing(after, before), missing(before, after));
+}
+
+fn in_the_log(Reference { link, id }: &Reference) -> eventlog::record::Reference {
+    let (name, to) = (link.name.to_owned(), link.to.to_owned());
+    eventlog::record::Reference { link: name, aggregate_type: to, aggregate_id: id.clone() }
 }
 
 fn hash_all(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {

@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio_postgres::NoTls;
 use view::{
-    history::{fold_claims, hashes},
+    history::{Referred, fold_claims, fold_references, hashes},
     projection::{HISTORY, Kind, PROJECTIONS},
     table::Table,
 };
@@ -192,14 +192,20 @@ impl Audit {
         let claims = fold_claims(&kept).into_iter().filter_map(|(claim, holder)| Some((claim, holder?)));
         let claims = claims.map(|(claim, AggregateKey { instance_id, aggregate_type, id })| {
             let claim = hex(&claim);
-            format!("insert into history_1.claims values ('\\x{claim}', '{instance_id}', '{aggregate_type}', '{id}'); ")
+            format!("insert into history_2.claims values ('\\x{claim}', '{instance_id}', '{aggregate_type}', '{id}'); ")
         });
         let claims: String = claims.collect();
+        let referrers = Self::referrers(&kept).into_iter().map(|[instance, to, to_id, link, of, id]| {
+            let values = format!("('{instance}', '{to}', '{to_id}', '{link}', '{of}', '{id}')");
+            format!("insert into history_2.referrers values {values}; ")
+        });
+        let referrers: String = referrers.collect();
         let text = format!(
             "begin; \
-             delete from history_1.events where sequence > {sequence}; \
-             delete from history_1.answers where sequence > {sequence}; \
-             delete from history_1.claims; {claims} \
+             delete from history_2.events where sequence > {sequence}; \
+             delete from history_2.answers where sequence > {sequence}; \
+             delete from history_2.claims; {claims} \
+             delete from history_2.referrers; {referrers} \
              update platform.checkpoints set sequence = {sequence}, stream_sequence = {stream_sequence}, \
                digest = decode('{digest}', 'hex') where projection = 'history'; \
              delete from targets_1.targets; \
@@ -208,6 +214,16 @@ impl Audit {
              commit;"
         );
         client.batch_execute(&text).await.expect("Postgres is there");
+    }
+
+    /// Who refers to whom after these events: the columns of a row each.
+    fn referrers(events: &[Arc<Recorded>]) -> Vec<[String; 6]> {
+        let folded = fold_references(events.iter().map(AsRef::as_ref));
+        let taken = folded.into_iter().filter(|(_, is_taken)| *is_taken);
+        let row = |((Referred { key, link }, referrer), _): ((Referred, AggregateKey), bool)| {
+            [key.instance_id, key.aggregate_type, key.id, link, referrer.aggregate_type, referrer.id]
+        };
+        taken.map(row).collect()
     }
 
     fn fold(&self, table: &Table) -> Vec<String> {
@@ -266,6 +282,13 @@ impl Audit {
             "select concat_ws('|', encode(claim, 'hex'), instance_id, aggregate_type, aggregate_id) from {schema}.claims"
         );
         assert_same("the claims of history", claims.collect(), lines(client, &text).await);
+
+        let referrers = Self::referrers(&self.events).into_iter().map(|row| row.join("|")).collect();
+        let text = format!(
+            "select concat_ws('|', instance_id, referred_type, referred_id, link, aggregate_type, aggregate_id) from \
+             {schema}.referrers"
+        );
+        assert_same("the referrers of history", referrers, lines(client, &text).await);
 
         let mut answers = HashMap::new();
         for record in &self.records {

@@ -7,7 +7,7 @@ use domain::{
     context::Owner,
     rejection::Rejection,
     resource::{
-        execution::{Execution, graph},
+        execution::{Execution, INCLUDE, graph},
         target::{LONGEST_WAIT_MS, Target, waited_for},
     },
     standard::{Command as Asked, Standard},
@@ -23,10 +23,12 @@ use proto::action::{DeleteExecutionRequest, PutExecutionRequest, PutExecutionRes
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    executions::{self, Executions},
     standard::{self, details},
     turn::{Current, Decided, Refusal, Turn},
 };
+
+/// The aggregate of an execution.
+type Executions = Standard<Execution>;
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -45,11 +47,7 @@ async fn put(
     include_others_once(&execution)?;
     let instance_id = call.tenant.id.clone();
     let id = condition::id(&instance_id, &execution.condition);
-    let put = Put {
-        key: AggregateKey::of::<Executions>(&instance_id, &id),
-        others: executions::keys(&commands, &call),
-        execution,
-    };
+    let put = Put { key: AggregateKey::of::<Executions>(&instance_id, &id), execution };
     commands.execute(&call, &request, put, move |decided, ()| details(&id, decided).into()).await
 }
 
@@ -57,8 +55,6 @@ async fn put(
 struct Put {
     key: AggregateKey,
     execution: Execution,
-    /// Every execution that there may be.
-    others: Vec<AggregateKey>,
 }
 
 impl Command for Put {
@@ -68,8 +64,7 @@ impl Command for Put {
         let owner = Owner::instance(&self.key.instance_id);
         let current = turn.get::<Executions>(&self.key).owned_by(&owner);
         let unknown = self.unknown(turn);
-        // Those that include this one have its targets too.
-        let others = executions::of(turn, &self.others);
+        let others = self.others(turn)?;
         if let Some((resource, field, id)) = unknown {
             let message = format!("there is no {resource} with the id that {field} names");
             let error = Error::new(Reason::ResourceNotFound, message).with("resource", resource).with("id", id);
@@ -100,6 +95,32 @@ impl Put {
             }
         }
         unknown.into_iter().next()
+    }
+
+    /// Those that include this one, because they have its targets too, and those that it or they include. Includes lead over few
+    /// levels, so that these are loaded in few steps.
+    fn others(&self, turn: &mut Turn<'_>) -> Result<Vec<Current<Executions>>, Refusal> {
+        let key = |id: &str| AggregateKey::of::<Executions>(&self.key.instance_id, id);
+        let (mut seen, mut next) = (HashSet::from([self.key.clone()]), vec![self.key.clone()]);
+        while let Some(including) = next.pop() {
+            let referrers = turn.referrers(&including, INCLUDE);
+            if referrers.has_more {
+                return Err(Rejection::Precondition("too many executions include it, or one that includes it").into());
+            }
+            next.extend(referrers.keys.into_iter().filter(|referrer| seen.insert(referrer.clone())));
+        }
+        let mut next: Vec<_> = seen.iter().filter(|found| **found != self.key).cloned().collect();
+        let included = self.execution.includes.iter().map(|id| key(id));
+        next.extend(included.filter(|included| seen.insert(included.clone())));
+        let mut found = vec![];
+        while let Some(other) = next.pop() {
+            let current = turn.get::<Executions>(&other);
+            let Some(execution) = current.resource() else { continue };
+            let included = execution.includes.iter().map(|id| key(id));
+            next.extend(included.filter(|included| seen.insert(included.clone())));
+            found.push(current);
+        }
+        Ok(found)
     }
 
     /// Refuses what does not go together with the executions that there are.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use domain::{
+    context::Owner,
     rejection::Rejection,
-    resource::{membership::Membership, organization::Organization, user::User},
+    resource::{membership::Membership, user::User},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
@@ -35,8 +36,8 @@ async fn create(
 ) -> Result<Answer<CreateMembershipResponse>, Error> {
     let wanted = request.membership.clone().unwrap_or_default();
     let (user, id) = (key::<User>(&call, &wanted.user_id)?, commands.ids.next());
-    let membership = Membership { user_id: wanted.user_id, context: call.context.clone(), roles: wanted.roles };
-    let command = Create { key: AggregateKey::of::<Standard<Membership>>(&call.tenant.id, &id), user, membership };
+    let key = AggregateKey::of::<Standard<Membership>>(&call.tenant.id, &id);
+    let command = Create { key, user, context: call.context.clone(), roles: wanted.roles };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
@@ -44,29 +45,22 @@ async fn create(
 struct Create {
     key: AggregateKey,
     user: AggregateKey,
-    membership: Membership,
+    context: Owner,
+    roles: Vec<String>,
 }
 
 impl Command for Create {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let context = &self.membership.context;
-        let current = turn.unborn::<Standard<Membership>>(&self.key, context)?;
+        let current = turn.unborn::<Standard<Membership>>(&self.key, &self.context)?;
         let user = turn.get::<Standard<User>>(&self.user);
         user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         let home = user.owner()?;
         if !deciding.authority.may(turn, "user.read", home) {
             return Err(Rejection::NotFound(User::NAME).into());
         }
-        let decided = deciding.decide(turn, current, Asked::Create(self.membership.clone()))?;
-        if home != context {
-            turn.gave_roles(
-                AggregateKey::of::<Standard<Organization>>(&self.user.instance_id, &home.id),
-                decided.sequence,
-            );
-            turn.gave_roles(self.user.clone(), decided.sequence);
-        }
-        Ok((decided, ()))
+        let membership = Membership::new(&self.user.id, home, self.context.clone(), self.roles.clone());
+        Ok((deciding.decide(turn, current, Asked::Create(membership))?, ()))
     }
 }

@@ -26,8 +26,9 @@ use proto::{
 
 use crate::{
     authority::Object,
-    escalation::{RoleContexts, RoleFreshness},
+    escalation,
     execute::{Command, Commands, Deciding},
+    removal::Dependents,
     standard::{self, Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -91,15 +92,7 @@ async fn with_its_users<I: Message + Identified, O: Plain>(
     asked: Asked<Organization>,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<Organization>(call, request.id())?, request.id().to_owned());
-    let freshness =
-        if matches!(asked, Asked::Switch(false)) { RoleFreshness::BestEffort } else { RoleFreshness::Required };
-    commands.roles_processed(call, freshness).await;
-    // They may hold any roles as long as nobody knows.
-    let any = (0, vec![Owner::instance(&call.tenant.id)]);
-    let outside = commands.directory.roles_outside(&call.tenant.id, &id).await;
-    let (processed, contexts) = freshness.accept(outside, any)?;
-    let held = RoleContexts { contexts, known_up_to: freshness.known_up_to(processed) };
-    let command = Change { key, instance: instance(call), asked, held };
+    let command = Change { key, instance: instance(call), asked };
     commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
@@ -108,8 +101,6 @@ struct Change {
     key: AggregateKey,
     instance: AggregateKey,
     asked: Asked<Organization>,
-    /// Where its users hold roles elsewhere.
-    held: RoleContexts,
 }
 
 impl Command for Change {
@@ -118,6 +109,8 @@ impl Command for Change {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let instance = turn.get::<Standard<Instance>>(&self.instance);
         let current = turn.get::<Standard<Organization>>(&self.key);
+        let is_removed = matches!(self.asked, Asked::Delete);
+        let dependents = if is_removed { Dependents::of(turn, &self.key) } else { None };
         if current.resource().is_some() {
             let id = &self.key.id;
             deciding.permit(turn, &Owner::organization(id), &Object::of_nobody(Organization::NAME, true))?;
@@ -126,9 +119,13 @@ impl Command for Change {
                 let reason = "it is the default organization of the instance; make another one that";
                 return Err(Rejection::Precondition(reason).into());
             }
-            self.held.check_escalation(turn, deciding, &self.key)?;
+            escalation::check_users_of(turn, deciding, &self.key)?;
         }
-        Ok((deciding.decide(turn, current, self.asked.clone())?, ()))
+        let decided = deciding.decide(turn, current, self.asked.clone())?;
+        if let Some(dependents) = dependents {
+            dependents.write(turn, &deciding.keys, &deciding.cause)?;
+        }
+        Ok((decided, ()))
     }
 }
 

@@ -5,11 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api::user as words;
 use base::{clock, secret::random_secret};
 use domain::{
-    context::Owner,
-    resource::{
-        membership::Membership,
-        user::{Renewal, User, UserPatch},
-    },
+    resource::user::{Renewal, User, UserPatch},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
@@ -26,17 +22,15 @@ use proto::{
         UnlockUserResponse,
     },
 };
-use view::{
-    directory::Name,
-    keyring::{self, client_secret_hash},
-};
+use view::keyring::{self, client_secret_hash};
 
 use crate::{
-    authority::{self, Object},
-    escalation::{RoleContexts, RoleFreshness},
+    authority::Object,
+    escalation,
     execute::{Command, Commands, Deciding},
+    removal::Dependents,
     standard::{details, key},
-    turn::{Current, Decided, Refusal, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 /// Mounts what is written here.
@@ -60,7 +54,6 @@ async fn patch(
     change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await
 }
 
-/// Its roles go with it.
 async fn delete(
     commands: Arc<Commands>,
     call: Call,
@@ -123,8 +116,7 @@ async fn generate_secret(
     change(&commands, &call, &request, Asked::Patch(patch), answer).await
 }
 
-/// Changes a user, if the caller may do that to one with these roles: those that are found by their claims, because they
-/// are in the user's own organization or above, and those in other organizations, which the read model knows.
+/// Changes a user, if the caller may do that to one with such roles. What it holds goes with a user that is deleted.
 async fn change<I: Message + Identified, O: Message + Default>(
     commands: &Commands,
     call: &Call,
@@ -133,15 +125,7 @@ async fn change<I: Message + Identified, O: Message + Default>(
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
     let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let stops = matches!(asked, Asked::Switch(false) | Asked::Lock(true));
-    let freshness = if stops { RoleFreshness::BestEffort } else { RoleFreshness::Required };
-    let newest = commands.roles_processed(call, freshness).await;
-    let principal = commands.directory.principal(&call.tenant.id, Name::Id(id.clone()), newest).await;
-    let principal = freshness.accept(principal, None)?;
-    let known_up_to = freshness.known_up_to(principal.as_ref().map_or(newest, |user| user.processed));
-    let mut contexts = Owner::instance(&call.tenant.id).chain(&call.tenant.id);
-    contexts.extend(principal.iter().flat_map(|user| &user.memberships).map(|held| held.context.clone()));
-    let command = Change { key, asked, contexts, known_up_to };
+    let command = Change { key, asked };
     commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
 }
 
@@ -149,10 +133,6 @@ async fn change<I: Message + Identified, O: Message + Default>(
 struct Change {
     key: AggregateKey,
     asked: Asked<User>,
-    /// Where it may hold roles, beside its organization.
-    contexts: Vec<Owner>,
-    /// Up to which sequence that is known.
-    known_up_to: u64,
 }
 
 impl Command for Change {
@@ -160,40 +140,21 @@ impl Command for Change {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<User>>(&self.key);
-        let mut memberships = vec![];
+        let is_removed = matches!(self.asked, Asked::Delete);
+        let dependents = if is_removed { Dependents::of(turn, &self.key) } else { None };
         if current.resource().is_some() {
             let owner = current.owner()?;
             let object = Object { name: User::NAME, exists: true, user_id: Some(self.key.id.clone()) };
             deciding.permit(turn, owner, &object)?;
-            if has_power(&self.asked) {
-                memberships = self.memberships(turn, deciding, owner)?;
+            if has_power(&self.asked) && !deciding.authority.is_caller(&self.key.id) {
+                escalation::check_user(turn, deciding, &self.key, owner)?;
             }
         }
         let decided = deciding.decide(turn, current, self.asked.clone())?;
-        if matches!(self.asked, Asked::Delete) {
-            for membership in memberships {
-                deciding.follow(turn, membership, Asked::Delete)?;
-            }
+        if let Some(dependents) = dependents {
+            dependents.write(turn, &deciding.keys, &deciding.cause)?;
         }
         Ok((decided, ()))
-    }
-}
-
-impl Change {
-    /// The memberships of the user, if the caller could give them.
-    fn memberships(
-        &self,
-        turn: &mut Turn<'_>,
-        deciding: &Deciding,
-        owner: &Owner,
-    ) -> Result<Vec<Current<Standard<Membership>>>, Refusal> {
-        let contexts = self.contexts.iter().chain([owner]);
-        let memberships = authority::memberships(turn, &deciding.keys.instance, &self.key.id, contexts);
-        if !deciding.authority.is_caller(&self.key.id) {
-            let contexts = memberships.iter().filter_map(Current::resource).map(|held| held.context.clone()).collect();
-            RoleContexts { contexts, known_up_to: self.known_up_to }.check_escalation(turn, deciding, &self.key)?;
-        }
-        Ok(memberships)
     }
 }
 

@@ -1,38 +1,29 @@
 //! What the writer keeps in memory: hot aggregates, claims and answers, and the end of the log.
 
-use std::{any::Any, collections::HashMap, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use bytes::Bytes;
+use domain::reference::links_to;
 use eventlog::record::{AggregateKey, Answer, Recorded};
 use jiff::Timestamp;
-use view::history::{Answered, ClaimHash, Snapshot};
+use view::history::{Answered, ClaimHash, ReferenceChange, Referred, Referrers, Snapshot};
 
 use super::Head;
 use crate::{cache::Cache, tail::Tail};
 
 /// How many aggregates, claims and answers are kept in memory, each.
 const HOT: usize = 100_000;
-/// Of how many users and organizations it is remembered when roles were given.
-const MOST_GIVEN: usize = 10_000;
+/// Of how many aggregates it is kept who refers to them.
+const MOST_REFERRED: usize = 10_000;
 
 /// What the writer knows without asking anybody.
 pub(crate) struct Memory {
     pub(super) aggregates: Cache<AggregateKey, Entry>,
     pub(super) claims: Cache<ClaimHash, Option<AggregateKey>>,
+    pub(super) referrers: Cache<Referred, Referrers>,
     answers: Cache<Bytes, Option<Answered>>,
     /// The records that history may not have.
     pub(crate) tail: Tail,
-    pub(super) given: Given,
-}
-
-/// When users, and those of an organization, were last given roles beyond their own organization. The read model may not
-/// have heard of them yet, and no claim leads there, because nobody knows for which context to ask.
-#[derive(Debug)]
-pub(super) struct Given {
-    /// The sequences of the memberships.
-    holders: HashMap<AggregateKey, u64>,
-    /// What was given up to this sequence is not remembered.
-    forgotten: u64,
 }
 
 pub(super) enum Entry {
@@ -51,8 +42,13 @@ pub(super) struct Cached {
 impl Memory {
     /// A memory that knows the tail only.
     pub(crate) fn new(tail: Tail) -> Self {
-        let given = Given::after(tail.end().sequence);
-        Self { aggregates: Cache::new(HOT), claims: Cache::new(HOT), answers: Cache::new(HOT), tail, given }
+        Self {
+            aggregates: Cache::new(HOT),
+            claims: Cache::new(HOT),
+            referrers: Cache::new(MOST_REFERRED),
+            answers: Cache::new(HOT),
+            tail,
+        }
     }
 
     /// Takes up what was loaded, brought up to the end of the log. The snapshot must reach the tail.
@@ -70,6 +66,15 @@ impl Memory {
                 self.claims.insert(claim, holder);
             }
         }
+        for (referred, mut referrers) in snapshot.referrers {
+            if self.referrers.get(&referred).is_none() {
+                for change in self.tail.references_after(&referred, from) {
+                    // The page that was read may be short by as many as the tail has changes; none that it has is missing.
+                    referrers.apply(&change.referrer, change.is_taken);
+                }
+                self.referrers.insert(referred, referrers);
+            }
+        }
         for (command, answer) in snapshot.commands {
             let answer = self.tail.answer(&command).cloned().or(answer);
             self.answers.insert(command, answer);
@@ -81,6 +86,25 @@ impl Memory {
         match self.tail.answer(command_id) {
             Some(answered) => Some(Some(answered.clone())),
             None => self.answers.get(command_id).map(|answered| answered.clone()),
+        }
+    }
+
+    /// Takes up that a reference was taken or released.
+    pub(super) fn change_reference(&mut self, ReferenceChange { referred, referrer, is_taken }: &ReferenceChange) {
+        if let Some(referrers) = self.referrers.get(referred)
+            && !referrers.apply(referrer, *is_taken)
+        {
+            self.referrers.remove(referred);
+        }
+    }
+
+    /// Takes up that an aggregate is new, so that nothing can refer to it yet.
+    pub(super) fn has_no_referrers(&mut self, key: &AggregateKey) {
+        for link in links_to(&key.aggregate_type) {
+            let referred = Referred { key: key.clone(), link: link.name.to_owned() };
+            if self.referrers.get(&referred).is_none() {
+                self.referrers.insert(referred, Referrers::default());
+            }
         }
     }
 
@@ -96,64 +120,7 @@ impl Memory {
     pub(crate) fn forget(&mut self) {
         self.aggregates.clear();
         self.claims.clear();
+        self.referrers.clear();
         self.answers.clear();
-    }
-}
-
-impl Given {
-    fn after(sequence: u64) -> Self {
-        Self { holders: HashMap::new(), forgotten: sequence }
-    }
-
-    /// Remembers that roles were given at a sequence.
-    pub(super) fn note(&mut self, holder: AggregateKey, sequence: u64) {
-        if self.holders.len() == MOST_GIVEN {
-            *self = Self::after(sequence);
-        }
-        self.holders.insert(holder, sequence);
-    }
-
-    /// The sequence at or before which roles were last given.
-    pub(super) fn last(&self, holder: &AggregateKey) -> u64 {
-        self.holders.get(holder).copied().unwrap_or(self.forgotten)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use eventlog::record::Position;
-
-    use super::*;
-    use crate::turn::{Draft, Turn};
-
-    #[test]
-    fn what_was_not_given_after_all_is_not_remembered() {
-        let key = AggregateKey { instance_id: "1".into(), aggregate_type: "user".into(), id: "2".into() };
-        let (mut memory, mut draft) = (Memory::new(Tail::at(Position::default())), Draft::default());
-        for (is_done, last) in [(false, 0), (true, 5)] {
-            let mut turn = Turn::new(&mut memory, &mut draft, Timestamp::UNIX_EPOCH);
-            turn.gave_roles(key.clone(), 5);
-            if is_done {
-                turn.finish(1).expect("nothing is written");
-            }
-            assert_eq!(memory.given.last(&key), last);
-        }
-    }
-
-    #[test]
-    fn what_was_given_and_is_forgotten_counts_as_given_to_all() {
-        let user = |number: u64| AggregateKey {
-            instance_id: "1".into(),
-            aggregate_type: "user".into(),
-            id: number.to_string(),
-        };
-        let mut given = Given::after(7);
-        assert_eq!(given.last(&user(1)), 7);
-        for number in 1..=MOST_GIVEN as u64 {
-            given.note(user(number), 100 + number);
-        }
-        assert_eq!((given.last(&user(1)), given.last(&user(0))), (101, 7));
-        given.note(user(0), 20_000);
-        assert_eq!((given.last(&user(1)), given.last(&user(0))), (20_000, 20_000));
     }
 }

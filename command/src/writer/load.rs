@@ -56,6 +56,7 @@ fn merged(unread: &[Unread]) -> Needs {
     Needs {
         aggregates: once(needs().flat_map(|needs| &needs.aggregates)),
         claims: once(needs().flat_map(|needs| &needs.claims)),
+        referrers: once(needs().flat_map(|needs| &needs.referrers)),
         commands: once(needs().flat_map(|needs| &needs.commands)),
     }
 }

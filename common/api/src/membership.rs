@@ -37,7 +37,7 @@ impl Shown for Membership {
     }
 
     fn shown(found: &Found<Self>) -> GetMembership {
-        let Self { user_id, context: _, roles } = found.state.clone();
+        let Self { user_id, roles, context: _, user_organization_id: _ } = found.state.clone();
         GetMembership { details: Some(details::of(found)), membership: Some(membership::Membership { user_id, roles }) }
     }
 }

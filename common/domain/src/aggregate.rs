@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{claim::Claim, context::Owner, rejection::Rejection};
+use crate::{claim::Claim, context::Owner, reference::Reference, rejection::Rejection};
 
 /// A consistency boundary: commands are decided against its state, events change its state.
 pub trait Aggregate: 'static {
@@ -51,6 +51,11 @@ pub trait Aggregate: 'static {
     /// The unique values that an aggregate in this state holds. What a command takes and releases is the
     /// difference between the claims before and after.
     fn claims(_state: &Self::State) -> Vec<Claim> {
+        vec![]
+    }
+
+    /// Which others an aggregate in this state names; what a command takes and releases is the difference, as with claims.
+    fn references(_state: &Self::State, _owner: &Owner) -> Vec<Reference> {
         vec![]
     }
 }

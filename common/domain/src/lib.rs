@@ -13,6 +13,7 @@ pub mod context;
 pub mod event;
 pub mod permission;
 pub mod projection;
+pub mod reference;
 pub mod rejection;
 pub mod resource;
 pub mod rights;

@@ -1,6 +1,6 @@
 //! The standard shape: create, patch, put, delete.
 
-use std::{fmt::Debug, marker::PhantomData};
+use std::{collections::HashSet, fmt::Debug, marker::PhantomData};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -11,8 +11,8 @@ use crate::{
     context::Owner,
     permission::Permissions,
     projection::Name,
+    reference::{Link, Reference},
     rejection::Rejection,
-    resource::execution::without::Without,
     with_unknown::WithUnknown,
 };
 
@@ -28,6 +28,10 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const INDEX: Option<Name> = None;
     /// The states that it can be in.
     const STATES: States = States::Active;
+    /// By which links it names others, beside the context that it belongs to.
+    const LINKS: &'static [Link] = &[];
+    /// Whether it is removed with the context that it belongs to.
+    const GOES_WITH_OWNER: bool = true;
     /// The permissions that are about it.
     const PERMISSIONS: &'static [Permissions] = &[];
     /// The partial update; absent fields stay as they are.
@@ -61,8 +65,13 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
-    /// What is taken out of every execution when the resource of this id is removed.
-    fn taken_out(_id: &str) -> Option<Without> {
+    /// Which others it names, beside the context that it belongs to. Each is by one of its [`LINKS`](Self::LINKS).
+    fn references(&self) -> Vec<Reference> {
+        vec![]
+    }
+
+    /// What is left of it without something that it names and that is removed; `None` where it goes with that.
+    fn unlinked(self, _gone: &Reference) -> Option<Self> {
         None
     }
 
@@ -105,6 +114,8 @@ pub enum Command<R: Resource> {
     Lock(bool),
     /// Remove it.
     Delete,
+    /// Something that it names was removed: go with that, or go on without it.
+    Unlink(Reference),
 }
 
 /// What can happen to a standard resource.
@@ -174,6 +185,11 @@ impl<R: Resource> Aggregate for Standard<R> {
             (Some(old), Command::Switch(on)) => switch(old, on),
             (Some(old), Command::Lock(on)) => lock(old, on),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
+            (None, Command::Unlink(_)) => Ok(vec![]),
+            (Some(old), Command::Unlink(gone)) => match old.known.clone().unlinked(&gone) {
+                Some(left) => change(old, |_| left),
+                None => Ok(vec![Event::Removed]),
+            },
         }
     }
 
@@ -199,6 +215,15 @@ impl<R: Resource> Aggregate for Standard<R> {
 
     fn claims(state: &Self::State) -> Vec<Claim> {
         state.as_ref().map(|resource| resource.claims()).unwrap_or_default()
+    }
+
+    fn references(state: &Self::State, owner: &Owner) -> Vec<Reference> {
+        let Some(resource) = state else { return vec![] };
+        let owner = if R::GOES_WITH_OWNER { Reference::to_owner(owner) } else { None };
+        let mut references: Vec<_> = owner.into_iter().chain(resource.references()).collect();
+        let mut seen = HashSet::new();
+        references.retain(|reference| seen.insert(reference.clone()));
+        references
     }
 }
 

@@ -14,7 +14,7 @@ use domain::{
 use jiff::Timestamp;
 use prost::Message;
 use proto::log;
-pub use proto::log::{Answer, CommitRecord, Event};
+pub use proto::log::{Answer, CommitRecord, Event, Reference};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -217,7 +217,7 @@ impl Lineage {
 }
 
 /// Names an aggregate across instances.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AggregateKey {
     /// The instance; empty for what belongs to the system.
     pub instance_id: String,

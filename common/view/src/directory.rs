@@ -30,8 +30,8 @@ use tokio_postgres::{Row, types::ToSql};
 use self::{
     read_through::{Cached, ReadThrough},
     sql::{
-        FEATURES, KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, ROLES_OUTSIDE, TENANT_BY_DOMAIN, TENANT_BY_ID,
-        USER_BY_ID, USER_BY_NAME,
+        FEATURES, KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID,
+        USER_BY_NAME,
     },
 };
 use crate::{
@@ -226,26 +226,6 @@ impl Directory {
         let key = (instance_id.to_owned(), name);
         let load = || self.database.within(self.load_principal(instance_id, &key.1));
         self.principals.get(&key, (sequence, self.processed()), load).await
-    }
-
-    /// The contexts beyond an organization in which its users hold roles, and the sequence that the read model had
-    /// processed, at least.
-    pub async fn roles_outside(
-        &self,
-        instance_id: &str,
-        organization_id: &str,
-    ) -> Result<(u64, Vec<Owner>), Arc<DatabaseFailure>> {
-        self.database.within(self.load_roles_outside(instance_id, organization_id)).await.map_err(Arc::new)
-    }
-
-    async fn load_roles_outside(&self, instance_id: &str, id: &str) -> Result<(u64, Vec<Owner>), DatabaseFailure> {
-        let row = self.row(&ROLES_OUTSIDE, instance_id, id).await?;
-        let contexts = serde_json::from_str(row.get("contexts")).map_err(|_| DatabaseFailure::Inconsistent {
-            table: Membership::NAME,
-            instance_id: instance_id.to_owned(),
-            id: id.to_owned(),
-        })?;
-        Ok((unsigned(row.get("processed")), contexts))
     }
 
     async fn load_tenant(&self, host: &Named) -> Result<Cached<Tenant>, DatabaseFailure> {

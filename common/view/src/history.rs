@@ -1,8 +1,9 @@
 //! History in Postgres: what the write node decides on, without knowing what a payload means.
 //!
-//! Envelopes of all events by aggregate, who holds which claim, and the answers to idempotent commands.
+//! Envelopes of all events by aggregate, who holds which claim, who refers to whom, and the answers to idempotent commands.
 
 pub mod audit;
+mod referrers;
 pub(crate) mod tables;
 
 use std::{collections::HashMap, sync::Arc};
@@ -13,6 +14,7 @@ use eventlog::record::{AggregateKey, Answer, Event, Record, Recorded};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::{Row, types::Type};
 
+pub use self::referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes};
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
     database::{Database, DatabaseFailure, snapshot},
@@ -52,6 +54,7 @@ pub async fn apply(
 ) -> Result<(), DatabaseFailure> {
     copy_events(transaction, events).await?;
     apply_claims(transaction, fold_claims(events)).await?;
+    referrers::apply(transaction, fold_references(events.iter().map(AsRef::as_ref))).await?;
     apply_answers(transaction, records).await
 }
 
@@ -193,6 +196,8 @@ pub struct Needs {
     pub aggregates: Vec<AggregateKey>,
     /// Claims.
     pub claims: Vec<ClaimHash>,
+    /// Who refers to something.
+    pub referrers: Vec<Referred>,
     /// Idempotent commands.
     pub commands: Vec<Bytes>,
 }
@@ -206,6 +211,8 @@ pub struct Snapshot {
     pub aggregates: HashMap<AggregateKey, Vec<Arc<Recorded>>>,
     /// The holder of every claim that was asked for.
     pub claims: HashMap<ClaimHash, Option<AggregateKey>>,
+    /// Who refers to everything for which that was asked.
+    pub referrers: HashMap<Referred, Referrers>,
     /// The answer of every command that was asked for.
     pub commands: HashMap<Bytes, Option<Answered>>,
 }
@@ -222,21 +229,22 @@ pub struct Answered {
 impl Needs {
     /// Whether nothing is needed.
     pub fn is_empty(&self) -> bool {
-        self.aggregates.is_empty() && self.claims.is_empty() && self.commands.is_empty()
+        self.aggregates.is_empty() && self.claims.is_empty() && self.referrers.is_empty() && self.commands.is_empty()
     }
 
     /// Reads what is needed in one snapshot; `None` before history has a checkpoint.
     pub async fn load(self, database: &Database, shard: u16) -> Result<Option<Snapshot>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
-        let (checkpoint, aggregates, claims, commands) = futures::try_join!(
+        let (checkpoint, aggregates, claims, referrers, commands) = futures::try_join!(
             Checkpoint::read(&transaction, &HISTORY, shard),
             load_aggregates(&transaction, self.aggregates),
             load_claims(&transaction, self.claims),
+            referrers::load(&transaction, self.referrers),
             load_answers(&transaction, self.commands),
         )?;
         transaction.commit().await?;
-        Ok(checkpoint.map(|checkpoint| Snapshot { checkpoint, aggregates, claims, commands }))
+        Ok(checkpoint.map(|checkpoint| Snapshot { checkpoint, aggregates, claims, referrers, commands }))
     }
 }
 

@@ -54,7 +54,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     std::iter::once(history).chain(rows).chain(found.indexes).collect()
 });
 
-const ENVELOPES: Name = Name::first("history");
+const ENVELOPES: Name = Name { name: "history", version: 2 };
 const WHAT_HAS_ENDED: Name = Name::first("ended");
 
 /// What the write node reads.
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn indexes_are_found_in_the_schema() {
         let indexes = ["events_by_sequence", "events_in_order", "answers_by_time"];
-        assert_eq!(HISTORY.indexes(), indexes.map(|name| format!("history_1.{name}")));
+        assert_eq!(HISTORY.indexes(), indexes.map(|name| format!("history_2.{name}")));
     }
 
     #[test]

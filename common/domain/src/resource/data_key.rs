@@ -39,6 +39,8 @@ impl Resource for DataKey {
     const NAME: &'static str = "data_key";
     const COLUMNS: &'static [Column<Self>] = &[column::PURPOSE];
     const ROWS: Option<Name> = Some(ACCESS);
+    // What hashes and seals is needed until all the rest is gone.
+    const GOES_WITH_OWNER: bool = false;
     type Patch = Rewrapped;
 
     fn patched(self, Rewrapped { wrapped }: Rewrapped) -> Self {

@@ -1,15 +1,20 @@
 //! Executions: which targets are called when a condition is met.
 
 pub mod graph;
-pub mod without;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use without::Without;
-
-use crate::{column::Column, context::OwnerType, permission::Permissions, projection::Name, standard::Resource};
+use super::target::Target;
+use crate::{
+    column::Column,
+    context::OwnerType,
+    permission::Permissions,
+    projection::Name,
+    reference::{Link, Reference},
+    standard::{Resource, Unpatchable},
+};
 
 /// Which targets are called when a condition is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,15 +124,12 @@ impl Execution {
     pub const fn is_waited_for(&self) -> bool {
         !matches!(self.condition, Condition::Event(_))
     }
-
-    /// Whether it names what [`Without`] takes out.
-    pub fn names(&self, gone: &Without) -> bool {
-        match gone {
-            Without::Target(id) => self.targets.contains(id),
-            Without::Include(id) => self.includes.contains(id),
-        }
-    }
 }
+
+/// That of an execution to the targets that it calls.
+pub const TARGET: Link = Link { name: "target", to: Target::NAME };
+/// That of an execution to those whose targets it calls, too.
+pub const INCLUDE: Link = Link { name: "include", to: Execution::NAME };
 
 /// The columns of the read model.
 pub mod column {
@@ -154,18 +156,22 @@ impl Resource for Execution {
         Permissions::new("action.execution", &["write", "delete"]).at(&[OwnerType::Instance]),
         Permissions::new("execution", &["read"]).at(&[OwnerType::Instance]),
     ];
-    type Patch = Without;
+    const LINKS: &'static [Link] = &[TARGET, INCLUDE];
+    type Patch = Unpatchable;
 
-    fn taken_out(id: &str) -> Option<Without> {
-        Some(Without::Include(id.to_owned()))
+    fn patched(self, patch: Unpatchable) -> Self {
+        match patch {}
     }
 
-    fn patched(mut self, gone: Without) -> Self {
-        match gone {
-            Without::Target(id) => self.targets.retain(|target| *target != id),
-            Without::Include(id) => self.includes.retain(|include| *include != id),
-        }
-        self
+    fn references(&self) -> Vec<Reference> {
+        let targets = self.targets.iter().map(|id| Reference::new(TARGET, id));
+        targets.chain(self.includes.iter().map(|id| Reference::new(INCLUDE, id))).collect()
+    }
+
+    fn unlinked(mut self, gone: &Reference) -> Option<Self> {
+        let names = if gone.link == TARGET { &mut self.targets } else { &mut self.includes };
+        names.retain(|id| *id != gone.id);
+        [TARGET, INCLUDE].contains(&gone.link).then_some(self)
     }
 }
 
@@ -175,8 +181,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        aggregate::Aggregate,
+        context::Owner,
         standard::{Command, Event, Standard},
-        testing::{assert_columns, assert_patches, given},
+        testing::{assert_columns, given},
     };
 
     fn execution(targets: &[&str]) -> Execution {
@@ -197,10 +205,26 @@ mod tests {
     #[test]
     fn what_is_gone_is_taken_out_once() {
         let added = [Event::Added(execution(&["1", "2", "1"]).into())];
-        let without = Command::Patch(Without::Target("1".into()));
+        let unlink = Command::Unlink(Reference::new(TARGET, "1"));
         let changed = Event::Changed { to: execution(&["2"]).into(), fields: vec!["targets".into()] };
-        given::<Standard<Execution>>(added).when(without.clone()).then([changed]);
-        given::<Standard<Execution>>([Event::Added(execution(&["2"]).into())]).when(without).then([]);
+        given::<Standard<Execution>>(added).when(unlink.clone()).then([changed]);
+        given::<Standard<Execution>>([Event::Added(execution(&["2"]).into())]).when(unlink.clone()).then([]);
+        given::<Standard<Execution>>([]).when(unlink).then([]);
+    }
+
+    #[test]
+    fn it_goes_with_its_instance() {
+        let unlink = Command::Unlink(Reference::new(Link::INSTANCE, "9"));
+        given::<Standard<Execution>>([Event::Added(execution(&["1"]).into())]).when(unlink).then([Event::Removed]);
+    }
+
+    #[test]
+    fn it_names_each_target_and_include_and_what_it_belongs_to_once() {
+        let execution = Execution { includes: vec!["1".into()], ..execution(&["1", "2", "1"]) };
+        let expected = [(Link::INSTANCE, "9"), (TARGET, "1"), (TARGET, "2"), (INCLUDE, "1")];
+        let expected = expected.map(|(link, id)| Reference::new(link, id));
+        assert_eq!(Standard::<Execution>::references(&Some(execution.into()), &Owner::instance("9")), expected);
+        assert_eq!(Standard::<Execution>::references(&None, &Owner::instance("9")), []);
     }
 
     #[test]
@@ -230,21 +254,11 @@ mod tests {
     #[test]
     fn what_is_gone_is_taken_out_of_its_own_list_alone() {
         let ids = || vec!["1".to_owned(), "2".to_owned()];
-        let execution = Execution { targets: ids(), includes: ids(), ..execution(&[]) };
-        let left = vec![
-            (Without::Target("1".into()), json!({ "targets": ["2"] })),
-            (Without::Include("2".into()), json!({ "includes": ["1"] })),
-        ];
-        assert_patches(&execution, left.clone(), &["condition"]);
-        for (gone, _) in left {
-            assert!(execution.names(&gone) && !execution.clone().patched(gone.clone()).names(&gone), "{gone:?}");
-        }
-    }
-
-    #[test]
-    fn a_removed_execution_is_taken_out_of_the_includes_of_others() {
-        let taken_out = Execution::taken_out("1");
-        assert!(matches!(taken_out, Some(Without::Include(id)) if id == "1"));
+        let both = Execution { targets: ids(), includes: ids(), ..execution(&[]) };
+        let without_target = Execution { targets: vec!["2".into()], ..both.clone() };
+        let without_include = Execution { includes: vec!["1".into()], ..both.clone() };
+        assert_eq!(both.clone().unlinked(&Reference::new(TARGET, "1")), Some(without_target));
+        assert_eq!(both.unlinked(&Reference::new(INCLUDE, "2")), Some(without_include));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::{
     context::{Owner, OwnerType},
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
+    reference::{Link, Reference},
     rejection::Rejection,
+    resource::{organization::Organization, user::User},
     role::{ROLES, role},
     standard::Resource,
 };
@@ -24,7 +26,15 @@ pub struct Membership {
     pub context: Owner,
     /// The names of the roles.
     pub roles: Vec<String>,
+    /// The organization of the user, where the roles hold elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_organization_id: Option<String>,
 }
+
+/// That of a membership to its user.
+pub const USER: Link = Link { name: "user", to: User::NAME };
+/// That of a membership to the organization of its user, where the roles hold elsewhere.
+pub const HOME: Link = Link { name: "home", to: Organization::NAME };
 
 /// A partial update of a [`Membership`].
 #[derive(Debug, Clone, Default)]
@@ -34,6 +44,12 @@ pub struct MembershipPatch {
 }
 
 impl Membership {
+    /// The roles of a user, whose organization is `home`, in a context.
+    pub fn new(user_id: impl Into<String>, home: &Owner, context: Owner, roles: Vec<String>) -> Self {
+        let user_organization_id = (*home != context).then(|| home.id.clone());
+        Self { user_id: user_id.into(), context, roles, user_organization_id }
+    }
+
     /// The value that makes context and user unique, and by which a membership is found.
     pub fn claim(context: &Owner, user_id: &str) -> Claim {
         let level = match context.kind {
@@ -69,6 +85,7 @@ impl Resource for Membership {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("memberships_index"));
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("membership", STANDARD)];
+    const LINKS: &'static [Link] = &[USER, HOME];
     type Patch = MembershipPatch;
 
     fn validate(&self) -> Result<(), Rejection> {
@@ -90,6 +107,11 @@ impl Resource for Membership {
     fn claims(&self) -> Vec<Claim> {
         vec![Self::claim(&self.context, &self.user_id)]
     }
+
+    fn references(&self) -> Vec<Reference> {
+        let home = self.user_organization_id.iter().map(|id| Reference::new(HOME, id));
+        std::iter::once(Reference::new(USER, &self.user_id)).chain(home).collect()
+    }
 }
 
 /// What the roles of a membership in a context of this level must be.
@@ -108,7 +130,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{assert_columns, assert_patches};
+    use crate::{
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, assert_patches, given},
+    };
 
     #[test]
     fn contexts_of_the_same_id_do_not_clash() {
@@ -117,7 +142,7 @@ mod tests {
 
     fn membership(roles: &[&str]) -> Membership {
         let roles = roles.iter().map(|&role| role.to_owned()).collect();
-        Membership { user_id: "2".into(), context: Owner::instance("1"), roles }
+        Membership::new("2", &Owner::organization("3"), Owner::instance("1"), roles)
     }
 
     #[test]
@@ -126,7 +151,8 @@ mod tests {
         assert_columns(&before, &json!({ "user_id": "2", "roles": " IAM_OWNER IAM_ORG_MANAGER " }));
         let roles = vec!["IAM_OWNER_VIEWER".to_owned()];
         let changes = json!({ "roles": roles });
-        assert_patches(&before, vec![(MembershipPatch { roles: Some(roles) }, changes)], &["context", "user_id"]);
+        let fixed = ["context", "user_id", "user_organization_id"];
+        assert_patches(&before, vec![(MembershipPatch { roles: Some(roles) }, changes)], &fixed);
     }
 
     #[test]
@@ -146,6 +172,24 @@ mod tests {
         ] {
             assert_eq!(membership(roles).validate(), expected, "{roles:?}");
         }
+    }
+
+    #[test]
+    fn it_names_its_user_and_the_organization_of_that_where_its_roles_hold_elsewhere() {
+        let home = Owner::organization("3");
+        let of = |context: Owner| Membership::new("2", &home, context, vec!["IAM_OWNER".into()]).references();
+        let user = Reference::new(USER, "2");
+        for elsewhere in [Owner::instance("1"), Owner::organization("4"), Owner::system()] {
+            assert_eq!(of(elsewhere), [user.clone(), Reference::new(HOME, "3")]);
+        }
+        assert_eq!(of(home.clone()), [user]);
+    }
+
+    #[test]
+    fn it_goes_with_its_user() {
+        let added = [Event::Added(membership(&["IAM_OWNER"]).into())];
+        let unlink = Command::Unlink(Reference::new(USER, "2"));
+        given::<Standard<Membership>>(added).when(unlink).then([Event::Removed]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::execution::Without;
 use crate::{
     column::Column,
     context::OwnerType,
@@ -151,10 +150,6 @@ impl Resource for Target {
         &[Permissions::new("action.target", STANDARD).at(&[OwnerType::Instance])];
     type Patch = TargetPatch;
 
-    fn taken_out(id: &str) -> Option<Without> {
-        Some(Without::Target(id.to_owned()))
-    }
-
     fn patched(self, patch: TargetPatch) -> Self {
         Self {
             name: patch.name.unwrap_or(self.name),
@@ -292,10 +287,5 @@ mod tests {
         given::<Standard<Target>>([Event::Added(hook().into())])
             .when(Command::Patch(TargetPatch { rotation, ..TargetPatch::default() }))
             .then([Event::Changed { to: to.into(), fields: vec!["signing_keys".into()] }]);
-    }
-
-    #[test]
-    fn a_removed_target_is_taken_out_of_executions() {
-        assert!(matches!(Target::taken_out("1"), Some(Without::Target(id)) if id == "1"));
     }
 }

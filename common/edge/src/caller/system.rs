@@ -122,7 +122,7 @@ impl SigningUser {
         let key = key.and_then(|key| DecodingKey::from_jwk(&key).ok());
         let key =
             key.ok_or_else(|| format!("the public key of the system user {name} is no JSON Web Key for ES256"))?;
-        let memberships = vec![Membership { user_id: name.clone(), context: Owner::system(), roles }];
+        let memberships = vec![Membership::new(&name, &Owner::system(), Owner::system(), roles)];
         let user = User { username: name.clone(), is_active: true, ..User::default() };
         let (id, owner) = (name.clone(), Owner::system());
         let principal = Principal { processed: 0, id, user, owner, is_live: true, memberships };

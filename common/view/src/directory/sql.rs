@@ -55,14 +55,6 @@ const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_op
                     m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {user} u join \
                     {organization} o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
 
-pub(super) static ROLES_OUTSIDE: Sql = Sql::new(|| {
-    with_processed(
-        "select coalesce(json_agg(distinct (m.state -> 'context')::jsonb), '[]')::text as contexts from {membership} m join \
-         {user} u on u.instance_id = m.instance_id and u.id = m.user_id where m.instance_id = $4 and \
-         u.owner_id = $5 and m.owner_id <> $5",
-    )
-});
-
 /// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
 /// read with or before the data, so that it promises no more than the data holds.
 fn with_processed(statement: &str) -> String {

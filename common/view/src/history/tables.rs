@@ -1,7 +1,7 @@
 //! The tables of history.
 
 /// Their names.
-pub(crate) const NAMES: [&str; 3] = ["events", "claims", "answers"];
+pub(crate) const NAMES: [&str; 4] = ["events", "claims", "referrers", "answers"];
 
 /// The SQL that creates what is missing.
 pub(crate) fn create(schema: &str) -> String {
@@ -16,6 +16,11 @@ pub(crate) fn create(schema: &str) -> String {
          create index if not exists events_in_order on {schema}.events (sequence);\n\n\
          create table if not exists {schema}.claims (\n  claim bytea primary key,\n  \
          instance_id text not null,\n  aggregate_type text not null,\n  aggregate_id text not null\n);\n\n\
+         create table if not exists {schema}.referrers (\n  instance_id text collate \"C\" not null,\n  \
+         referred_type text collate \"C\" not null,\n  referred_id text collate \"C\" not null,\n  \
+         link text collate \"C\" not null,\n  aggregate_type text collate \"C\" not null,\n  \
+         aggregate_id text collate \"C\" not null,\n  primary key (instance_id, referred_type, referred_id, link, \
+         aggregate_type, aggregate_id)\n);\n\n\
          create table if not exists {schema}.answers (\n  command_id bytea primary key,\n  \
          request_digest bytea not null,\n  answer bytea not null,\n  instance_id text not null,\n  \
          sequence bigint not null,\n  committed_at timestamptz not null\n);\n\

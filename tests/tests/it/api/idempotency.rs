@@ -92,7 +92,7 @@ async fn an_answer_is_forgotten_after_a_day() {
     platform.stop().await;
 
     // A replay finds both answers under one key in one batch.
-    let text = "drop schema history_1 cascade; delete from platform.checkpoints where projection = 'history'";
+    let text = "drop schema history_2 cascade; delete from platform.checkpoints where projection = 'history'";
     connect(url).await.batch_execute(text).await.expect("Postgres is there");
     platform.restart(&[]).await;
     let again = create(&client, "second", "key").await;
@@ -101,7 +101,7 @@ async fn an_answer_is_forgotten_after_a_day() {
 }
 
 async fn answers(url: &str) -> i64 {
-    let count = connect(url).await.query_one("select count(*) from history_1.answers", &[]).await;
+    let count = connect(url).await.query_one("select count(*) from history_2.answers", &[]).await;
     count.expect("Postgres is there").get(0)
 }
 

@@ -120,8 +120,8 @@ async fn what_cannot_be_read_for_one_command_is_read_for_the_others() {
     let client = cluster.client(&command);
     client.create_target("makes everything about the caller known").await.expect("it writes");
     cluster.tail_is_forgotten().await;
-    let text = "alter table history_1.events alter payload drop not null; \
-                update history_1.events set payload = null where aggregate_id = any(string_to_array($$ID$$, ','))";
+    let text = "alter table history_2.events alter payload drop not null; \
+                update history_2.events set payload = null where aggregate_id = any(string_to_array($$ID$$, ','))";
     let text = text.replace("ID", &format!("{},{}", ids[3], ids[11]));
     connect(url).await.batch_execute(&text).await.expect("Postgres is there");
 
@@ -285,9 +285,9 @@ async fn read_models_that_are_dropped_come_back_without_a_restart() {
     let last = send(client.request(Method::DELETE, &format!("{TARGETS}/{}", ids[1]))).await.consistency();
     let (bodies, rows) = (bodies_of(&client, &ids, &last).await, rows_of(&platform).await);
     let (url, audit) = (platform.postgres_url(), audit_of(&platform).await);
-    let table = "drop table history_1.events";
+    let table = "drop table history_2.events";
     let platform_only = "drop schema platform cascade";
-    let all = "drop schema targets_1, history_1, access_3, platform cascade";
+    let all = "drop schema targets_1, history_2, access_3, platform cascade";
     for dropping in ["drop schema targets_1 cascade", "drop schema access_3 cascade", table, platform_only, all] {
         let begin = Instant::now();
         connect(&url).await.batch_execute(dropping).await.expect("Postgres is there");

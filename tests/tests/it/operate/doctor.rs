@@ -140,7 +140,7 @@ async fn another_log_is_told(platform: &Platform) {
     let mixed = flags(&servers, &[("--postgres-url", &postgres)]);
     let (is_success, out) = doctor(&words(&mixed));
     assert!(!is_success);
-    assert_line(&out, "fail  read model", &["history_1", "is not in this log", "--postgres-url", "last copy"]);
+    assert_line(&out, "fail  read model", &["history_2", "is not in this log", "--postgres-url", "last copy"]);
 }
 
 #[tokio::test]
@@ -151,11 +151,11 @@ async fn what_is_not_set_up_is_left_so() {
     assert!(is_success, "a platform can begin here");
     assert_line(&out, "warn  log", &["there is no stream EVENTS_0", "platform standalone"]);
     assert_line(&out, "warn  stream", &["KV_LEASES", "the first node"]);
-    assert_line(&out, "warn  read model", &["history_1 are missing"]);
+    assert_line(&out, "warn  read model", &["history_2 are missing"]);
     let account = jetstream::new(servers.nats().await).query_account().await.expect("NATS is there");
     assert_eq!(account.streams, 0, "a look makes nothing");
     let postgres = connect(&servers.places.postgres_url).await;
-    let schemas = postgres.query("select 1 from pg_namespace where nspname in ('platform', 'history_1')", &[]).await;
+    let schemas = postgres.query("select 1 from pg_namespace where nspname in ('platform', 'history_2')", &[]).await;
     assert!(schemas.expect("Postgres is there").is_empty(), "a look makes nothing");
     let (is_success, out) = doctor(&[]);
     assert!(!is_success);
@@ -240,7 +240,7 @@ async fn read_models_that_stand_still_are_named() {
     let all = cluster.servers.flags();
     let (is_success, out) = doctor(&words(&all));
     assert!(is_success);
-    assert_line(&out, "ok    read model", &["history_1 has event"]);
+    assert_line(&out, "ok    read model", &["history_2 has event"]);
     let nobody = cluster.node("query", "query", &[], &[]);
     nobody_keeps_the_read_models(&cluster, &nobody).await;
     let key = cluster.servers.folder().join("other.key");
@@ -253,9 +253,9 @@ async fn read_models_that_stand_still_are_named() {
     a_wrong_key_keeps_every_node_from_starting(&cluster, &key).await;
     // Postgres has tables, but one is missing.
     let postgres = connect(&cluster.servers.places.postgres_url).await;
-    postgres.batch_execute("drop table history_1.claims").await.expect("it is there");
+    postgres.batch_execute("drop table history_2.claims").await.expect("it is there");
     let (_, out) = doctor(&words(&all));
-    assert_line(&out, "warn  read model", &["tables of history_1 are missing", "start a node"]);
+    assert_line(&out, "warn  read model", &["tables of history_2 are missing", "start a node"]);
 }
 
 /// How old the first event is that a read model lacks decides, not how many there are.
@@ -264,7 +264,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     forge::append_small(cluster.servers.nats().await, 1001, SignedDuration::ZERO).await;
     let (is_success, out) = doctor(&words(&all));
     assert!(is_success, "it may still catch up");
-    assert_line(&out, "ok    read model", &["history_1 has event", "it lags "]);
+    assert_line(&out, "ok    read model", &["history_2 has event", "it lags "]);
     let postgres = connect(&cluster.servers.places.postgres_url).await;
     // What is appended was committed long ago, and the read models have all before it.
     let log = Log::find(cluster.servers.nats().await, 0).await.expect("there is a log");
@@ -284,7 +284,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
         postgres.execute(text, &[&number(at.sequence), &number(at.stream_sequence), &at.digest.as_slice()]).await;
     moved.expect("it is there");
     let (_, out) = doctor(&words(&all));
-    assert_line(&out, "warn  read model", &["history_1 has event", "it lags 2", "projector"]);
+    assert_line(&out, "warn  read model", &["history_2 has event", "it lags 2", "projector"]);
     let lags = eventually("the reader says so", || async {
         reader.management.check("read_models").await.filter(|check| check["state"] == "degraded")
     });
