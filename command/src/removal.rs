@@ -19,83 +19,154 @@ use domain::{
 use eventlog::record::AggregateKey;
 use view::history::MOST_REFERRERS;
 
-use crate::turn::{Cause, ClaimKeys, Current, Refusal, Turn};
+use crate::{
+    execute::Deciding,
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+};
 
 /// How many others change with a removal in one record.
 const MOST_DEPENDENTS: usize = MOST_REFERRERS;
+/// How many of those that name a removed object a step of the sweep takes.
+const PAGE: usize = 50;
 
-/// What changes with a removal: each of those that name what is removed, with what of that they name.
-pub(crate) struct Dependents(Vec<(AggregateKey, Vec<Reference>)>);
+/// Removes an object with what depends on it, or leaves that to the sweep.
+pub(crate) fn remove<R: Resource>(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    current: Current<Standard<R>>,
+) -> Result<Decided, Refusal> {
+    let key = current.key.clone();
+    let dependents = Dependents::of(turn, &key);
+    let decided = deciding.decide(turn, current, Asked::Delete)?;
+    match dependents {
+        Some(dependents) => {
+            dependents.write(turn, &deciding.keys, &deciding.cause)?;
+        }
+        None => turn.leave_to_sweep(&key),
+    }
+    Ok(decided)
+}
+
+/// What changes with removals: those that name what is removed, in the order in which they were found, with what of that
+/// they name.
+#[derive(Default)]
+pub(crate) struct Dependents {
+    order: Vec<AggregateKey>,
+    gone: HashMap<AggregateKey, Vec<Reference>>,
+    removed: HashSet<AggregateKey>,
+    /// What is removed and was not asked yet who names it.
+    next: VecDeque<AggregateKey>,
+}
+
+/// What a step of the sweep did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Swept {
+    /// Whether something changed.
+    pub(crate) wrote: bool,
+    /// Whether there is more to change.
+    pub(crate) has_more: bool,
+}
 
 impl Dependents {
     /// What changes when an object is removed; `None` where that is too much for one record.
     ///
     /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance.
-    pub(crate) fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Option<Self> {
+    fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Option<Self> {
         if removed.aggregate_type == Instance::NAME {
             return None;
         }
-        let mut found = Found { order: vec![], gone: HashMap::new() };
-        let (mut removed, mut next) = (HashSet::from([removed.clone()]), VecDeque::from([removed.clone()]));
-        while let Some(key) = next.pop_front() {
-            for link in links_to(&key.aggregate_type) {
-                let referrers = turn.referrers(&key, *link);
-                for referrer in referrers.keys.iter().filter(|referrer| !removed.contains(referrer)) {
-                    let reference = Reference::new(*link, &key.id);
-                    let goes = Kind::of(referrer).is_some_and(|kind| (kind.goes)(turn, referrer, &reference));
-                    found.note(referrer, reference);
-                    if goes {
-                        next.push_back(referrer.clone());
+        let mut found = Self::without(removed);
+        found.next.push_back(removed.clone());
+        found.follow(turn).then_some(found)
+    }
+
+    /// Lets some of those that name a removed object go on without it, or go, with what depends on them.
+    pub(crate) fn sweep(
+        turn: &mut Turn<'_>,
+        removed: &AggregateKey,
+        keys: &ClaimKeys,
+        cause: &Cause,
+    ) -> Result<Swept, Refusal> {
+        let (mut page, mut has_more) = (vec![], false);
+        for link in links_to(&removed.aggregate_type) {
+            let referrers = turn.referrers(removed, *link);
+            has_more |= referrers.has_more;
+            let reference = Reference::new(*link, &removed.id);
+            page.extend(referrers.keys.into_iter().map(|referrer| (referrer, reference.clone())));
+        }
+        has_more |= page.len() > PAGE;
+        page.truncate(PAGE);
+        // Fewer of them where much depends on each.
+        loop {
+            let mut found = Self::without(removed);
+            for (referrer, reference) in &page {
+                found.add(turn, referrer, reference.clone());
+            }
+            let fits = found.follow(turn);
+            if fits || page.len() <= 1 {
+                let wrote = found.write(turn, keys, cause)?;
+                if !fits {
+                    for (referrer, _) in &page {
+                        turn.leave_to_sweep(referrer);
                     }
                 }
-                removed.extend(next.iter().cloned());
-                if referrers.has_more || found.order.len() > MOST_DEPENDENTS {
-                    return None;
-                }
+                return Ok(Swept { wrote, has_more });
             }
+            page.truncate(page.len() / 2);
+            has_more = true;
         }
-        Some(found.into())
     }
 
-    /// Those of a page that name a removed object, which may be too many for one record.
-    pub(crate) fn page(referrers: impl IntoIterator<Item = AggregateKey>, reference: &Reference) -> Self {
-        Self(referrers.into_iter().map(|referrer| (referrer, vec![reference.clone()])).collect())
+    fn without(removed: &AggregateKey) -> Self {
+        Self { removed: HashSet::from([removed.clone()]), ..Self::default() }
     }
 
-    /// Writes what becomes of them.
-    pub(crate) fn write(self, turn: &mut Turn<'_>, keys: &ClaimKeys, cause: &Cause) -> Result<(), Refusal> {
-        for (key, gone) in self.0 {
-            if let Some(kind) = Kind::of(&key) {
-                (kind.unlink)(turn, &key, &gone, keys, cause)?;
-            }
+    /// Takes up that something is named by what may go with it.
+    fn add(&mut self, turn: &mut Turn<'_>, referrer: &AggregateKey, reference: Reference) {
+        if Kind::of(referrer).is_some_and(|kind| (kind.goes)(turn, referrer, &reference))
+            && self.removed.insert(referrer.clone())
+        {
+            self.next.push_back(referrer.clone());
         }
-        Ok(())
-    }
-}
-
-/// Those that name what is removed, in the order in which they were found.
-struct Found {
-    order: Vec<AggregateKey>,
-    gone: HashMap<AggregateKey, Vec<Reference>>,
-}
-
-impl Found {
-    fn note(&mut self, referrer: &AggregateKey, reference: Reference) {
         let gone = self.gone.entry(referrer.clone()).or_default();
         if gone.is_empty() {
             self.order.push(referrer.clone());
         }
         gone.push(reference);
     }
-}
 
-impl From<Found> for Dependents {
-    fn from(Found { order, mut gone }: Found) -> Self {
-        let with_gone = order.into_iter().map(|key| {
-            let gone = gone.remove(&key).unwrap_or_default();
-            (key, gone)
-        });
-        Self(with_gone.collect())
+    /// Finds what depends on what is removed, and so on; `false` where that is too much for one record, which then has only
+    /// what was added before.
+    fn follow(&mut self, turn: &mut Turn<'_>) -> bool {
+        let added = self.order.len();
+        while let Some(key) = self.next.pop_front() {
+            for link in links_to(&key.aggregate_type) {
+                let referrers = turn.referrers(&key, *link);
+                for referrer in &referrers.keys {
+                    // The first that was removed is not among those that change.
+                    if !self.removed.contains(referrer) || self.gone.contains_key(referrer) {
+                        self.add(turn, referrer, Reference::new(*link, &key.id));
+                    }
+                }
+                if referrers.has_more || self.order.len() > MOST_DEPENDENTS {
+                    self.order.truncate(added);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Writes what becomes of them, and returns whether that is something.
+    fn write(mut self, turn: &mut Turn<'_>, keys: &ClaimKeys, cause: &Cause) -> Result<bool, Refusal> {
+        let mut wrote = false;
+        for key in self.order {
+            let gone = self.gone.remove(&key).unwrap_or_default();
+            if let Some(kind) = Kind::of(&key) {
+                wrote |= (kind.unlink)(turn, &key, &gone, keys, cause)?;
+            }
+        }
+        Ok(wrote)
     }
 }
 
@@ -104,11 +175,11 @@ struct Kind {
     name: &'static str,
     /// Whether one of them goes with something that it names.
     goes: fn(&mut Turn<'_>, &AggregateKey, &Reference) -> bool,
-    /// Lets one of them go on without what it names, or go.
+    /// Lets one of them go on without what it names, or go; returns whether that changes anything.
     unlink: Unlink,
 }
 
-type Unlink = fn(&mut Turn<'_>, &AggregateKey, &[Reference], &ClaimKeys, &Cause) -> Result<(), Refusal>;
+type Unlink = fn(&mut Turn<'_>, &AggregateKey, &[Reference], &ClaimKeys, &Cause) -> Result<bool, Refusal>;
 
 impl Kind {
     /// That of an aggregate, where this build knows it.
@@ -149,7 +220,7 @@ fn unlink<R: Resource>(
     gone: &[Reference],
     keys: &ClaimKeys,
     cause: &Cause,
-) -> Result<(), Refusal> {
+) -> Result<bool, Refusal> {
     let current = turn.get::<Standard<R>>(key);
     let (mut state, mut events) = ((*current.state).clone(), vec![]);
     for reference in gone.iter().filter(|reference| names(&current, reference)) {
@@ -161,5 +232,5 @@ fn unlink<R: Resource>(
     if !events.is_empty() {
         turn.append(current, &events, keys, cause)?;
     }
-    Ok(())
+    Ok(!events.is_empty())
 }

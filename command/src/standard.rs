@@ -15,7 +15,7 @@ use proto::{object::Details, shape::Identified};
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    removal::Dependents,
+    removal::remove,
     turn::{Decided, Refusal, Turn},
 };
 
@@ -115,12 +115,7 @@ impl<R: Resource> Command for Delete<R> {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
-        let dependents = Dependents::of(turn, &self.key);
-        let decided = deciding.decide(turn, current, Asked::Delete)?;
-        if let Some(dependents) = dependents {
-            dependents.write(turn, &deciding.keys, &deciding.cause)?;
-        }
-        Ok((decided, ()))
+        Ok((remove(turn, deciding, current)?, ()))
     }
 }
 

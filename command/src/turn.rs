@@ -250,6 +250,27 @@ impl<'a> Turn<'a> {
         Ok(decided)
     }
 
+    /// Notes in the last event of an aggregate that those which name it are still to be swept.
+    pub(crate) fn leave_to_sweep(&mut self, key: &AggregateKey) {
+        let written = self.appended.iter_mut().find(|appended| appended.key == *key);
+        if let Some(last) = written.and_then(|appended| appended.events.last_mut()) {
+            last.unswept = true;
+        }
+    }
+
+    /// What a command of the platform's own comes to, which nobody is told.
+    pub(crate) fn nothing_decided(&self, aggregate_type: &'static str) -> Decided {
+        let (sequence, changed_at) = (self.end(), self.now);
+        Decided {
+            aggregate_type,
+            sequence,
+            changed_at,
+            owner: Owner::system(),
+            context: Owner::system(),
+            is_new: false,
+        }
+    }
+
     /// What is taken must be free, or be held by something of the same kind within what was removed; what is released is
     /// free from now on.
     fn change_claims<A: Aggregate>(

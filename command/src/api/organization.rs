@@ -28,7 +28,7 @@ use crate::{
     authority::Object,
     escalation,
     execute::{Command, Commands, Deciding},
-    removal::Dependents,
+    removal::remove,
     standard::{self, Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -109,8 +109,6 @@ impl Command for Change {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let instance = turn.get::<Standard<Instance>>(&self.instance);
         let current = turn.get::<Standard<Organization>>(&self.key);
-        let is_removed = matches!(self.asked, Asked::Delete);
-        let dependents = if is_removed { Dependents::of(turn, &self.key) } else { None };
         if current.resource().is_some() {
             let id = &self.key.id;
             deciding.permit(turn, &Owner::organization(id), &Object::of_nobody(Organization::NAME, true))?;
@@ -121,10 +119,10 @@ impl Command for Change {
             }
             escalation::check_users_of(turn, deciding, &self.key)?;
         }
-        let decided = deciding.decide(turn, current, self.asked.clone())?;
-        if let Some(dependents) = dependents {
-            dependents.write(turn, &deciding.keys, &deciding.cause)?;
-        }
+        let decided = match &self.asked {
+            Asked::Delete => remove(turn, deciding, current)?,
+            asked => deciding.decide(turn, current, asked.clone())?,
+        };
         Ok((decided, ()))
     }
 }

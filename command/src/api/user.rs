@@ -28,7 +28,7 @@ use crate::{
     authority::Object,
     escalation,
     execute::{Command, Commands, Deciding},
-    removal::Dependents,
+    removal::remove,
     standard::{details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -140,8 +140,6 @@ impl Command for Change {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<User>>(&self.key);
-        let is_removed = matches!(self.asked, Asked::Delete);
-        let dependents = if is_removed { Dependents::of(turn, &self.key) } else { None };
         if current.resource().is_some() {
             let owner = current.owner()?;
             let object = Object { name: User::NAME, exists: true, user_id: Some(self.key.id.clone()) };
@@ -150,10 +148,10 @@ impl Command for Change {
                 escalation::check_user(turn, deciding, &self.key, owner)?;
             }
         }
-        let decided = deciding.decide(turn, current, self.asked.clone())?;
-        if let Some(dependents) = dependents {
-            dependents.write(turn, &deciding.keys, &deciding.cause)?;
-        }
+        let decided = match &self.asked {
+            Asked::Delete => remove(turn, deciding, current)?,
+            asked => deciding.decide(turn, current, asked.clone())?,
+        };
         Ok((decided, ()))
     }
 }

@@ -76,8 +76,8 @@ enum DeliveryFailure {
     Log(#[from] eventlog::log::LogFailure),
     #[error(transparent)]
     Definitions(#[from] action::executions::LoadFailure),
-    #[error("another node makes the deliveries now")]
-    Fenced,
+    #[error(transparent)]
+    Place(#[from] super::place::PlaceFailure),
     #[error("the log ended")]
     LogEnded,
     #[error("history is not as far as the deliveries yet")]

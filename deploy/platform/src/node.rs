@@ -13,7 +13,10 @@ use action::{Actions, client::Client, executions::ExecutionIndex};
 use async_nats::ConnectOptions;
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids, private_file};
-use command::reaction::delivery::{Deliveries, Patience};
+use command::reaction::{
+    delivery::{Deliveries, Patience},
+    sweep::Sweeps,
+};
 use command::{
     Challenges, Commands,
     forward::{Bus, forwarding},
@@ -275,6 +278,13 @@ impl Node {
                 deliveries.work(shutdown).await;
             }
         })
+    }
+
+    /// Starts sweeping what was removed whenever this node writes, until `shutdown`.
+    pub(crate) fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let (log, keyring, replicas) = (self.adapters.log.clone(), self.keyring.clone(), self.adapters.replicas);
+        let sweeps = Sweeps { log, writer: writer.clone(), keyring, replicas };
+        tokio::spawn(sweeps.work(shutdown.clone()))
     }
 
     /// What admits requests. It waits for the log's first record, which says which log it is; where another node writes it,

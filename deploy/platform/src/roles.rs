@@ -21,7 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::WriterFailure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
-    delivering: JoinHandle<()>,
+    reacting: [JoinHandle<()>; 2],
 }
 
 impl Roles {
@@ -37,8 +37,8 @@ impl Roles {
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
         let projecting = tokio::spawn(watch(working, shutdown.clone()));
-        let delivering = node.start_deliveries(&writer, shutdown);
-        Ok(Self { writer, indexes, writing, projecting, delivering })
+        let reacting = [node.start_deliveries(&writer, shutdown), node.start_sweeps(&writer, shutdown)];
+        Ok(Self { writer, indexes, writing, projecting, reacting })
     }
 
     /// Waits for the end of the roles, which have been told to end, and says why one did by itself.
@@ -46,7 +46,9 @@ impl Roles {
         let ended = timeout(END_LIMIT, async {
             let written = self.writing.await;
             let projected = self.projecting.await;
-            let _ = self.delivering.await;
+            for reaction in self.reacting {
+                let _ = reaction.await;
+            }
             (written, projected)
         });
         match ended.await {

@@ -1,25 +1,24 @@
 //! The queue of deliveries: a stream from which a delivery is taken when it is done, with those that were given up
-//! beside it, and the position of the relay in the log.
+//! beside it, and the place of the relay in the log.
 
 use std::{collections::HashSet, time::Duration};
 
 use async_nats::jetstream::{
     self,
     consumer::{DeliverPolicy, pull::OrderedConfig},
-    kv::{CreateErrorKind, Store, UpdateErrorKind},
     message::PublishMessage,
     response::Response,
     stream::{self, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType},
 };
 use base::explain::explain;
-use eventlog::{record::Position, streams};
+use eventlog::streams;
 use futures::{Stream, StreamExt, TryStreamExt, future::try_join_all};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{DeliveryFailure, payload::Delivery};
+use super::{super::place::Place, DeliveryFailure, payload::Delivery};
 
 /// For how long a delivery that is put in twice is taken as one.
 const DUPLICATES: Duration = Duration::from_mins(2);
@@ -29,16 +28,14 @@ const MOST_IN_FLIGHT: i64 = 64;
 const MOST_AT_ONCE: usize = 256;
 /// How long a list waits for the next delivery.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The bucket of the positions of reactions, and the key of this one.
-const POSITIONS: &str = "REACTIONS";
-const POSITION: &str = "actions";
 
 /// The queue of a shard.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     context: jetstream::Context,
     stream: stream::Stream,
-    positions: Store,
+    /// Where the relay is.
+    pub(super) place: Place,
     shard: u16,
 }
 
@@ -65,14 +62,6 @@ pub struct Failed {
     pub failed_at: Timestamp,
 }
 
-/// The position of the relay in the log, as it is saved.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct SavedPosition {
-    sequence: u64,
-    stream_sequence: u64,
-    digest: String,
-}
-
 fn name(shard: u16) -> String {
     format!("ACTIONS_{shard}")
 }
@@ -97,8 +86,8 @@ impl Queue {
             ..stream::Config::default()
         };
         let stream = streams::open(&context, config).await?;
-        let positions = streams::bucket(&context, POSITIONS, replicas, Duration::ZERO).await?;
-        Ok(Self { context, stream, positions, shard })
+        let place = Place::open(&context, replicas, "actions").await?;
+        Ok(Self { context, stream, place, shard })
     }
 
     /// The subjects that have deliveries.
@@ -199,29 +188,6 @@ impl Queue {
         self.publish(subject, &id, failed).await?.await.map_err(DeliveryFailure::nats)?;
         Ok(())
     }
-
-    /// The saved position of the relay, with the revision that the next save must name.
-    pub(super) async fn position(&self) -> Result<Option<(Position, u64)>, DeliveryFailure> {
-        let entry = self.positions.entry(POSITION).await.map_err(DeliveryFailure::nats)?;
-        Ok(entry.and_then(|entry| Some((read_position(&entry.value)?, entry.revision))))
-    }
-
-    /// Saves the position of the relay, unless another node has saved one since.
-    pub(super) async fn save_position(&self, to: Position, revision: Option<u64>) -> Result<u64, DeliveryFailure> {
-        let Position { sequence, stream_sequence, digest } = to;
-        let saved = SavedPosition { sequence, stream_sequence, digest: hex::encode(digest) };
-        let value = serde_json::to_vec(&saved).map_err(DeliveryFailure::nats)?.into();
-        match revision {
-            Some(revision) => match self.positions.update(POSITION, value, revision).await {
-                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(DeliveryFailure::Fenced),
-                updated => updated.map_err(DeliveryFailure::nats),
-            },
-            None => match self.positions.create(POSITION, value).await {
-                Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Err(DeliveryFailure::Fenced),
-                created => created.map_err(DeliveryFailure::nats),
-            },
-        }
-    }
 }
 
 fn waiting(place: u64, payload: &[u8]) -> Option<Waiting> {
@@ -232,13 +198,6 @@ fn waiting(place: u64, payload: &[u8]) -> Option<Waiting> {
             None
         }
     }
-}
-
-fn read_position(value: &[u8]) -> Option<Position> {
-    let SavedPosition { sequence, stream_sequence, digest } = serde_json::from_slice(value).ok()?;
-    let mut bytes = [0; 32];
-    hex::decode_to_slice(digest, &mut bytes).ok()?;
-    Some(Position { sequence, stream_sequence, digest: bytes })
 }
 
 /// What is in the queue: what waits, and what was given up. Nothing is created or changed.

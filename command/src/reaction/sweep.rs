@@ -1,0 +1,191 @@
+//! The sweep: what names a removed object goes with it, or goes on without it, also where that is more than the record of the
+//! removal could hold. It is done in many small records, by the node that writes.
+//!
+//! A removal says in its event whether something is left to sweep, so that this only follows the log. It begins again after
+//! a saved place; what was swept already is found to be gone.
+
+use std::{collections::VecDeque, convert::Infallible, time::Duration};
+
+use base::explain::explain;
+use eventlog::{
+    log::{Log, LogFailure},
+    record::{AggregateKey, Position, Record},
+};
+use futures::{FutureExt, StreamExt};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+use view::keyring::{Keyring, KeyringFailure, Purpose, SYSTEM};
+
+use super::place::{Place, PlaceFailure};
+use crate::{
+    removal::{Dependents, Swept},
+    turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
+    writer::{Decide, Handle, Phase, Verdict},
+};
+
+/// How long it waits after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long it waits for history where nothing of what is left is known.
+const BREATH: Duration = Duration::from_millis(100);
+/// How often nothing may come of a step before what is left is given up: some seconds, in which history catches up.
+const MOST_IDLE: u32 = 100;
+/// How many records are read before the place is saved, where there was nothing to sweep.
+const SAVE_EVERY: u64 = 10_000;
+
+/// What the sweep needs.
+#[derive(Clone)]
+pub struct Sweeps {
+    /// The log.
+    pub log: Log,
+    /// Decides what goes.
+    pub writer: Handle,
+    /// Hashes the names that become free.
+    pub keyring: Keyring,
+    /// How many servers keep the place.
+    pub replicas: usize,
+}
+
+/// Why it does not go on.
+#[derive(Debug, thiserror::Error)]
+enum SweepFailure {
+    #[error(transparent)]
+    Place(#[from] PlaceFailure),
+    #[error(transparent)]
+    Log(#[from] LogFailure),
+    #[error("the log ended")]
+    LogEnded,
+    #[error(transparent)]
+    Keyring(#[from] KeyringFailure),
+    #[error("a step was refused: {0}")]
+    Refused(edge::error::Error),
+}
+
+/// A removal of which something is left.
+struct Unswept {
+    key: AggregateKey,
+    cause: Cause,
+    /// The position before its record.
+    before: Position,
+    /// How often nothing came of a step.
+    idle: u32,
+}
+
+impl Sweeps {
+    /// Sweeps whenever this node writes, until `shutdown`.
+    pub async fn work(self, shutdown: CancellationToken) {
+        let mut phases = self.writer.phases();
+        loop {
+            tokio::select! {
+                active = phases.wait_for(|phase| *phase == Phase::Active) => {
+                    if active.is_err() {
+                        return;
+                    }
+                }
+                () = shutdown.cancelled() => return,
+            }
+            let failure = tokio::select! {
+                ended = self.serve() => ended.err(),
+                () = stepped_down(&mut phases) => None,
+                () = shutdown.cancelled() => return,
+            };
+            if let Some(failure) = failure {
+                tracing::warn!(error = explain(&failure), "what was removed is not swept at the moment");
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    async fn serve(&self) -> Result<Infallible, SweepFailure> {
+        let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
+        let saved = place.read().await?;
+        let mut revision = saved.map(|(_, revision)| revision);
+        let mut saved_at = match saved {
+            Some((at, _)) if self.log.has(at).await? => at,
+            // What was swept is found to be gone, so it may begin at the beginning.
+            _ => Position::default(),
+        };
+        let (mut at, mut left) = (saved_at, VecDeque::new());
+        let mut records = self.log.follow(at).await?;
+        loop {
+            let next = if left.is_empty() { records.next().map(Some).await } else { records.next().now_or_never() };
+            if let Some(record) = next {
+                let record = record.ok_or(SweepFailure::LogEnded)??;
+                left.extend(unswept(&record, at));
+                at = record.position();
+            }
+            let had_some = !left.is_empty();
+            self.step(&mut left).await?;
+            let oldest = left.iter().map(|unswept: &Unswept| unswept.before).min_by_key(|place| place.stream_sequence);
+            let done = oldest.unwrap_or(at);
+            let is_due = done.stream_sequence >= saved_at.stream_sequence + SAVE_EVERY;
+            if is_due || had_some && done != saved_at && left.is_empty() {
+                revision = Some(place.save(done, revision).await?);
+                saved_at = done;
+            }
+        }
+    }
+
+    /// Takes one page of what is left of the first removal, which then lets the others go first.
+    async fn step(&self, left: &mut VecDeque<Unswept>) -> Result<(), SweepFailure> {
+        let Some(first) = left.front_mut() else { return Ok(()) };
+        let keys = ClaimKeys {
+            instance: self.keyring.key(&first.key.instance_id, Purpose::Claim).await?,
+            system: self.keyring.key(SYSTEM, Purpose::Claim).await?,
+        };
+        let command = Step { key: first.key.clone(), cause: first.cause.clone(), keys };
+        let swept = match self.writer.submit(command, None).await {
+            Ok(Verdict::Decided(_, swept)) => swept,
+            // It has no idempotency key.
+            Ok(Verdict::Replayed(_)) => Swept { wrote: false, has_more: false },
+            Err(error) => return Err(SweepFailure::Refused(error)),
+        };
+        first.idle = if swept.wrote { 0 } else { first.idle + 1 };
+        if swept.has_more && !swept.wrote {
+            sleep(BREATH).await;
+        }
+        let is_stuck = first.idle > MOST_IDLE;
+        if is_stuck {
+            tracing::error!(key = ?first.key, "something refers to what was removed and cannot be swept");
+        }
+        if swept.has_more && !is_stuck {
+            left.rotate_left(1);
+        } else {
+            left.pop_front();
+        }
+        Ok(())
+    }
+}
+
+async fn stepped_down(phases: &mut watch::Receiver<Phase>) {
+    // A writer that is gone does not write either.
+    let _ = phases.wait_for(|phase| *phase != Phase::Active).await;
+}
+
+/// The removals of a record of which something is left.
+fn unswept(record: &Record, before: Position) -> impl Iterator<Item = Unswept> {
+    let events = record.events.iter().filter(|recorded| recorded.event.unswept);
+    events.map(move |recorded| {
+        let event = &recorded.event;
+        let cause = Cause { actor: event.actor.clone(), causation_id: event.id.clone(), ..Cause::default() };
+        Unswept { key: recorded.key(), cause, before, idle: 0 }
+    })
+}
+
+/// One page of those that name a removed object.
+struct Step {
+    key: AggregateKey,
+    cause: Cause,
+    keys: ClaimKeys,
+}
+
+impl Decide for Step {
+    type Outcome = Swept;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Swept), Refusal> {
+        let swept = Dependents::sweep(turn, &self.key, &self.keys, &self.cause)?;
+        Ok((turn.nothing_decided("sweep"), swept))
+    }
+}
