@@ -7,7 +7,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up down test check soak bless fmt lint doc bench fuzz mutants both tools formatted deny
+.PHONY: help up down test check soak bless fmt lint doc bench fuzz mutants build tools formatted deny
 
 DATA_DIR ?= .data
 PLATFORM := $(or $(CARGO_TARGET_DIR),target)/release/platform
@@ -42,13 +42,13 @@ down: ## stop the platform that `make up` started
 	@[ -x $(PLATFORM) ] || { echo 'nothing was built yet, so nothing runs: start with `make up`'; exit 0; }; \
 	$(find_data_dir); exec $(PLATFORM) stop --data-dir "$$data_dir"
 
-test: tools formatted lint doc deny both ## everything that CI checks, with all tests
+test: tools formatted lint doc deny build ## everything that CI checks, with all tests
 	tests/with-platform cargo nextest run $(NEXTEST) $(EVERYTHING)
 
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
 
-soak: tools both ## 100,000 commands while nodes die, and 10,000 reads of what was written, with the leases of users
+soak: tools build ## 100,000 commands while nodes die, and 10,000 reads of what was written, with the leases of users
 	PLATFORM_REAL_TIMES=1 CHAOS_COMMANDS=100000 INDEX_ROUNDS=10000 cargo nextest run $(EVERYTHING) \
 		-E 'package(tests) & test(/^(fault::chaos|api::index)::/)'
 
@@ -82,10 +82,8 @@ mutants: ## break the pure code, line by line, and name what no test notices; AR
 	@PLATFORM_SETUP_TOOLS=mutants deploy/setup
 	cargo mutants --jobs 1 $(ARGS)
 
-# The tests run nodes of this version beside one of the next, which is built first because both have one name.
-both:
-	cargo build --workspace --bin platform --features platform/fault,platform/next
-	cp $(DEBUG)/platform $(DEBUG)/platform-next
+# The tests start the program.
+build:
 	cargo build $(EVERYTHING)
 
 tools:

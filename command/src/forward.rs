@@ -187,8 +187,8 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
     if *way.phases.borrow() == Phase::Active {
         return next.run(request).await;
     }
-    let (parts, body) = request.into_parts();
-    if !way.edge.recognises(&parts).await {
+    let (mut parts, body) = request.into_parts();
+    if way.edge.recognise(&mut parts).await.is_none() {
         // It would be refused there too, so it takes no room here.
         return next.run(Request::from_parts(parts, body)).await;
     }

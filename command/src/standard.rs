@@ -10,6 +10,7 @@ use domain::{
 };
 use edge::{answer::Answer, call::Call, error::Error};
 use eventlog::record::AggregateKey;
+use futures::future::BoxFuture;
 use prost::Message;
 use proto::{object::Details, shape::Identified};
 
@@ -23,6 +24,9 @@ use crate::{
 pub(crate) trait Plain: Message + Default + From<Details> + 'static {}
 
 impl<O: Message + Default + From<Details> + 'static> Plain for O {}
+
+/// What becomes an answer, of a handler that is a closure: its type cannot be written out.
+pub(crate) type Answering<O> = BoxFuture<'static, Result<Answer<O>, Error>>;
 
 impl Commands {
     /// Creates a resource under a new id.

@@ -12,7 +12,7 @@ use view::{
     keyring::{Purpose, client_secret_hash},
 };
 
-use crate::{Oidc, error::Error, token::Form};
+use crate::{Oidc, error::Error, form::Form};
 
 /// The credentials of a client.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 mod client;
 mod discovery;
 mod error;
+mod form;
 mod function;
 mod issue;
 mod keys;

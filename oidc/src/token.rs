@@ -3,14 +3,13 @@
 mod client_credentials;
 
 use std::{
-    collections::HashMap,
     sync::{Arc, LazyLock},
     time::Instant,
 };
 
 use axum::{
     Json,
-    body::{Body, Bytes},
+    body::Body,
     extract::State,
     response::{IntoResponse, Response},
 };
@@ -18,14 +17,15 @@ use base::metric::{
     Counter, Histogram,
     catalog::{TOKEN_DURATION, TOKENS},
 };
-use edge::mount::{LONGEST, is_plain, read_body};
-use http::{HeaderMap, Request, header};
+use edge::mount::{LONGEST, read_body};
+use http::Request;
 use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::{
     Oidc,
     error::{Error, no_store},
+    form::Form,
 };
 
 /// Where the endpoint is.
@@ -46,10 +46,6 @@ impl Counted {
         Self { issued: TOKENS.with(&[grant, "jwt"]), duration: TOKEN_DURATION.with(&[grant]) }
     }
 }
-
-/// The parameters of a request, none of them twice (RFC 6749, section 3.2).
-#[derive(Debug)]
-pub(crate) struct Form(HashMap<String, String>);
 
 /// A successful answer (RFC 6749, section 5.1).
 #[derive(Serialize)]
@@ -102,33 +98,4 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
     let mut response = Json(tokens).into_response();
     no_store(&mut response);
     Ok(response)
-}
-
-impl Form {
-    /// Reads the form. An empty parameter counts as omitted.
-    fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, Error> {
-        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let media_type = content_type.split(';').next().unwrap_or_default().trim();
-        if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-            return Err(Error::InvalidRequest("the request must be application/x-www-form-urlencoded"));
-        }
-        if !is_plain(headers) {
-            return Err(Error::InvalidRequest("the request must not be compressed"));
-        }
-        let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_bytes(body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
-        let mut parameters = HashMap::new();
-        for (name, value) in pairs {
-            if parameters.insert(name, value).is_some() {
-                return Err(Error::InvalidRequest("a parameter is given twice"));
-            }
-        }
-        parameters.retain(|_, value| !value.is_empty());
-        Ok(Self(parameters))
-    }
-
-    /// A parameter.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
 }

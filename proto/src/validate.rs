@@ -1,6 +1,9 @@
 //! Rules of fields. Which field has which is said in the proto files; the code that applies them is generated.
 
-use std::{fmt::Write, sync::LazyLock};
+use std::{
+    fmt::{self, Write},
+    sync::LazyLock,
+};
 
 use regex_lite::Regex;
 use url::Url;
@@ -29,11 +32,53 @@ pub trait Contextual {
 pub struct Violation {
     /// Where it is, in the names of the proto file: `filters[0].name.name`.
     pub field: String,
-    /// The rule, phrased to follow the field.
-    pub description: String,
+    /// The rule.
+    pub rule: Rule,
+}
+
+/// A rule of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rule {
+    /// In words that follow the field.
+    Text(String),
+    /// One of these fields has to be set: their names in the proto file, with commas.
+    OneOf(&'static str),
+}
+
+impl Rule {
+    /// What is said where one of several fields has to be set, by their names.
+    pub fn one_of(members: &str) -> String {
+        format!("is required: one of {members}")
+    }
+}
+
+impl From<&str> for Rule {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Rule {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => formatter.write_str(text),
+            Self::OneOf(members) => formatter.write_str(&Self::one_of(members)),
+        }
+    }
 }
 
 impl Violation {
+    /// A field that breaks a rule.
+    pub fn new(field: impl Into<String>, rule: impl Into<Rule>) -> Self {
+        Self { field: field.into(), rule: rule.into() }
+    }
+
     /// Whether this is told of a request only because a field of this path could not be read: it is of that field, of
     /// one inside it, or says that one of several is required, of which it is one.
     pub fn follows_from(&self, unread: &str) -> bool {
@@ -44,12 +89,9 @@ impl Violation {
             parent == of && members.split(", ").any(|name| name == member)
         };
         self.field.strip_prefix(unread).is_some_and(is_inside)
-            || self.description.strip_prefix(ONE_OF).is_some_and(is_one_of)
+            || matches!(self.rule, Rule::OneOf(members) if is_one_of(members))
     }
 }
-
-/// What is said of a oneof that must be set, before its members.
-pub const ONE_OF: &str = "is required: one of ";
 
 /// A regular expression, compiled when it is first used.
 pub(crate) type Pattern = LazyLock<Regex>;
@@ -140,8 +182,8 @@ impl<'a> Check<'a> {
         self.refuse(field, "is required");
     }
 
-    pub(crate) fn none_of(&mut self, oneof: &str, members: &str) {
-        self.refuse(oneof, format!("{ONE_OF}{members}"));
+    pub(crate) fn none_of(&mut self, oneof: &str, members: &'static str) {
+        self.refuse(oneof, Rule::OneOf(members));
     }
 
     pub(crate) fn message(&mut self, field: &str, value: &impl Validate) {
@@ -149,12 +191,12 @@ impl<'a> Check<'a> {
         value.validate(&path, self.violations);
     }
 
-    fn refuse(&mut self, field: &str, description: impl Into<String>) {
+    fn refuse(&mut self, field: &str, rule: impl Into<Rule>) {
         if self.is_full() {
             return;
         }
         let field = self.at(field);
-        self.violations.push(Violation { field, description: description.into() });
+        self.violations.push(Violation::new(field, rule));
     }
 
     fn at(&self, field: &str) -> String {
@@ -165,8 +207,7 @@ impl<'a> Check<'a> {
 impl Validate for Timestamp {
     fn validate(&self, path: &str, violations: &mut Vec<Violation>) {
         if !self.is_valid() {
-            let description = "must be a time in the years 1 to 9999".to_owned();
-            violations.push(Violation { field: path.to_owned(), description });
+            violations.push(Violation::new(path, "must be a time in the years 1 to 9999"));
         }
     }
 }

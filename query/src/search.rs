@@ -25,10 +25,10 @@ use crate::{Queries, SearchBounds};
 const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 /// What a list request asks for, whatever it lists.
-pub(crate) struct List {
+pub(crate) struct List<R: 'static> {
     pub(crate) query: Option<ListQuery>,
-    pub(crate) key: SortKey,
-    pub(crate) filters: Vec<Filter>,
+    pub(crate) key: SortKey<R>,
+    pub(crate) filters: Vec<Filter<R>>,
 }
 
 impl Queries {
@@ -36,7 +36,7 @@ impl Queries {
     pub(crate) async fn search<R: Resource, O>(
         &self,
         call: &Call,
-        list: List,
+        list: List<R>,
         answer: impl FnOnce(ListDetails, Hits<R>) -> O,
     ) -> Result<Answer<O>, Error> {
         let (ListQuery { offset, asc, .. }, limit) = bounded(list.query, self.bounds.limits)?;
@@ -61,7 +61,7 @@ impl Queries {
         let _caller = bounds.caller();
         let hits = tokio::task::spawn_blocking(move || {
             let _seat = seat;
-            snapshot.search::<R>(&search, &bounds)
+            snapshot.search(&search, &bounds)
         })
         .await;
         let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, self.bounds))?;
@@ -80,7 +80,7 @@ impl Queries {
 impl Queries {
     /// What the caller asks about and may read: in which instance, or in all of the system, and which of it. It is asked of
     /// the index, so that totals are right.
-    fn visible<R: Resource>(&self, call: &Call) -> (Option<String>, Vec<Filter>) {
+    fn visible<R: Resource>(&self, call: &Call) -> (Option<String>, Vec<Filter<R>>) {
         let is_operator = call.may(&Owner::system());
         let (instance_id, removed) = match call.instance_for::<R>() {
             // Instances are found by operators of the platform, who see all of them.
@@ -105,7 +105,7 @@ pub(crate) fn bounded(query: Option<ListQuery>, limits: Limits) -> Result<(ListQ
 }
 
 /// What of the context of a call its caller may read.
-fn within(call: &Call) -> Option<Filter> {
+fn within<R>(call: &Call) -> Option<Filter<R>> {
     match (call.context.kind, call.places()) {
         // Whoever may read it was asked for at the edge.
         (OwnerType::Organization, _) => Some(Filter::In(vec![call.context.clone()])),

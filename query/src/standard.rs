@@ -25,8 +25,13 @@ fn check_columns<R: Shown>() {
     let columns = (0..MOST_COLUMNS).filter_map(|number| <R::Search as Search>::Column::try_from(number).ok());
     for key in columns.map(R::key) {
         if let SortKey::Column(wanted) = key {
-            let is_there = R::COLUMNS.iter().any(|column| column.definition == wanted);
-            assert!(is_there, "lists of {}s are sorted by {}, which is not among its columns", R::NAME, wanted.name);
+            let is_there = R::COLUMNS.iter().any(|column| column.definition == wanted.definition);
+            assert!(
+                is_there,
+                "lists of {}s are sorted by {}, which is not among its columns",
+                R::NAME,
+                wanted.definition.name
+            );
         }
     }
 }

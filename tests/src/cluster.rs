@@ -4,7 +4,7 @@ use std::{
     env,
     fs::{self, File},
     net::TcpListener,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Stdio,
     time::Duration,
 };
@@ -24,7 +24,7 @@ use crate::{
     instance::Bootstrap,
     management::Management,
     platform::Platform,
-    process::{Process, binary},
+    process::Process,
     servers::Servers,
     set_up::{self, SetUp},
 };
@@ -116,17 +116,6 @@ impl Cluster {
 
     /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
     pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
-        self.node_of(&binary(), (role, name), flags, environment)
-    }
-
-    /// Starts a node of another build.
-    pub fn node_of(
-        &self,
-        binary: &Path,
-        (role, name): (&str, &str),
-        flags: &[(&str, &str)],
-        environment: &[(&str, &str)],
-    ) -> Node {
         let listen = free_address();
         let mut all = self.flags.clone();
         let managed = free_address();
@@ -148,7 +137,7 @@ impl Cluster {
         let stderr = File::create(&log).expect("the folder can be written");
         let common = self.environment.iter().copied().chain([("RUST_LOG", "info")]);
         let environment: Vec<_> = environment.iter().copied().chain(common).collect();
-        let process = Process::spawn_binary(binary, &all, &environment, (Stdio::null(), stderr.into()));
+        let process = Process::spawn_to(&all, &environment, Stdio::null(), stderr.into());
         Node { process, url: format!("http://{listen}"), management: Management::at(&managed), log }
     }
 

@@ -15,20 +15,14 @@ use tokio::{
 
 /// The platform's binary, built beside the tests.
 pub fn binary() -> PathBuf {
-    beside_the_tests("platform")
-}
-
-/// The binary of the platform's next version, which `make both` builds.
-pub fn next_binary() -> PathBuf {
-    beside_the_tests("platform-next")
-}
-
-fn beside_the_tests(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     // Tests are in target/<profile>/deps, programs in target/<profile>.
-    let binary = test.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|binary| binary.exists());
-    binary.unwrap_or_else(|| panic!("{name} is not built beside the tests: make both"))
+    let found = test.ancestors().skip(1).take(2).map(|folder| folder.join("platform")).find(|binary| binary.exists());
+    found.expect("the platform is built beside the tests: make build")
 }
+
+/// Lets a process of the platform write what the next version might.
+pub const NEXT_VERSION: (&str, &str) = ("PLATFORM_NEXT_VERSION", "1");
 
 /// Runs the platform to its end, which comes within a minute, and tells whether it succeeded, what it printed, and what
 /// it said.
@@ -55,17 +49,7 @@ impl Process {
 
     /// Starts the platform with both of its outputs where the test wants them.
     pub fn spawn_to(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
-        Self::spawn_binary(&binary(), arguments, environment, (stdout, stderr))
-    }
-
-    /// Starts a binary of the platform.
-    pub fn spawn_binary(
-        binary: &Path,
-        arguments: &[String],
-        environment: &[(&str, &str)],
-        (stdout, stderr): (Stdio, Stdio),
-    ) -> Self {
-        let mut command = Command::new(binary);
+        let mut command = Command::new(binary());
         command.args(arguments).env_remove("PLATFORM_FAULT").envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).kill_on_drop(true);
         let child = command.spawn().expect("the binary starts");

@@ -15,7 +15,7 @@ use domain::{
 use edge::{
     answer::Answer,
     call::Call,
-    error::{Error, Reason},
+    error::{Error, FieldFault, Reason},
     handler::Mounting,
 };
 use eventlog::record::AggregateKey;
@@ -66,9 +66,10 @@ impl Command for Put {
         let unknown = self.unknown(turn);
         let others = self.others(turn)?;
         if let Some((resource, field, id)) = unknown {
-            let message = format!("there is no {resource} with the id that {field} names");
-            let error = Error::new(Reason::ResourceNotFound, message).with("resource", resource).with("id", id);
-            return Err(error.violation(field, "must be an id that there is").into());
+            let fault = FieldFault::new(field, "must be an id that there is");
+            let fault = fault.said(format!("there is no {resource} with the id that "), " names");
+            let error = Error::of_fields(Reason::ResourceNotFound, vec![fault]);
+            return Err(error.with("resource", resource).with("id", id).into());
         }
         self.may_stand(&current, &others)?;
         self.is_in_time(turn, &others)?;

@@ -13,12 +13,12 @@ use domain::{
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
+use futures::FutureExt;
 use prost::Message;
 use proto::{
     organization::{
         CreateOrganizationRequest, CreateOrganizationResponse, DeactivateOrganizationRequest,
-        DeactivateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
-        PatchOrganizationRequest, ReactivateOrganizationRequest, ReactivateOrganizationResponse,
+        DeleteOrganizationRequest, PatchOrganizationRequest, ReactivateOrganizationRequest,
         SetAsInstanceDefaultRequest, SetAsInstanceDefaultResponse,
     },
     shape::Identified,
@@ -29,7 +29,7 @@ use crate::{
     escalation,
     execute::{Command, Commands, Deciding},
     removal::remove,
-    standard::{self, Plain, details, key},
+    standard::{self, Answering, Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
 
@@ -38,9 +38,9 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
         .on(standard::patch::<PatchOrganizationRequest>)
-        .on(delete)
-        .on(deactivate)
-        .on(reactivate)
+        .on(asks(|_: &DeleteOrganizationRequest| Asked::Delete))
+        .on(asks(|_: &DeactivateOrganizationRequest| Asked::Switch(false)))
+        .on(asks(|_: &ReactivateOrganizationRequest| Asked::Switch(true)))
         .on(set_as_default)
 }
 
@@ -57,28 +57,15 @@ async fn create(
     commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
 }
 
-async fn deactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeactivateOrganizationRequest,
-) -> Result<Answer<DeactivateOrganizationResponse>, Error> {
-    with_its_users(&commands, &call, &request, Asked::Switch(false)).await
-}
-
-async fn reactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: ReactivateOrganizationRequest,
-) -> Result<Answer<ReactivateOrganizationResponse>, Error> {
-    with_its_users(&commands, &call, &request, Asked::Switch(true)).await
-}
-
-async fn delete(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeleteOrganizationRequest,
-) -> Result<Answer<DeleteOrganizationResponse>, Error> {
-    with_its_users(&commands, &call, &request, Asked::Delete).await
+/// A handler of requests that say by their type what is asked of an organization with all its users.
+fn asks<I>(asked: fn(&I) -> Asked<Organization>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
+where
+    I: Identified,
+    I::Response: Plain,
+{
+    move |commands, call, request| {
+        async move { with_its_users(&commands, &call, &request, asked(&request)).await }.boxed()
+    }
 }
 
 /// What becomes of it becomes of its users, so it is for those who could give them the roles that they hold elsewhere.

@@ -73,7 +73,7 @@ fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), E
         TargetKind::RestRequestResponse => "rest_request_response",
     };
     let rule = "must not be an address of this machine or of a private network, save those that the operator allows";
-    Err(Error::invalid(vec![Violation { field: format!("target.{member}.url"), description: rule.to_owned() }]))
+    Err(Error::invalid(vec![Violation::new(format!("target.{member}.url"), rule)]))
 }
 
 /// A new key in clear and sealed.

@@ -10,16 +10,15 @@ use domain::{
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
+use futures::FutureExt;
 use jiff::Timestamp;
 use prost::Message;
 use proto::{
     object::Details,
     shape::Identified,
     user::{
-        CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeactivateUserResponse, DeleteUserRequest,
-        DeleteUserResponse, GenerateUserSecretRequest, GenerateUserSecretResponse, LockUserRequest, LockUserResponse,
-        PatchUserRequest, PatchUserResponse, ReactivateUserRequest, ReactivateUserResponse, UnlockUserRequest,
-        UnlockUserResponse,
+        CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest,
+        GenerateUserSecretResponse, LockUserRequest, PatchUserRequest, ReactivateUserRequest, UnlockUserRequest,
     },
 };
 use view::keyring::{self, client_secret_hash};
@@ -29,13 +28,21 @@ use crate::{
     escalation,
     execute::{Command, Commands, Deciding},
     removal::remove,
-    standard::{details, key},
+    standard::{Answering, Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
-    mounting.on(create).on(patch).on(delete).on(deactivate).on(reactivate).on(lock).on(unlock).on(generate_secret)
+    mounting
+        .on(create)
+        .on(asks(|request: &PatchUserRequest| Asked::Patch(words::patch(request))))
+        .on(asks(|_: &DeleteUserRequest| Asked::Delete))
+        .on(asks(|_: &DeactivateUserRequest| Asked::Switch(false)))
+        .on(asks(|_: &ReactivateUserRequest| Asked::Switch(true)))
+        .on(asks(|_: &LockUserRequest| Asked::Lock(true)))
+        .on(asks(|_: &UnlockUserRequest| Asked::Lock(false)))
+        .on(generate_secret)
 }
 
 async fn create(
@@ -46,52 +53,15 @@ async fn create(
     commands.create(&call, &request, (call.context.clone(), words::new(&request)), Into::into).await
 }
 
-async fn patch(
-    commands: Arc<Commands>,
-    call: Call,
-    request: PatchUserRequest,
-) -> Result<Answer<PatchUserResponse>, Error> {
-    change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await
-}
-
-async fn delete(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeleteUserRequest,
-) -> Result<Answer<DeleteUserResponse>, Error> {
-    change(&commands, &call, &request, Asked::Delete, Into::into).await
-}
-
-async fn deactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: DeactivateUserRequest,
-) -> Result<Answer<DeactivateUserResponse>, Error> {
-    change(&commands, &call, &request, Asked::Switch(false), Into::into).await
-}
-
-async fn reactivate(
-    commands: Arc<Commands>,
-    call: Call,
-    request: ReactivateUserRequest,
-) -> Result<Answer<ReactivateUserResponse>, Error> {
-    change(&commands, &call, &request, Asked::Switch(true), Into::into).await
-}
-
-async fn lock(
-    commands: Arc<Commands>,
-    call: Call,
-    request: LockUserRequest,
-) -> Result<Answer<LockUserResponse>, Error> {
-    change(&commands, &call, &request, Asked::Lock(true), Into::into).await
-}
-
-async fn unlock(
-    commands: Arc<Commands>,
-    call: Call,
-    request: UnlockUserRequest,
-) -> Result<Answer<UnlockUserResponse>, Error> {
-    change(&commands, &call, &request, Asked::Lock(false), Into::into).await
+/// A handler of requests that say by their type, or by what is in them, what is asked of a user.
+fn asks<I>(asked: fn(&I) -> Asked<User>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
+where
+    I: Identified,
+    I::Response: Plain,
+{
+    move |commands, call, request| {
+        async move { change(&commands, &call, &request, asked(&request), Into::into).await }.boxed()
+    }
 }
 
 async fn generate_secret(

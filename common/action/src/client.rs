@@ -202,9 +202,8 @@ impl Client {
         if !may_call(&self.allowed, &url) {
             return Err(CallFailure::Forbidden);
         }
-        let now = clock::now().as_second();
         let signed = (called.instance_id.as_str(), &called.target);
-        let signature = signature::sign(&self.keyring, signed, now, &call.body).await?;
+        let signature = signature::sign(&self.keyring, signed, clock::now().as_millisecond(), &call.body).await?;
         let request = self
             .http
             .post(url)

@@ -20,7 +20,7 @@ pub enum Unsigned {
     Unopened(#[from] Unopened),
 }
 
-/// The signature of a body under every key of the target that signs at a time, in seconds since the Unix epoch.
+/// The signature of a body under every key of the target that signs at a time, in milliseconds since the Unix epoch.
 pub(crate) async fn sign(
     keyring: &Keyring,
     (instance_id, target): (&str, &Target),
@@ -28,13 +28,12 @@ pub(crate) async fn sign(
     body: &[u8],
 ) -> Result<String, Unsigned> {
     let data_key = keyring.key(instance_id, Purpose::Resource).await?;
-    let mut header = format!("t={now}");
-    for key in &target.signing_keys {
-        if key.valid_until.is_none_or(|until| now.saturating_mul(1000) < until) {
-            let opened = data_key.open(SEALED, key.sealed.expose())?;
-            header += ",v1=";
-            header += &signature(&opened, now, body);
-        }
+    let seconds = now.div_euclid(1000);
+    let mut header = format!("t={seconds}");
+    for key in target.signing_keys.iter().filter(|key| key.signs_at(now)) {
+        let opened = data_key.open(SEALED, key.sealed.expose())?;
+        header += ",v1=";
+        header += &signature(&opened, seconds, body);
     }
     Ok(header)
 }

@@ -48,10 +48,7 @@ pub fn read(condition: action::Condition, path: &str) -> Result<Condition, Viola
             event_execution::Condition::Group(name) => Events::Group(name),
             event_execution::Condition::All(_) => Events::All,
         }),
-        _ => {
-            let description = "is required".to_owned();
-            return Err(Violation { field: path.to_owned(), description });
-        }
+        _ => return Err(Violation::new(path, "is required")),
     };
     Ok(read)
 }

@@ -18,21 +18,21 @@ impl Shown for Domain {
     type Get = GetDomainRequest;
     type Search = SearchDomainsRequest;
 
-    fn key(column: DomainFieldName) -> SortKey {
+    fn key(column: DomainFieldName) -> SortKey<Self> {
         match column {
             DomainFieldName::Unspecified | DomainFieldName::CreationDate => SortKey::Created,
             DomainFieldName::Id => SortKey::Id,
             DomainFieldName::ChangeDate => SortKey::Changed,
-            DomainFieldName::Domain => SortKey::by(&column::NAME),
+            DomainFieldName::Domain => SortKey::Column(&column::NAME),
         }
     }
 
-    fn filter(wanted: Wanted) -> Filter {
+    fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::Domain(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
-            Wanted::IsVerified(value) => Filter::is(&column::IS_VERIFIED, value),
-            Wanted::IsPrimary(value) => Filter::is(&column::IS_PRIMARY, value),
+            Wanted::IsVerified(value) => Filter::Is { column: &column::IS_VERIFIED, value },
+            Wanted::IsPrimary(value) => Filter::Is { column: &column::IS_PRIMARY, value },
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{condition, details};
 ///
 /// # Errors
 /// Where it names a condition that says nothing.
-pub fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Result<Filter, Violation> {
+pub fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Result<Filter<Execution>, Violation> {
     use execution_search_filter::Filter as Wanted;
     Ok(match wanted.filter {
         Some(Wanted::InConditions(conditions)) => {
@@ -38,7 +38,7 @@ pub fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) ->
 }
 
 /// The column holds ids with spaces between them; what is no number is no id of what an execution names.
-fn names(column: &Column<Execution>, id: &str) -> Filter {
+fn names(column: &'static Column<Execution>, id: &str) -> Filter<Execution> {
     if !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return Filter::Ids(vec![]);
     }

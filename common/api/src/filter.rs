@@ -5,14 +5,14 @@ use index::{Filter, Method};
 use proto::object::{NameFilter, State, TextFilterMethod};
 
 /// Finds what has a name, in a column.
-pub fn named<R>(column: &Column<R>, wanted: NameFilter) -> Filter {
+pub fn named<R>(column: &'static Column<R>, wanted: NameFilter) -> Filter<R> {
     let (method, ignores_case) = method(wanted.method());
-    Filter::Text { column: column.definition, method, ignores_case, text: wanted.name }
+    Filter::Text { column, method, ignores_case, text: wanted.name }
 }
 
 /// Finds what is switched on, or off.
-pub fn in_state<R>(is_active: &Column<R>, state: State) -> Filter {
-    Filter::is(is_active, state == State::EffectiveStateActive)
+pub fn in_state<R>(is_active: &'static Column<R>, state: State) -> Filter<R> {
+    Filter::Is { column: is_active, value: state == State::EffectiveStateActive }
 }
 
 /// Whether something is switched on, in the words of the API.

@@ -20,17 +20,17 @@ impl Shown for Instance {
     type Get = GetInstanceRequest;
     type Search = SearchInstancesRequest;
 
-    fn key(column: InstanceFieldName) -> SortKey {
+    fn key(column: InstanceFieldName) -> SortKey<Self> {
         match column {
             InstanceFieldName::Unspecified | InstanceFieldName::CreationDate => SortKey::Created,
             InstanceFieldName::Id => SortKey::Id,
             InstanceFieldName::ChangeDate => SortKey::Changed,
-            InstanceFieldName::Name => SortKey::by(&column::NAME),
-            InstanceFieldName::State => SortKey::by(&column::IS_ACTIVE),
+            InstanceFieldName::Name => SortKey::Column(&column::NAME),
+            InstanceFieldName::State => SortKey::Column(&column::IS_ACTIVE),
         }
     }
 
-    fn filter(wanted: Wanted) -> Filter {
+    fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::Name(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),

@@ -17,16 +17,16 @@ impl Shown for Membership {
     type Get = GetMembershipRequest;
     type Search = SearchMembershipsRequest;
 
-    fn key(column: MembershipFieldName) -> SortKey {
+    fn key(column: MembershipFieldName) -> SortKey<Self> {
         match column {
             MembershipFieldName::Unspecified | MembershipFieldName::CreationDate => SortKey::Created,
             MembershipFieldName::Id => SortKey::Id,
             MembershipFieldName::ChangeDate => SortKey::Changed,
-            MembershipFieldName::UserId => SortKey::by(&column::USER_ID),
+            MembershipFieldName::UserId => SortKey::Column(&column::USER_ID),
         }
     }
 
-    fn filter(wanted: Wanted) -> Filter {
+    fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
             // The column has a space before and after each role, and no role has one.

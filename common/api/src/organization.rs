@@ -18,17 +18,17 @@ impl Shown for Organization {
     type Get = GetOrganizationRequest;
     type Search = SearchOrganizationsRequest;
 
-    fn key(column: OrganizationFieldName) -> SortKey {
+    fn key(column: OrganizationFieldName) -> SortKey<Self> {
         match column {
             OrganizationFieldName::Unspecified | OrganizationFieldName::CreationDate => SortKey::Created,
             OrganizationFieldName::Id => SortKey::Id,
             OrganizationFieldName::ChangeDate => SortKey::Changed,
-            OrganizationFieldName::Name => SortKey::by(&column::NAME),
-            OrganizationFieldName::State => SortKey::by(&column::IS_ACTIVE),
+            OrganizationFieldName::Name => SortKey::Column(&column::NAME),
+            OrganizationFieldName::State => SortKey::Column(&column::IS_ACTIVE),
         }
     }
 
-    fn filter(wanted: Wanted) -> Filter {
+    fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::Name(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),

@@ -14,10 +14,10 @@ pub trait Shown: Resource {
     type Search: Search<Resource = <Self::Get as Get>::Resource>;
 
     /// What a list is sorted by.
-    fn key(column: <Self::Search as Search>::Column) -> SortKey;
+    fn key(column: <Self::Search as Search>::Column) -> SortKey<Self>;
 
     /// What a filter finds.
-    fn filter(wanted: <Self::Search as Search>::Filter) -> Filter;
+    fn filter(wanted: <Self::Search as Search>::Filter) -> Filter<Self>;
 
     /// What clients see of it.
     fn shown(found: &Found<Self>) -> <Self::Get as Get>::Resource;

@@ -18,25 +18,25 @@ impl Shown for Target {
     type Get = GetTargetRequest;
     type Search = SearchTargetsRequest;
 
-    fn key(column: TargetFieldName) -> SortKey {
+    fn key(column: TargetFieldName) -> SortKey<Self> {
         match column {
             TargetFieldName::Unspecified | TargetFieldName::CreationDate => SortKey::Created,
             TargetFieldName::Id => SortKey::Id,
             TargetFieldName::ChangeDate => SortKey::Changed,
-            TargetFieldName::Name => SortKey::by(&column::NAME),
-            TargetFieldName::TargetType => SortKey::by(&column::TARGET_TYPE),
-            TargetFieldName::Url => SortKey::by(&column::URL),
-            TargetFieldName::Timeout => SortKey::by(&column::TIMEOUT_MS),
-            TargetFieldName::Async => SortKey::by(&column::IS_ASYNC),
-            TargetFieldName::InterruptOnError => SortKey::by(&column::INTERRUPT_ON_ERROR),
+            TargetFieldName::Name => SortKey::Column(&column::NAME),
+            TargetFieldName::TargetType => SortKey::Column(&column::TARGET_TYPE),
+            TargetFieldName::Url => SortKey::Column(&column::URL),
+            TargetFieldName::Timeout => SortKey::Column(&column::TIMEOUT_MS),
+            TargetFieldName::Async => SortKey::Column(&column::IS_ASYNC),
+            TargetFieldName::InterruptOnError => SortKey::Column(&column::INTERRUPT_ON_ERROR),
         }
     }
 
-    fn filter(wanted: Wanted) -> Filter {
+    fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::Name(name) => {
                 let (method, ignores_case) = method(name.method());
-                Filter::Text { column: column::NAME.definition, method, ignores_case, text: name.name }
+                Filter::Text { column: &column::NAME, method, ignores_case, text: name.name }
             }
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
         }

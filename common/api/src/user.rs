@@ -18,18 +18,18 @@ impl Shown for User {
     type Get = GetUserRequest;
     type Search = SearchUsersRequest;
 
-    fn key(column: UserFieldName) -> SortKey {
+    fn key(column: UserFieldName) -> SortKey<Self> {
         match column {
             UserFieldName::Unspecified | UserFieldName::CreationDate => SortKey::Created,
             UserFieldName::Id => SortKey::Id,
             UserFieldName::ChangeDate => SortKey::Changed,
-            UserFieldName::Username => SortKey::by(&column::USERNAME),
-            UserFieldName::Name => SortKey::by(&column::NAME),
-            UserFieldName::State => SortKey::by(&column::IS_ACTIVE),
+            UserFieldName::Username => SortKey::Column(&column::USERNAME),
+            UserFieldName::Name => SortKey::Column(&column::NAME),
+            UserFieldName::State => SortKey::Column(&column::IS_ACTIVE),
         }
     }
 
-    fn filter(wanted: Wanted) -> Filter {
+    fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::Username(name) => named(&column::USERNAME, name),
             Wanted::Name(name) => named(&column::NAME, name),

@@ -4,7 +4,8 @@
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each fires once.
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; and
-//! the clock goes ahead by the seconds that are in the file that `PLATFORM_CLOCK` names.
+//! the clock goes ahead by the seconds that are in the file that `PLATFORM_CLOCK` names. With `PLATFORM_NEXT_VERSION` a
+//! process writes what the next version might, for tests of two versions on one log.
 
 use std::time::Duration;
 
@@ -14,6 +15,13 @@ pub fn shortened(real: Duration, short: Duration) -> Duration {
     static IS_SHORT: LazyLock<bool> =
         LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_REAL_TIMES").is_none());
     if *IS_SHORT { short } else { real }
+}
+
+/// Whether this process writes as the next version does.
+pub fn is_next_version() -> bool {
+    static IS_NEXT: std::sync::LazyLock<bool> =
+        std::sync::LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_NEXT_VERSION").is_some());
+    *IS_NEXT
 }
 
 /// How much further the clock is than that of the system.

@@ -72,6 +72,12 @@ enum Read<R> {
     Bool(fn(&R) -> bool),
 }
 
+impl<R> fmt::Debug for Column<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.definition.fmt(formatter)
+    }
+}
+
 impl<R> Column<R> {
     /// A text column.
     pub const fn text(name: &'static str, read: fn(&R) -> String) -> Self {

@@ -174,7 +174,7 @@ impl<R: Resource> Aggregate for Standard<R> {
         match (state, command) {
             (None, Command::Create(new) | Command::Put(new)) => {
                 new.validate()?;
-                Ok(vec![Event::Added(as_created(new))])
+                Ok(vec![Event::Added(new.into())])
             }
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
             (None, Command::Patch(_) | Command::Switch(_) | Command::Lock(_) | Command::Delete) => {
@@ -262,15 +262,6 @@ fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Re
     }
     *is_locked = on;
     Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
-}
-
-/// The next version's resources have a member more, which nodes of this version shall not lose.
-fn as_created<R>(resource: R) -> WithUnknown<R> {
-    let mut created = WithUnknown::from(resource);
-    if cfg!(feature = "next") {
-        created.unknown.insert("of_the_next_version".to_owned(), serde_json::json!({ "kept": true }));
-    }
-    created
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use view::{
 
 use crate::{
     call::Call,
-    caller::{External, SystemUsers, Verified, Verifier},
+    caller::{External, RefusedToken, SystemUsers, Verified, Verifier},
     consistency::{Tokens, waited},
     error::{Error, Reason},
     freshness::{Consistency, OWN_WAIT},
@@ -53,6 +53,13 @@ pub struct Edge {
     pub(crate) verifier: Verifier,
 }
 
+/// The valid token of a request, and the instance that it is valid for.
+#[derive(Clone)]
+struct Recognised {
+    tenant: Arc<Tenant>,
+    token: Arc<Verified>,
+}
+
 impl Edge {
     /// An edge with an empty cache of verified tokens.
     pub fn new(
@@ -64,15 +71,23 @@ impl Edge {
         Self { directory, ended, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
     }
 
-    /// Whether a request names an instance and has a token for it: what can be said before it is known what is asked.
-    pub async fn recognises(&self, parts: &Parts) -> bool {
-        self.recognised(parts).await.is_some()
+    /// The instance that a request names, where it has a token for it: what can be said before it is known what is asked.
+    /// A token that is valid stays with the request, so that it is verified once. One that is not is refused, and told in
+    /// the log, by whoever admits the request.
+    pub async fn recognise(&self, parts: &mut Parts) -> Option<Arc<Tenant>> {
+        let tenant = self.tenant(parts, 0).await.ok()?;
+        let token = self.verify(parts, &tenant).ok()?;
+        parts.extensions.insert(Recognised { tenant: tenant.clone(), token });
+        Some(tenant)
     }
 
-    /// The instance that a request names, where it has a token for it.
-    pub async fn recognised(&self, parts: &Parts) -> Option<Arc<Tenant>> {
-        let tenant = self.tenant(parts, 0).await.ok()?;
-        self.verifier.verify(&parts.headers, &tenant).is_ok().then_some(tenant)
+    /// The token of a request, as it was recognised, or else verified now.
+    fn verify(&self, parts: &Parts, tenant: &Arc<Tenant>) -> Result<Arc<Verified>, RefusedToken> {
+        match parts.extensions.get::<Recognised>() {
+            // Of another state of the instance its keys may be others.
+            Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
+            _ => self.verifier.verify(&parts.headers, tenant),
+        }
     }
 
     /// The instance that a request without a caller is for.
@@ -112,7 +127,7 @@ impl Edge {
             }
             tenant => tenant?,
         };
-        let token = self.verifier.verify(&parts.headers, &tenant)?;
+        let token = self.verify(parts, &tenant).map_err(RefusedToken::tell)?;
         let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
         if operation.only_reads() {
             self.insist(consistency).await?;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
 use view::directory::{Principal, Tenant};
 
+pub use self::refused::RefusedToken;
 use self::refused::{Signed, refused};
 use crate::error::{Error, Reason};
 
@@ -110,7 +111,7 @@ impl Verifier {
     }
 
     /// The token of a request, verified for the platform's API on this instance.
-    pub fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, Error> {
+    pub fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, RefusedToken> {
         let token = bearer(headers)?;
         // Another issuer is another token.
         let parts: [&[u8]; 5] =
@@ -129,12 +130,12 @@ impl Verifier {
             return Err(refused(token, Signed::Here, "its key signs no tokens of this instance any more"));
         }
         if verified.expires <= clock::now().as_second() {
-            return Err(Error::new(Reason::TokenExpired, "the access token has expired"));
+            return Err(Error::new(Reason::TokenExpired, "the access token has expired").into());
         }
         Ok(verified)
     }
 
-    fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, Error> {
+    fn check(&self, token: &str, tenant: &Tenant) -> Result<Verified, RefusedToken> {
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
@@ -152,9 +153,8 @@ impl Verifier {
         let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| unknown("its key cannot be used"))?;
         let AccessToken { sub, seq, exp, scope, .. } = self.claims(token, (&decoding, algorithm), tenant)?;
         if !scope.split(' ').any(|scope| scope == OPENID) {
-            return Err(
-                Error::new(Reason::InsufficientScope, "the access token lacks the scope openid").with("scope", OPENID)
-            );
+            let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
+            return Err(error.with("scope", OPENID).into());
         }
         Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id.clone()), expires: exp })
     }
@@ -165,7 +165,7 @@ impl Verifier {
         token: &str,
         (key, algorithm): (&DecodingKey, Algorithm),
         tenant: &Tenant,
-    ) -> Result<AccessToken, Error> {
+    ) -> Result<AccessToken, RefusedToken> {
         let mut validation = Validation::new(algorithm);
         validation.set_issuer(&[self.external.issuer(tenant)]);
         validation.set_audience(&[&tenant.instance.platform_project_id]);

@@ -2,17 +2,19 @@
 //!
 //! Every error has a [`Reason`], which is stable and listed in docs/errors.md; code and HTTP status follow from it.
 
+mod fault;
 mod reason;
 mod wire;
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use base::{explain::explain, secret};
 use http::StatusCode;
-use proto::Violation;
+use proto::{Rule, Violation};
 use tonic::Code;
 
-pub use reason::Reason;
+use self::fault::Names;
+pub use self::{fault::FieldFault, reason::Reason};
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -22,10 +24,13 @@ pub struct Error(Box<Told>);
 #[derive(Debug)]
 struct Told {
     reason: Reason,
-    message: String,
+    /// For people; without it, what is said of the fields.
+    message: Option<String>,
     metadata: Vec<(&'static str, String)>,
+    /// Under what the metadata has the path of the first field.
+    path_as: Option<&'static str>,
     headers: Vec<(&'static str, String)>,
-    violations: Vec<Violation>,
+    fields: Vec<FieldFault>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
     /// The code and status that a target has chosen.
@@ -39,12 +44,22 @@ pub struct Refused(pub &'static str);
 impl Error {
     /// An error with a message for people: lowercase, without a full stop.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self::told(reason, Some(message.into()), vec![])
+    }
+
+    /// An error that is about fields; what is said of them is its message.
+    pub fn of_fields(reason: Reason, fields: Vec<FieldFault>) -> Self {
+        Self::told(reason, None, fields)
+    }
+
+    fn told(reason: Reason, message: Option<String>, fields: Vec<FieldFault>) -> Self {
         Self(Box::new(Told {
             reason,
-            message: message.into(),
+            message,
             metadata: Vec::new(),
+            path_as: None,
             headers: Vec::new(),
-            violations: Vec::new(),
+            fields,
             retry_after: None,
             request_id: None,
             forwarded: None,
@@ -61,9 +76,7 @@ impl Error {
 
     /// Fields that break their rules; all of them are in the message too.
     pub fn invalid(violations: Vec<Violation>) -> Self {
-        let sentences: Vec<_> =
-            violations.iter().map(|violation| format!("{} {}", violation.field, violation.description)).collect();
-        Self::new(Reason::InvalidRequest, sentences.join("; ")).violations(violations)
+        Self::of_fields(Reason::InvalidRequest, violations.into_iter().map(FieldFault::from).collect())
     }
 
     /// Adds what programs may want to know.
@@ -78,14 +91,15 @@ impl Error {
         self
     }
 
-    /// Adds a field that breaks its rule.
-    pub fn violation(self, field: impl Into<String>, description: impl Into<String>) -> Self {
-        self.violations(vec![Violation { field: field.into(), description: description.into() }])
+    /// Adds the path of the first field.
+    pub(crate) fn with_path(mut self, key: &'static str) -> Self {
+        self.0.path_as = Some(key);
+        self
     }
 
-    /// Adds fields that break their rules.
-    pub fn violations(mut self, violations: Vec<Violation>) -> Self {
-        self.0.violations.extend(violations);
+    /// Adds a field that breaks its rule.
+    pub fn violation(mut self, field: impl Into<String>, rule: impl Into<Rule>) -> Self {
+        self.0.fields.push(FieldFault::new(field, rule));
         self
     }
 
@@ -116,6 +130,19 @@ impl Error {
         self
     }
 
+    /// What people are told, with these names of fields.
+    fn message(&self, names: Names) -> Cow<'_, str> {
+        let told = &*self.0;
+        let of_fields = || told.fields.iter().map(|fault| fault.sentence(names)).collect::<Vec<_>>().join("; ").into();
+        told.message.as_deref().map_or_else(of_fields, Cow::Borrowed)
+    }
+
+    /// What programs are told, with these names of fields.
+    fn metadata(&self, names: Names) -> Vec<(&'static str, String)> {
+        let path = self.0.path_as.zip(self.0.fields.first()).map(|(key, fault)| (key, fault.field(names)));
+        path.into_iter().chain(self.0.metadata.iter().cloned()).collect()
+    }
+
     /// The gRPC code and the HTTP status.
     fn codes(&self) -> (Code, StatusCode) {
         self.0.forwarded.unwrap_or((self.0.reason.code(), self.0.reason.http_status()))
@@ -129,7 +156,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0.message)
+        formatter.write_str(&self.message(Names::Proto))
     }
 }
 

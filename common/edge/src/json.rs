@@ -16,8 +16,8 @@ use proto::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use self::faults::{Fault, Faults};
-use crate::error::{Error, Reason};
+use self::faults::Faults;
+use crate::error::{Error, FieldFault, Reason};
 
 /// Reads a request message from the parts of an HTTP request. Where it cannot be read, everything that is wrong is told,
 /// broken rules too; a message that is read may still break some.
@@ -49,9 +49,8 @@ fn tree<'a>(
     let mut faults = Faults::default();
     for (name, value) in path {
         if request.insert(name.to_owned(), value.into()).is_some() {
-            let mut fault = Fault::invalid(name.to_owned(), "must be in the path only".to_owned());
-            fault.sentence = format!("{name} is part of the path and must not be in the body");
-            faults.add(fault);
+            let fault = FieldFault::new(name, "must be in the path only");
+            faults.add(fault.said("", " is part of the path and must not be in the body").into());
         }
     }
     parameter::add(facts.parameters, query.unwrap_or_default(), &mut request, &mut faults);

@@ -4,15 +4,14 @@ use api::condition::Unknown;
 use domain::rejection::Rejection;
 use proto::Violation;
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, FieldFault, Reason};
 
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         let message = rejection.to_string();
         match rejection {
             Rejection::Invalid(violations) => {
-                let invalid = Self::new(Reason::InvalidRequest, message);
-                violations.iter().fold(invalid, |error, violation| error.violation(violation.field, violation.rule))
+                Self::invalid(violations.iter().map(|it| Violation::new(it.field, it.rule)).collect())
             }
             Rejection::NotFound(kind) => Self::new(Reason::ResourceNotFound, message).with("resource", kind),
             Rejection::AlreadyExists(kind) => Self::new(Reason::ResourceExists, message).with("resource", kind),
@@ -23,9 +22,10 @@ impl From<Rejection> for Error {
 
 impl From<Unknown> for Error {
     fn from(unknown: Unknown) -> Self {
-        let (kind, message) = (unknown.kind, unknown.to_string());
-        let rule = format!("names no {kind} that there is");
-        Self::new(Reason::ResourceNotFound, message).with("resource", kind).violation(unknown.path, rule)
+        let Unknown { kind, path } = unknown;
+        let fault = FieldFault::new(path, format!("names no {kind} that there is"));
+        let fault = fault.said(format!("there is no {kind} of the name in "), "");
+        Self::of_fields(Reason::ResourceNotFound, vec![fault]).with("resource", kind)
     }
 }
 

@@ -22,7 +22,10 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
-pub use self::follower::{Follower, keep_updated};
+pub use self::{
+    follower::{Follower, keep_updated},
+    inspect::Lag,
+};
 use crate::record::{Broken, Position, Record};
 
 /// How many records are on their way to a feed at most. A record has half a megabyte at most, a connection has few feeds, and

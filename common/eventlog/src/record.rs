@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use base::{health::Reached, secret::sha256};
+use base::{fault, health::Reached, secret::sha256};
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
@@ -16,7 +16,7 @@ use prost::Message;
 use proto::log;
 pub use proto::log::{Answer, CommitRecord, Event, Reference};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, json, value::RawValue};
 
 /// One JetStream message of the log.
 #[derive(Debug, Clone)]
@@ -330,8 +330,19 @@ pub fn encode<A: Aggregate>(event: &A::Event) -> (String, Bytes) {
     }
     let text = serde_json::to_string(event).expect("events are plain data");
     let tagged: Tagged = serde_json::from_str(&text).expect("events are tagged with type and data");
-    let payload = tagged.data.map_or(Bytes::new(), |data| Bytes::copy_from_slice(data.get().as_bytes()));
+    let payload = match tagged.data {
+        Some(data) if tagged.r#type == "added" && fault::is_next_version() => as_of_the_next_version(data),
+        Some(data) => Bytes::copy_from_slice(data.get().as_bytes()),
+        None => Bytes::new(),
+    };
     (format!("{}.{}", A::NAME, tagged.r#type), payload)
+}
+
+/// The next version's resources have a member more, which nodes of this version shall not lose.
+fn as_of_the_next_version(payload: &RawValue) -> Bytes {
+    let mut members: Map<String, Value> = serde_json::from_str(payload.get()).unwrap_or_default();
+    members.insert("of_the_next_version".to_owned(), json!({ "kept": true }));
+    Value::Object(members).to_string().into()
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! Filters: what of an index is asked for.
 
 use base::fold::fold;
-use domain::{
-    column::{Column, Definition},
-    context::Owner,
-};
+use domain::{column::Column, context::Owner};
 use tantivy::{
     Term,
     query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
@@ -30,13 +27,13 @@ pub enum Method {
     EndsWith,
 }
 
-/// One condition; a search has all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Filter {
+/// One condition on a resource, by its own columns; a search has all of them.
+#[derive(Debug, Clone)]
+pub enum Filter<R: 'static> {
     /// A text column compares.
     Text {
         /// The column.
-        column: Definition,
+        column: &'static Column<R>,
         /// How it is compared.
         method: Method,
         /// Whether both sides are folded before.
@@ -47,7 +44,7 @@ pub enum Filter {
     /// A column is on or off.
     Is {
         /// The column.
-        column: Definition,
+        column: &'static Column<R>,
         /// What it is.
         value: bool,
     },
@@ -59,15 +56,10 @@ pub enum Filter {
     NotIn(Vec<Owner>),
 }
 
-impl Filter {
-    /// A text column of a resource compares, with case.
-    pub fn text<R>(column: &Column<R>, method: Method, text: String) -> Self {
-        Self::Text { column: column.definition, method, ignores_case: false, text }
-    }
-
-    /// A column of a resource is on or off.
-    pub fn is<R>(column: &Column<R>, value: bool) -> Self {
-        Self::Is { column: column.definition, value }
+impl<R> Filter<R> {
+    /// A text column compares, with case.
+    pub fn text(column: &'static Column<R>, method: Method, text: String) -> Self {
+        Self::Text { column, method, ignores_case: false, text }
     }
 }
 
@@ -84,10 +76,10 @@ impl Method {
 }
 
 /// The query of all filters within an instance, or in the whole system.
-pub(crate) fn query(
+pub(crate) fn query<R>(
     layout: &Layout,
     instance_id: Option<&str>,
-    filters: &[Filter],
+    filters: &[Filter<R>],
 ) -> Result<BooleanQuery, IndexFailure> {
     let instance = match instance_id {
         Some(id) => term(Term::from_field_text(layout.instance, id)),
@@ -100,21 +92,21 @@ pub(crate) fn query(
     Ok(BooleanQuery::new(all))
 }
 
-fn one(layout: &Layout, filter: &Filter) -> Result<Box<dyn Query>, IndexFailure> {
+fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
     Ok(match filter {
         Filter::Ids(ids) => {
             let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
             Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
         }
-        Filter::Is { column, value } => term(Term::from_field_bool(layout.column(*column)?.value, *value)),
+        Filter::Is { column, value } => term(Term::from_field_bool(layout.column(column.definition)?.value, *value)),
         Filter::In(contexts) => Box::new(within(layout, contexts)),
         Filter::NotIn(contexts) => {
             let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
             Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(AllQuery) as Box<dyn Query>), not]))
         }
         Filter::Text { column, method, ignores_case, text } => {
-            let found = layout.column(*column)?;
-            let texts = found.texts.ok_or(IndexFailure::NoColumn(column.name))?;
+            let found = layout.column(column.definition)?;
+            let texts = found.texts.ok_or(IndexFailure::NoColumn(column.definition.name))?;
             if text.chars().any(|char| char <= '\u{1f}') {
                 Box::new(EmptyQuery)
             } else if *ignores_case {

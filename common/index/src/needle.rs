@@ -20,10 +20,10 @@ pub(crate) struct Needle {
 
 impl Needle {
     /// The needle of a filter, if it is too short to be looked up.
-    pub(crate) fn of(filter: &Filter) -> Option<Self> {
+    pub(crate) fn of<R>(filter: &Filter<R>) -> Option<Self> {
         let Filter::Text { column, method: Method::Contains, ignores_case, text } = filter else { return None };
         let text = if *ignores_case { fold(text) } else { text.clone() };
-        grams::is_short(&text).then_some(Self { column: column.name, ignores_case: *ignores_case, text })
+        grams::is_short(&text).then_some(Self { column: column.definition.name, ignores_case: *ignores_case, text })
     }
 
     /// Leaves the matches that have it.

@@ -20,9 +20,9 @@ const BLOCK: usize = COLLECT_BLOCK_BUFFER_LEN;
 /// Whoever has found so many makes room for all: growing step by step, a long list is copied more often than it is read.
 const MANY: usize = 32 * 1024;
 
-/// By what a page is sorted; the id breaks ties, ascending in either direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SortKey {
+/// By what a page of a resource is sorted; the id breaks ties, ascending in either direction.
+#[derive(Debug)]
+pub enum SortKey<R: 'static> {
     /// By when it was created.
     Created,
     /// By when it was changed last.
@@ -30,21 +30,22 @@ pub enum SortKey {
     /// By the id.
     Id,
     /// By a column.
-    Column(Definition),
+    Column(&'static ResourceColumn<R>),
 }
 
-impl SortKey {
-    /// By a column of a resource.
-    pub const fn by<R>(column: &ResourceColumn<R>) -> Self {
-        Self::Column(column.definition)
+impl<R> Clone for SortKey<R> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
+impl<R> Copy for SortKey<R> {}
+
 /// Which part of the matches is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+#[derive(Debug)]
+pub struct Page<R: 'static> {
     /// By what they are sorted.
-    pub key: SortKey,
+    pub key: SortKey<R>,
     /// Whether the smallest comes first.
     pub ascending: bool,
     /// How many come before.
@@ -53,9 +54,40 @@ pub struct Page {
     pub limit: usize,
 }
 
+impl<R> Clone for Page<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Page<R> {}
+
+/// A sort key without the type of its resource.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum By {
+    Created,
+    Changed,
+    Id,
+    Column(Definition),
+}
+
+impl<R> From<SortKey<R>> for By {
+    fn from(key: SortKey<R>) -> Self {
+        match key {
+            SortKey::Created => Self::Created,
+            SortKey::Changed => Self::Changed,
+            SortKey::Id => Self::Id,
+            SortKey::Column(column) => Self::Column(column.definition),
+        }
+    }
+}
+
 /// Collects the page and counts all matches.
 pub(crate) struct PageCollector<'a> {
-    pub(crate) page: Page,
+    pub(crate) by: By,
+    pub(crate) ascending: bool,
+    pub(crate) offset: usize,
+    pub(crate) limit: usize,
     /// What is looked for in the matches.
     pub(crate) needles: &'a [Needle],
     pub(crate) bounds: &'a Bounds,
@@ -86,12 +118,12 @@ impl Collector for PageCollector<'_> {
         let fast = reader.fast_fields();
         let ids = fast.u64(ID)?;
         let mut dictionary = None;
-        let key = match self.page.key {
-            SortKey::Created => KeyColumn::Signed(fast.i64(CREATED)?),
-            SortKey::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
+        let key = match self.by {
+            By::Created => KeyColumn::Signed(fast.i64(CREATED)?),
+            By::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
             // The id as key follows the direction; as tie breaker it would not.
-            SortKey::Id => KeyColumn::Unsigned(ids.clone()),
-            SortKey::Column(Definition { name, kind, .. }) => match kind {
+            By::Id => KeyColumn::Unsigned(ids.clone()),
+            By::Column(Definition { name, kind, .. }) => match kind {
                 Kind::Text => {
                     let column = fast.str(name)?;
                     let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;
@@ -114,8 +146,8 @@ impl Collector for PageCollector<'_> {
 
     fn merge_fruits(&self, segments: Vec<Matches>) -> tantivy::Result<Collected> {
         let total = segments.iter().map(|matches| matches.found.len()).sum();
-        let order = Order { ascending: self.page.ascending };
-        Ok((select::window(segments, order, self.page.offset, self.page.limit)?, total))
+        let order = Order { ascending: self.ascending };
+        Ok((select::window(segments, order, self.offset, self.limit)?, total))
     }
 
     fn collect_segment(

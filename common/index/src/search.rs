@@ -25,18 +25,18 @@ use crate::{
     layout::Layout,
     manifest::Payload,
     needle::Needle,
-    page::{Page, PageCollector, SortKey},
+    page::{By, Page, PageCollector},
 };
 
 /// One search.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub struct Search<R: 'static> {
     /// The instance, of which nothing of another one is ever found; `None` for all of the system.
     pub instance_id: Option<String>,
     /// All of them hold.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<Filter<R>>,
     /// Which part of the matches.
-    pub page: Page,
+    pub page: Page<R>,
 }
 
 /// What a search found.
@@ -78,17 +78,19 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`IndexFailure::Stopped`] where it would exceed them.
-    pub fn search<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
+    pub fn search<R: Resource>(&self, search: &Search<R>, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
         self.find(search, bounds).map_err(|failure| bounds.stopped().map_or(failure, IndexFailure::Stopped))
     }
 
-    fn find<R: Resource>(&self, search: &Search, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
+    fn find<R: Resource>(&self, search: &Search<R>, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
         let query = query(&self.layout, search.instance_id.as_deref(), &search.filters)?;
-        if let SortKey::Column(column) = search.page.key {
+        let Page { key, ascending, offset, limit } = search.page;
+        let by = By::from(key);
+        if let By::Column(column) = by {
             self.layout.column(column)?;
         }
         let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
-        let collector = PageCollector { page: search.page, needles: &needles, bounds };
+        let collector = PageCollector { by, ascending, offset, limit, needles: &needles, bounds };
         let (page, total) = self.searcher.search(&query, &collector)?;
         let found = page.into_iter().map(|address| {
             bounds.count(0)?;

@@ -58,13 +58,13 @@ pub struct Rates {
 
 /// Tells who has a valid token from who has none.
 pub trait Recognise: Send + Sync + 'static {
-    /// The instance whose token a request has.
-    fn instance(&self, parts: &Parts) -> impl Future<Output = Option<String>> + Send;
+    /// The instance whose token a request has. What was found of it may be left among the extensions.
+    fn instance(&self, parts: &mut Parts) -> impl Future<Output = Option<String>> + Send;
 }
 
 impl Recognise for Edge {
-    async fn instance(&self, parts: &Parts) -> Option<String> {
-        self.recognised(parts).await.map(|tenant| tenant.id.clone())
+    async fn instance(&self, parts: &mut Parts) -> Option<String> {
+        self.recognise(parts).await.map(|tenant| tenant.id.clone())
     }
 }
 
@@ -159,7 +159,7 @@ impl<R: Recognise> Limiter<R> {
     }
 
     /// Takes one from each bucket that the request belongs to, the narrowest first; `None` where there is no limit.
-    async fn take(&self, parts: &Parts) -> Result<Option<Left>, Empty> {
+    async fn take(&self, parts: &mut Parts) -> Result<Option<Left>, Empty> {
         let address = parts.extensions.get().map(|Peer(peer)| network(peer.ip()));
         if !self.includes_loopback && address.is_none_or(|address| address.is_loopback()) {
             return Ok(None);
@@ -174,13 +174,14 @@ impl<R: Recognise> Limiter<R> {
             keep(kind.take(address.to_string().as_bytes())?);
         }
         let shown = parts.headers.get(header::AUTHORIZATION);
+        let is_shown = shown.is_some();
         if let (Some(kind), Some(value)) = (&self.client, shown) {
             keep(kind.take(value.as_bytes())?);
         }
         if self.instance.is_none() && self.strangers.is_none() {
             return Ok(least);
         }
-        let instance = if shown.is_some() { self.doorkeeper.instance(parts).await } else { None };
+        let instance = if is_shown { self.doorkeeper.instance(parts).await } else { None };
         match (instance, edge::header::host(&parts.uri, &parts.headers)) {
             (Some(id), _) => {
                 if let Some(kind) = &self.instance {
@@ -201,8 +202,8 @@ impl<R: Recognise> Limiter<R> {
 
 /// A layer that refuses what is too much and tells what is left.
 pub async fn limit<R: Recognise>(State(limiter): State<Arc<Limiter<R>>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let taken = limiter.take(&parts).await;
+    let (mut parts, body) = request.into_parts();
+    let taken = limiter.take(&mut parts).await;
     let request = Request::from_parts(parts, body);
     match taken {
         Ok(None) => next.run(request).await,
@@ -248,7 +249,7 @@ mod tests {
     struct Door;
 
     impl Recognise for Door {
-        async fn instance(&self, parts: &Parts) -> Option<String> {
+        async fn instance(&self, parts: &mut Parts) -> Option<String> {
             parts.headers.get(header::AUTHORIZATION).filter(|token| *token == "Bearer known").map(|_| "1".to_owned())
         }
     }

@@ -6,7 +6,10 @@ use eventlog::record::Position;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
-use crate::{failure::DatabaseFailure, projection::Projection};
+use crate::{
+    failure::DatabaseFailure,
+    projection::{PROJECTIONS, Projection},
+};
 
 /// How far one projection of one shard is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,25 @@ pub struct Checkpoint {
 /// Another worker took the projection over, or Postgres lost its last commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fenced;
+
+/// How far each projection is that is kept in Postgres, in one statement; `None` before it first ran.
+pub async fn checkpoints(
+    client: &impl GenericClient,
+    shard: u16,
+) -> Result<Vec<(&'static Projection, Option<Checkpoint>)>, DatabaseFailure> {
+    let statement = "select projection, version, epoch, sequence, stream_sequence, digest, committed_at \
+                     from platform.checkpoints where shard = $1";
+    let statement = client.prepare_cached(statement).await?;
+    let rows = client.query(&statement, &[&i32::from(shard)]).await?;
+    let of = |projection: &Projection| {
+        let is_it = |row: &&Row| {
+            row.get::<_, &str>("projection") == projection.name && row.get::<_, i32>("version") == projection.version
+        };
+        rows.iter().find(is_it).map(Checkpoint::of)
+    };
+    let kept = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
+    Ok(kept.map(|projection| (projection, of(projection))).collect())
+}
 
 impl Checkpoint {
     /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log

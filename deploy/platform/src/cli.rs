@@ -2,6 +2,7 @@
 
 mod address;
 mod bounds;
+mod time;
 mod tools;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};

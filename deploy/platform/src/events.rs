@@ -1,6 +1,5 @@
 //! `platform events`: who did what, when and where, of all instances. It asks a running platform.
 
-use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -82,13 +81,4 @@ fn line(event: &Value) -> String {
         text("type"),
         or_none(text("actorId")),
     )
-}
-
-/// A time as people write it: RFC 3339, or how long ago.
-pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
-    let ago = || text.parse::<jiff::Span>().ok().and_then(|span| base::clock::now().checked_sub(span).ok());
-    text.parse()
-        .ok()
-        .or_else(ago)
-        .ok_or_else(|| "must be a time such as 2026-11-21T10:42:13Z, or how long ago, such as 2h or 30m".to_owned())
 }

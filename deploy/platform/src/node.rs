@@ -175,6 +175,7 @@ impl Adapters {
         let measuring = Measuring {
             health: self.health.clone(),
             log: self.log.clone(),
+            shard: SHARD,
             clients: self.clients.clone(),
             databases: databases.into_iter().flatten().cloned().collect(),
             indexes,

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use base::{clock, explain::explain};
+use base::explain::explain;
 use eventlog::{
     lease,
-    log::{Log, LogFailure},
+    log::{Lag, Log},
     record::Record,
 };
 use serde::Serialize;
 use serde_json::json;
-use view::{database::Database, projection::PROJECTIONS, read_model::ReadModel};
+use view::{checkpoint::checkpoints, database::Database};
 
 use crate::{
     Failure, cli,
@@ -67,23 +67,12 @@ async fn read_models(url: &str, log: &Log, last: Option<&Record>) -> Result<Vec<
     let database = Database::new(url, 1).map_err(|error| explain(&error))?;
     let end = last.map(Record::position).unwrap_or_default();
     let mut found = vec![];
-    for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
-        let read = async { ReadModel::new(projection, SHARD).checkpoint(&database.connection().await?).await };
-        let checkpoint = database.within(read).await.map_err(|error| explain(&error))?;
+    let read = async { checkpoints(&database.connection().await?, SHARD).await };
+    for (projection, checkpoint) in database.within(read).await.map_err(|error| explain(&error))? {
         let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-        let next = match at.stream_sequence {
-            place if place < end.stream_sequence => {
-                log.read(place + 1).await.map_err(|error: LogFailure| explain(&error))?
-            }
-            _ => None,
-        };
-        let age = |next: Record| clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
-        found.push(Progress {
-            projection: projection.name.to_owned(),
-            sequence: at.sequence,
-            lag_events: end.sequence.saturating_sub(at.sequence),
-            lag_seconds: next.map_or(0.0, age),
-        });
+        let Lag { events, seconds } = log.lag(at.into(), end.into()).await.map_err(|error| explain(&error))?;
+        let (projection, sequence) = (projection.name.to_owned(), at.sequence);
+        found.push(Progress { projection, sequence, lag_events: events, lag_seconds: seconds });
     }
     Ok(found)
 }

@@ -11,10 +11,11 @@ use view::{
     read_model::ReadModel,
 };
 
-use super::{Form, Tokens};
+use super::Tokens;
 use crate::{
     Oidc, client,
     error::Error,
+    form::Form,
     function,
     issue::LIFETIME,
     scope::{self, Scope},

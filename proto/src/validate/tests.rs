@@ -9,7 +9,7 @@ use crate::{
 fn violations(message: &impl Validate) -> Vec<(String, String)> {
     let mut violations = Vec::new();
     message.validate("", &mut violations);
-    violations.into_iter().map(|violation| (violation.field, violation.description)).collect()
+    violations.into_iter().map(|violation| (violation.field, violation.rule.to_string())).collect()
 }
 
 fn fields(message: &impl Validate) -> Vec<String> {

@@ -74,6 +74,13 @@ pub struct SignatureKey {
     pub valid_until: Option<i64>,
 }
 
+impl SignatureKey {
+    /// Whether it signs at a time, in milliseconds since the Unix epoch.
+    pub fn signs_at(&self, now: i64) -> bool {
+        self.valid_until.is_none_or(|until| now < until)
+    }
+}
+
 /// A partial update of a [`Target`].
 #[derive(Debug, Clone, Default)]
 pub struct TargetPatch {
@@ -249,6 +256,8 @@ mod tests {
         let keys = rotate("third", 1010).apply(keys);
         let left: Vec<_> = keys.iter().map(|key| key.sealed.expose()).collect();
         assert_eq!(left, ["second", "third"], "one old key beside the new one");
+        let signing = |now| keys.iter().filter(|key| key.signs_at(now)).count();
+        assert_eq!((signing(1069), signing(1070), signing(1071)), (2, 1, 1), "to the millisecond");
         let at_once = Rotation { sealed: Sealed::new("fourth"), now: 1020, previous_until: 1020 };
         assert_eq!(at_once.apply(keys).len(), 1);
     }

@@ -19,25 +19,54 @@ pub(super) enum Signed {
     Elsewhere,
 }
 
-/// The refusal of a token, and a line about it in the log.
-pub(super) fn refused(token: &str, signed: Signed, why: &str) -> Error {
-    log(token, signed, why);
-    Error::new(Reason::TokenInvalid, "the access token is not valid here")
+/// The refusal of a token. It is not in the log before it is told.
+#[derive(Debug)]
+pub struct RefusedToken {
+    error: Error,
+    line: Option<Line>,
+}
+
+/// What the log says of it.
+#[derive(Debug)]
+struct Line {
+    jti: Option<String>,
+    signed: Signed,
+    why: String,
+}
+
+impl RefusedToken {
+    /// The answer to whoever sent it; the operator gets a line in the log.
+    pub fn tell(self) -> Error {
+        if let Some(Line { jti, signed, why }) = self.line {
+            match signed {
+                Signed::Here => tracing::info!(jti, why, "an access token was refused"),
+                Signed::Elsewhere => tracing::debug!(jti, why, "an access token was refused"),
+            }
+        }
+        self.error
+    }
+
+    fn new(token: &str, error: Error, signed: Signed, why: &str) -> Self {
+        Self { error, line: Some(Line { jti: id(token), signed, why: why.to_owned() }) }
+    }
+}
+
+impl From<Error> for RefusedToken {
+    fn from(error: Error) -> Self {
+        Self { error, line: None }
+    }
+}
+
+/// The refusal of a token for a reason that is none of its sender's business.
+pub(super) fn refused(token: &str, signed: Signed, why: &str) -> RefusedToken {
+    RefusedToken::new(token, Error::new(Reason::TokenInvalid, "the access token is not valid here"), signed, why)
 }
 
 /// The refusal of a token that is right in all but whom it is for, which its owner can mend.
-pub(super) fn without_audience(token: &str) -> Error {
-    log(token, Signed::Here, "it is not for the platform's API");
+pub(super) fn without_audience(token: &str) -> RefusedToken {
     let message = format!("the access token is not for the platform's API: ask for one with the scope {AUDIENCE}");
-    Error::new(Reason::TokenInvalid, message)
-}
-
-fn log(token: &str, signed: Signed, why: &str) {
-    let jti = id(token);
-    match signed {
-        Signed::Here => tracing::info!(jti, why, "an access token was refused"),
-        Signed::Elsewhere => tracing::debug!(jti, why, "an access token was refused"),
-    }
+    let error = Error::new(Reason::TokenInvalid, message);
+    RefusedToken::new(token, error, Signed::Here, "it is not for the platform's API")
 }
 
 /// The id that a token claims to have, as far as it can be shown.

@@ -18,8 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use view::directory::Principal;
 
-use super::refused::{Signed, refused};
-use crate::error::Error;
+use super::refused::{RefusedToken, Signed, refused};
 
 /// The longest that a token of a system user may be valid, in seconds.
 pub const LONGEST: i64 = 3600;
@@ -130,7 +129,7 @@ impl SigningUser {
     }
 
     /// When the token expires, if it is of this user and for this issuer.
-    pub(super) fn check(&self, token: &str, issuer: &str) -> Result<i64, Error> {
+    pub(super) fn check(&self, token: &str, issuer: &str) -> Result<i64, RefusedToken> {
         let mut validation = Validation::new(Algorithm::ES256);
         validation.set_issuer(&[&self.name]);
         validation.set_audience(&[issuer]);

@@ -5,27 +5,26 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use proto::ONE_OF;
 use serde_json::{Value, json};
 use tonic::{Status, metadata::MetadataMap};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
-use super::{Error, Reason, Refused};
+use super::{Error, FieldFault, Reason, Refused, fault::Names};
 
 const DOMAIN: &str = "platform";
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
         let (code, _) = error.codes();
-        let told = *error.0;
         let metadata: std::collections::HashMap<String, String> =
-            told.metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            error.metadata(Names::Proto).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let message = error.message(Names::Proto).into_owned();
+        let told = *error.0;
         let mut details = ErrorDetails::with_error_info(told.reason.name(), DOMAIN, metadata);
-        if !told.violations.is_empty() {
-            let violations = told.violations.into_iter();
-            let violations: Vec<_> =
-                violations.map(|violation| FieldViolation::new(violation.field, violation.description)).collect();
-            details.set_bad_request(violations);
+        if !told.fields.is_empty() {
+            let violation =
+                |fault: &FieldFault| FieldViolation::new(fault.field(Names::Proto), fault.description(Names::Proto));
+            details.set_bad_request(told.fields.iter().map(violation).collect::<Vec<_>>());
         }
         if let Some(delay) = told.retry_after {
             details.set_retry_info(Some(delay));
@@ -34,27 +33,26 @@ impl From<Error> for Status {
             details.set_request_info(id, "");
         }
         let headers = MetadataMap::from_headers(header_map(told.headers));
-        Self::with_error_details_and_metadata(code, told.message, details, headers)
+        Self::with_error_details_and_metadata(code, message, details, headers)
     }
 }
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let told = self.in_json_names();
-        let (reason, (code, status)) = (told.0.reason, told.codes());
-        let body = json!({ "code": i32::from(code), "message": told.0.message, "details": told.details() });
+        let (reason, (code, status)) = (self.0.reason, self.codes());
+        let body = json!({ "code": i32::from(code), "message": self.message(Names::Json), "details": self.details() });
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         let of_any = (status == StatusCode::UNAUTHORIZED).then_some("Bearer");
         if let Some(challenge) = challenge(reason).or(of_any) {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
-        if let Some(delay) = told.0.retry_after {
+        if let Some(delay) = self.0.retry_after {
             // The header knows whole seconds only; none at all would mean at once.
             let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        headers.extend(header_map(told.0.headers));
+        headers.extend(header_map(self.0.headers));
         response.extensions_mut().insert(Refused(reason.name()));
         response
     }
@@ -68,41 +66,15 @@ fn header_map(headers: Vec<(&str, String)>) -> HeaderMap {
 }
 
 impl Error {
-    /// The same with the names that fields have in JSON. A member that is not known is told as the client sent it.
-    fn in_json_names(mut self) -> Self {
-        let told = &mut self.0;
-        let is_unknown = told.reason == Reason::UnknownField;
-        let named = |path: &str| match path.rsplit_once('.').filter(|_| is_unknown) {
-            Some((known, sent)) => format!("{}.{sent}", json_name(known)),
-            None if is_unknown => path.to_owned(),
-            None => json_name(path),
-        };
-        for (_, field) in told.metadata.iter_mut().filter(|(key, _)| *key == "field") {
-            *field = named(field);
-        }
-        for violation in &mut told.violations {
-            let before = format!("{} {}", violation.field, violation.description);
-            violation.field = named(&violation.field);
-            if let Some(members) = violation.description.strip_prefix(ONE_OF) {
-                violation.description = format!("{ONE_OF}{}", json_name(members));
-            }
-            // Those of the messages are made of the same words.
-            told.message = told.message.replacen(&before, &format!("{} {}", violation.field, violation.description), 1);
-        }
-        self
-    }
-
     fn details(&self) -> Vec<Value> {
         let told = &self.0;
-        let metadata: serde_json::Map<_, _> =
-            told.metadata.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let metadata = self.metadata(Names::Json).into_iter().map(|(key, value)| (key.to_owned(), json!(value)));
+        let metadata: serde_json::Map<_, _> = metadata.collect();
         let info = json!({ "reason": told.reason.name(), "domain": DOMAIN, "metadata": metadata });
         let mut details = vec![detail("ErrorInfo", info)];
-        if !told.violations.is_empty() {
-            let violations = told.violations.iter();
-            let violations: Vec<_> = violations
-                .map(|violation| json!({ "field": violation.field, "description": violation.description }))
-                .collect();
+        if !told.fields.is_empty() {
+            let violation = |fault: &FieldFault| json!({ "field": fault.field(Names::Json), "description": fault.description(Names::Json) });
+            let violations: Vec<_> = told.fields.iter().map(violation).collect();
             details.push(detail("BadRequest", json!({ "fieldViolations": violations })));
         }
         if let Some(delay) = told.retry_after.and_then(|delay| proto::wellknown::Duration::try_from(delay).ok()) {
@@ -113,22 +85,6 @@ impl Error {
         }
         details
     }
-}
-
-/// The path of a field with the names that it has in JSON: `service_user.name` as `serviceUser.name`.
-fn json_name(path: &str) -> String {
-    let mut name = String::with_capacity(path.len());
-    let mut is_word = false;
-    for char in path.chars() {
-        match char {
-            '_' => is_word = true,
-            char => {
-                name.push(if is_word { char.to_ascii_uppercase() } else { char });
-                is_word = false;
-            }
-        }
-    }
-    name
 }
 
 fn detail(kind: &str, mut members: Value) -> Value {
@@ -180,31 +136,35 @@ mod tests {
 
     #[tokio::test]
     async fn fields_have_their_json_names_over_http_and_their_own_over_grpc() {
-        let violation = |field: &str, description: &str| proto::Violation {
-            field: field.to_owned(),
-            description: description.to_owned(),
+        let both = || {
+            let members = proto::Rule::OneOf("in_ids, org_domain");
+            let url = proto::Violation::new("rest_webhook.url", "must be a URL");
+            Error::invalid(vec![proto::Violation::new("filters[0].in_ids", members), url])
         };
-        let both = vec![
-            violation("filters[0].in_ids", "is required: one of in_ids, org_domain"),
-            violation("rest_webhook.url", "must be a URL"),
-        ];
-        let (_, body) = told(Error::invalid(both.clone())).await;
+        let (_, body) = told(both()).await;
         let message = "filters[0].inIds is required: one of inIds, orgDomain; restWebhook.url must be a URL";
         assert_eq!(body["message"], message);
         assert_eq!(body["details"][1]["fieldViolations"][0]["field"], "filters[0].inIds");
         assert_eq!(body["details"][1]["fieldViolations"][1]["field"], "restWebhook.url");
-        assert!(
-            Status::from(Error::invalid(both)).message().starts_with("filters[0].in_ids is required: one of in_ids")
-        );
+        assert!(Status::from(both()).message().starts_with("filters[0].in_ids is required: one of in_ids"));
     }
 
     #[tokio::test]
-    async fn what_is_not_known_is_told_as_it_was_sent() {
-        let path = "rest_webhook.__proto__";
-        let unknown = Error::new(Reason::UnknownField, "unknown").violation(path, "is not known").with("field", path);
-        let (_, body) = told(unknown).await;
+    async fn what_is_not_known_is_told_as_it_was_sent_and_what_is_by_its_name_wherever_it_is() {
+        let unknown = |within: &str, sent: &str| {
+            let fault = FieldFault::unknown(within.to_owned(), sent.to_owned(), "is not known");
+            fault.said("there is no field ", "")
+        };
+        let known = FieldFault::new("is_async", "is_async, say, must be right");
+        let fields = vec![unknown("rest_webhook", "__proto__"), unknown("", "is_async"), known];
+        let (_, body) = told(Error::of_fields(Reason::UnknownField, fields).with_path("field")).await;
         assert_eq!(body["details"][0]["metadata"]["field"], "restWebhook.__proto__");
-        assert_eq!(body["details"][1]["fieldViolations"][0]["field"], "restWebhook.__proto__");
+        let violations = body["details"][1]["fieldViolations"].as_array().unwrap();
+        let fields: Vec<_> = violations.iter().map(|violation| violation["field"].as_str().unwrap()).collect();
+        assert_eq!(fields, ["restWebhook.__proto__", "is_async", "isAsync"]);
+        let message = "there is no field restWebhook.__proto__; there is no field is_async; isAsync is_async, say, must \
+                       be right";
+        assert_eq!(body["message"], message);
     }
 
     #[tokio::test]
@@ -219,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_status_has_the_same_details() {
-        let error = Error::invalid(vec![proto::Violation { field: "id".into(), description: "is required".into() }]);
+        let error = Error::invalid(vec![proto::Violation::new("id", "is required")]);
         let status = Status::from(error.request_id("7"));
         let details = status.get_error_details();
         assert_eq!((status.code(), status.message()), (tonic::Code::InvalidArgument, "id is required"));

@@ -11,7 +11,7 @@ use super::{
     read::{self, Unread},
     snake_case,
 };
-use crate::error::{Error, Reason};
+use crate::error::{Error, FieldFault, Reason};
 
 /// How often a request is read. Some faults take two or three times.
 const READINGS: usize = 60;
@@ -56,18 +56,15 @@ fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
         read::Fault::Unknown(name) => {
             // The path ends with the name already.
             path.pop();
-            let field = within(&field(&path), &told(&name));
+            let field = FieldFault::unknown(field(&path), told(&name), "is not a field of the request");
             path.push(Segment::Map { key: name });
-            let mut fault = Fault::invalid(field.clone(), "is not a field of the request".to_owned());
-            fault.reason = Reason::UnknownField;
-            fault.sentence = format!("there is no field {field}");
-            fault.metadata = Some(("field", field));
-            (fault, path)
+            let field = field.said("there is no field ", "");
+            (Fault { reason: Reason::UnknownField, field, path_as: Some("field") }, path)
         }
         read::Fault::Twice(name) => {
             let fault = Fault::invalid(
                 within(&field(&path), &snake_case(&name)),
-                "must be set once, and without an alternative to it".to_owned(),
+                "must be set once, and without an alternative to it",
             );
             path.push(Segment::Map { key: name });
             (fault, path)

@@ -1,8 +1,8 @@
 //! What is wrong with a request, gathered so that all of it is told at once.
 
-use proto::{MOST_VIOLATIONS, Violation};
+use proto::{MOST_VIOLATIONS, Rule, Violation};
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, FieldFault, Reason};
 
 /// The longest name of a client's own that is told back, in characters.
 const LONGEST_NAME: usize = 200;
@@ -19,19 +19,21 @@ pub(super) fn told(name: &str) -> String {
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) reason: Reason,
-    /// For people.
-    pub(super) sentence: String,
-    pub(super) violation: Violation,
-    /// For programs.
-    pub(super) metadata: Option<(&'static str, String)>,
+    pub(super) field: FieldFault,
+    /// What programs are told its path as.
+    pub(super) path_as: Option<&'static str>,
 }
 
 impl Fault {
     /// A fault that is told as the field and its rule.
-    pub(super) fn invalid(field: String, rule: String) -> Self {
-        let sentence = format!("{field} {rule}");
-        let violation = Violation { field, description: rule };
-        Self { reason: Reason::InvalidRequest, sentence, violation, metadata: None }
+    pub(super) fn invalid(field: String, rule: impl Into<Rule>) -> Self {
+        FieldFault::new(field, rule).into()
+    }
+}
+
+impl From<FieldFault> for Fault {
+    fn from(field: FieldFault) -> Self {
+        Self { reason: Reason::InvalidRequest, field, path_as: None }
     }
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Faults(Vec<Fault>);
 impl Faults {
     /// Adds a fault, unless one is known of the same field.
     pub(super) fn add(&mut self, fault: Fault) {
-        if !self.are_enough() && !self.concern(&fault.violation.field) {
+        if !self.are_enough() && !self.concern(&fault.field.path()) {
             self.0.push(fault);
         }
     }
@@ -57,16 +59,15 @@ impl Faults {
 
     /// Whether something is known of this very field.
     pub(super) fn concern(&self, field: &str) -> bool {
-        self.0.iter().any(|fault| fault.violation.field == field)
+        self.0.iter().any(|fault| fault.field.path() == field)
     }
 
     /// Adds the rules that what could be read breaks. What could not be read is missing there, and breaks none.
     pub(super) fn add_rules(&mut self, violations: Vec<Violation>) {
         let told = self.0.len();
         for violation in violations {
-            if !self.are_enough() && !self.0[..told].iter().any(|fault| violation.follows_from(&fault.violation.field))
-            {
-                self.0.push(Fault::invalid(violation.field, violation.description));
+            if !self.are_enough() && !self.0[..told].iter().any(|fault| violation.follows_from(&fault.field.path())) {
+                self.0.push(FieldFault::from(violation).into());
             }
         }
     }
@@ -74,14 +75,8 @@ impl Faults {
     /// All of it, under the reason of the first.
     pub(super) fn into_error(self) -> Error {
         let reason = self.0.first().map_or(Reason::InvalidRequest, |fault| fault.reason);
-        let sentences: Vec<_> = self.0.iter().map(|fault| fault.sentence.as_str()).collect();
-        let mut error = Error::new(reason, sentences.join("; "));
-        for (index, fault) in self.0.into_iter().enumerate() {
-            if let Some((key, value)) = fault.metadata.filter(|_| index == 0) {
-                error = error.with(key, value);
-            }
-            error = error.violations(vec![fault.violation]);
-        }
-        error
+        let path_as = self.0.first().and_then(|fault| fault.path_as);
+        let error = Error::of_fields(reason, self.0.into_iter().map(|fault| fault.field).collect());
+        path_as.into_iter().fold(error, Error::with_path)
     }
 }

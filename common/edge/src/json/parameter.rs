@@ -3,17 +3,14 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use proto::{
-    Violation,
-    operation::{Kind, Parameter},
-};
+use proto::operation::{Kind, Parameter};
 use serde_json::{Map, Value};
 
 use super::{
     faults::{Fault, Faults, told},
     snake_case,
 };
-use crate::error::Reason;
+use crate::error::{FieldFault, Reason};
 
 /// Adds the parameters of a query string to a request, and what is wrong with them to the faults.
 pub(super) fn add(known: &[Parameter], query: &str, request: &mut Map<String, Value>, faults: &mut Faults) {
@@ -56,8 +53,8 @@ fn json(kind: Kind, text: String) -> Value {
 
 fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) -> Result<(), Fault> {
     let twice = || {
-        let sentence = format!("the parameter {} must be given once", parameter.path);
-        fault(Reason::InvalidParameter, parameter.path, sentence, "must be given once")
+        let field = FieldFault::new(parameter.path, "must be given once");
+        fault(Reason::InvalidParameter, field.said("the parameter ", " must be given once"))
     };
     let mut members = request;
     let mut path = parameter.path;
@@ -75,18 +72,15 @@ fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) 
 }
 
 fn unknown(name: &str) -> Fault {
-    let name = &told(name);
-    let sentence = format!("there is no query parameter {name:?} here");
-    fault(Reason::UnknownParameter, name, sentence, "is not a parameter of the operation")
+    let field = FieldFault::unknown(String::new(), told(name), "is not a parameter of the operation");
+    fault(Reason::UnknownParameter, field.said("there is no query parameter \"", "\" here"))
 }
 
 fn not_utf8(name: &str) -> Fault {
-    let name = &told(name);
-    let sentence = "the query must be percent-encoded UTF-8".to_owned();
-    fault(Reason::InvalidParameter, name, sentence, "must be percent-encoded UTF-8")
+    let field = FieldFault::unknown(String::new(), told(name), "must be percent-encoded UTF-8");
+    fault(Reason::InvalidParameter, field.said_plainly("the query must be percent-encoded UTF-8"))
 }
 
-fn fault(reason: Reason, name: &str, sentence: String, rule: &str) -> Fault {
-    let violation = Violation { field: name.to_owned(), description: rule.to_owned() };
-    Fault { reason, sentence, violation, metadata: Some(("parameter", name.to_owned())) }
+fn fault(reason: Reason, field: FieldFault) -> Fault {
+    Fault { reason, field, path_as: Some("parameter") }
 }

@@ -1,12 +1,32 @@
 //! Looking at a log that may be absent or broken. Nothing here creates or changes anything.
 
+use base::{clock, health::Reached};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
 use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, nats, rules};
 use crate::record::{Broken, Record};
 
+/// How much of a log comes after a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Lag {
+    /// How many events.
+    pub events: u64,
+    /// How old the first record of them is, in seconds.
+    pub seconds: f64,
+}
+
 impl Log {
+    /// How much of the log comes after a place, up to an end.
+    pub async fn lag(&self, at: Reached, end: Reached) -> Result<Lag, LogFailure> {
+        if at.stream_sequence >= end.stream_sequence {
+            return Ok(Lag::default());
+        }
+        let next = self.read(at.stream_sequence + 1).await?;
+        let age = |next: Record| clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
+        Ok(Lag { events: end.sequence.saturating_sub(at.sequence), seconds: next.map_or(0.0, age) })
+    }
+
     /// Opens the log of a shard where there is one, whatever its rules are.
     pub async fn find(client: async_nats::Client, shard: u16) -> Result<Self, LogFailure> {
         let has_jetstream = client.server_info().jetstream;

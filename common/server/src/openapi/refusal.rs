@@ -112,10 +112,9 @@ fn response(status: StatusCode, reasons: &[Reason]) -> Value {
 /// An error with the reason, as it is made where it happens.
 fn example(reason: Reason) -> Error {
     let error = match reason {
-        Reason::InvalidRequest => Error::invalid(vec![proto::Violation {
-            field: "target.name".to_owned(),
-            description: "must have 1 to 200 characters".to_owned(),
-        }]),
+        Reason::InvalidRequest => {
+            Error::invalid(vec![proto::Violation::new("target.name", "must have 1 to 200 characters")])
+        }
         Reason::ResourceNotFound => Rejection::NotFound("target").into(),
         Reason::ResourceExists => Rejection::AlreadyExists("organization").into(),
         Reason::PermissionDenied => edge::refusal::permission_denied("action.target.write"),

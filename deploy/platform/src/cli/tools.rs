@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use url::Url;
 
-use super::{DataDirectory, MaybePostgres, Nats, address::external_url};
+use super::{DataDirectory, MaybePostgres, Nats, address::external_url, time::time};
 use crate::{Failure, bootstrap};
 
 /// Where what is looked at runs.
@@ -200,10 +200,10 @@ pub(crate) struct WantedEvents {
     #[arg(long, value_name = "ID")]
     pub(crate) actor: Option<String>,
     /// Events from this time on: 2026-11-21T10:42:13Z, or how long ago, such as 2h
-    #[arg(long, value_name = "TIME", value_parser = crate::events::time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) since: Option<Timestamp>,
     /// Events before this time
-    #[arg(long, value_name = "TIME", value_parser = crate::events::time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) until: Option<Timestamp>,
 }
 

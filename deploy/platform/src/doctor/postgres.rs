@@ -2,8 +2,8 @@
 
 use std::{str::FromStr as _, time::Duration};
 
-use base::{clock, explain::explain, health::LAGS};
-use eventlog::log::Log;
+use base::{explain::explain, health::LAGS};
+use eventlog::log::{Lag, Log};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls};
 use view::{
@@ -149,15 +149,11 @@ async fn check_projection(
         return Ok(());
     }
     let found = format!("{name} has event {} of {}", at.sequence, end.sequence);
-    let next = match at.stream_sequence {
-        at if at < end.stream_sequence => log.read(at + 1).await.map_err(|error| explain(&error))?,
-        _ => None,
-    };
-    let Some(next) = next else {
+    if at.stream_sequence >= end.stream_sequence {
         report.ok(CHECK, found);
         return Ok(());
-    };
-    let seconds = clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
+    }
+    let Lag { seconds, .. } = log.lag(at.into(), end.into()).await.map_err(|error| explain(&error))?;
     let found = format!("{found}; it lags {seconds:.1} s");
     let remedy = "see that a projector runs, and its log lines (docs/operations.md)";
     match seconds {

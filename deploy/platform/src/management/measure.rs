@@ -8,7 +8,6 @@ use std::{
 
 use async_nats::{Client, connection};
 use base::{
-    clock,
     explain::explain,
     health::{Health, LAGS, Place, Reached, State},
     metric::catalog::{
@@ -16,16 +15,14 @@ use base::{
         PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
     },
 };
-use eventlog::log::Log;
+use eventlog::log::{Lag, Log};
 use index::Indexes;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use view::{
+    checkpoint::checkpoints,
     database::Database,
     projection::{PROJECTIONS, Projection},
-    read_model::ReadModel,
 };
-
-use crate::node::SHARD;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// How long one question may take.
@@ -37,6 +34,7 @@ const READ_MODELS: &str = "read_models";
 pub(crate) struct Measuring {
     pub(crate) health: Health,
     pub(crate) log: Log,
+    pub(crate) shard: u16,
     pub(crate) clients: [(&'static str, Client); 2],
     pub(crate) databases: Vec<Database>,
     pub(crate) indexes: Indexes,
@@ -115,7 +113,7 @@ impl Measuring {
             self.health.lag(&part, events, seconds);
             if place.is_some_and(|place| place.stream_sequence >= end) && !is_writer() {
                 let sequence = place.map_or(0, |place| place.sequence);
-                LOG_LAST_SEQUENCE.with(&[&SHARD.to_string()]).set_integer(sequence);
+                LOG_LAST_SEQUENCE.with(&[&self.shard.to_string()]).set_integer(sequence);
             }
         }
     }
@@ -124,9 +122,9 @@ impl Measuring {
     async fn read_models(&mut self, end: u64) {
         let Some(database) = self.databases.first().cloned() else { return };
         let mut most: Option<(&Projection, Place)> = None;
-        for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
-            let read = async { ReadModel::new(projection, SHARD).checkpoint(&database.connection().await?).await };
-            let Ok(Ok(checkpoint)) = timeout(PATIENCE, database.within(read)).await else { return };
+        let read = async { checkpoints(&database.connection().await?, self.shard).await };
+        let Ok(Ok(found)) = timeout(PATIENCE, database.within(read)).await else { return };
+        for (projection, checkpoint) in found {
             let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
             let place = Place { sequence: at.sequence, stream_sequence: at.stream_sequence, ..Place::default() };
             let (events, seconds) = self.measure(projection, &projection.part(), Some(place), end).await;
@@ -142,32 +140,30 @@ impl Measuring {
     }
 
     async fn measure(&mut self, projection: &Projection, part: &str, place: Option<Place>, end: u64) -> (u64, f64) {
-        let (events, seconds) = match place {
+        let Lag { events, seconds } = match place {
             Some(place) if place.stream_sequence < end => self.lag(part, place, end).await,
             _ => {
                 self.lagging_since.remove(part);
-                (0, 0.0)
+                Lag::default()
             }
         };
-        let labels = [projection.name, &projection.version.to_string(), &SHARD.to_string()];
+        let labels = [projection.name, &projection.version.to_string(), &self.shard.to_string()];
         PROJECTION_LAG_EVENTS.with(&labels).set_integer(events);
         PROJECTION_LAG_SECONDS.with(&labels).set(seconds);
         (events, seconds)
     }
 
-    /// How many events come after a place, and how old the first of them is; where it cannot be read, since when it is
-    /// waited for.
-    async fn lag(&mut self, part: &str, place: Place, end: u64) -> (u64, f64) {
+    /// How much of the log comes after a place. What cannot be read counts as one event a message, and as old as it has
+    /// been waited for.
+    async fn lag(&mut self, part: &str, place: Place, end: u64) -> Lag {
         let since = self.lagging_since.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
-        let read = async |at| timeout(PATIENCE, self.log.read(at)).await.ok().and_then(Result::ok).flatten();
-        let age = read(place.stream_sequence + 1).await.map(|next| {
-            let age = clock::now().duration_since(next.committed_at());
-            age.as_secs_f64().max(0.0)
-        });
-        let last = read(end).await.map_or(place.sequence, |last| last.position().sequence);
-        // What cannot be read counts as one event a message.
-        let events = last.saturating_sub(place.sequence).max(end - place.stream_sequence);
-        (events, age.unwrap_or(since))
+        let at = Reached { sequence: place.sequence, stream_sequence: place.stream_sequence };
+        let read = async {
+            let last = self.log.read(end).await?.map_or(at, |last| last.position().into());
+            self.log.lag(at, last).await
+        };
+        let unread = Lag { events: end - place.stream_sequence, seconds: since };
+        timeout(PATIENCE, read).await.ok().and_then(Result::ok).unwrap_or(unread)
     }
 }
 

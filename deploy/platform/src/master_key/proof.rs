@@ -58,7 +58,9 @@ pub(crate) async fn proof(log: &Log, database: Option<&Database>, keys: &MasterK
     })
 }
 
-/// The newest data key of the system's for consistency tokens, as it is wrapped at the end of the log.
+/// The newest data key of the system's for consistency tokens, as it is wrapped at the end of the log. All of the log is
+/// read for it: the record of the setup has the first, but it may have been wrapped again since, and who only has the
+/// master key from before must not pass.
 async fn newest(log: &Log) -> Result<Option<DataKey>, LogFailure> {
     let end = log.end().await?;
     let (mut known, mut at) = (BTreeMap::new(), 0);

@@ -71,7 +71,7 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     let (start, before) = (Instant::now(), process_cpu());
     let fetched = replica.install(publisher.manifest(), &remote).await.expect("it is fetched");
     let (_, all) = queries(documents).swap_remove(9);
-    fetched.search::<Target>(&all, &Bounds::default()).expect("it answers");
+    fetched.search(&all, &Bounds::default()).expect("it answers");
     println!(
         "cold start, to the first answer of a list: {:.2?}, {:.2?} CPU of this process",
         start.elapsed(),
@@ -80,12 +80,12 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     servers.stop().await;
 }
 
-fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
+fn ask(snapshot: &Snapshot, name: &str, search: &Search<Target>) {
     let mut times = vec![];
     let mut total = 0;
     for _ in 0..TIMES {
         let before = thread_cpu();
-        total = snapshot.search::<Target>(search, &Bounds::default()).expect("it answers").total;
+        total = snapshot.search(search, &Bounds::default()).expect("it answers").total;
         times.push(thread_cpu().saturating_sub(before));
     }
     times.sort();
@@ -94,14 +94,14 @@ fn ask(snapshot: &Snapshot, name: &str, search: &Search) {
 }
 
 /// What is asked, and beside it what is to be reached with a million documents.
-fn queries(documents: usize) -> Vec<(&'static str, Search)> {
+fn queries(documents: usize) -> Vec<(&'static str, Search<Target>)> {
     // What is to be reached is said of 100,000 in a million.
     let (deep, deepest) = (100_000.min(documents / 2), documents / 10 * 9);
-    let by_name = SortKey::by(&column::NAME);
+    let by_name = SortKey::Column(&column::NAME);
     let page = |key, ascending, offset| Page { key, ascending, offset, limit: 100 };
     let search = |filters, page| Search { instance_id: Some("1".into()), filters, page };
     let text = |method, ignores_case, text: &str| {
-        let filter = Filter::Text { column: column::NAME.definition, method, ignores_case, text: text.into() };
+        let filter = Filter::Text { column: &column::NAME, method, ignores_case, text: text.into() };
         search(vec![filter], page(by_name, true, 0))
     };
     let owners = |count: usize| {

@@ -152,7 +152,10 @@ impl Target for Access {
                 assert!(self.genuine.iter().any(|genuine| genuine == signed_part(token)), "{token} was never issued");
                 "accepted".to_owned()
             }
-            Err(error) => format!("{} {error}", error.reason().name()),
+            Err(refused) => {
+                let error = refused.tell();
+                format!("{} {error}", error.reason().name())
+            }
         }
     }
 }

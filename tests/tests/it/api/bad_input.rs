@@ -77,11 +77,18 @@ async fn what_is_not_known_is_named() {
         assert_eq!(refused.body["details"][0]["metadata"]["field"], json!(path), "{}", refused.body);
         assert_eq!(fields(&refused), [path], "{member}");
     }
-    for (query, name) in [("dryRun=true", "dryRun"), ("id=evil", "id"), ("target.name=y", "target.name"), ("=", "")] {
+    for (query, name) in [
+        ("dryRun=true", "dryRun"),
+        ("id=evil", "id"),
+        ("target.name=y", "target.name"),
+        ("=", ""),
+        ("no_such=1", "no_such"),
+    ] {
         let request = client.request(Method::POST, &format!("{TARGETS}?{query}"));
         let refused = send(request.header("content-type", "application/json").body(VALID)).await;
         refused.assert_refused(query, 400, "UNKNOWN_PARAMETER");
         assert_eq!(refused.body["details"][0]["metadata"]["parameter"], json!(name), "{query}");
+        assert_eq!(fields(&refused), [name], "{query}");
     }
     let refused = send(client.request(Method::GET, &format!("{TARGETS}/1?%ff=1"))).await;
     refused.assert_refused("a query that is no UTF-8", 400, "INVALID_PARAMETER");

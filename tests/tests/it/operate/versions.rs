@@ -6,7 +6,7 @@ use tests::{
     client::{Answer, Client, TARGETS, send},
     cluster::{Cluster, Node},
     eventually, forge,
-    process::next_binary,
+    process::NEXT_VERSION,
 };
 
 async fn rename(client: &Client, id: &str, name: &str) -> Answer {
@@ -42,7 +42,7 @@ async fn last_state(cluster: &Cluster, id: &str) -> Value {
 async fn what_a_newer_version_wrote_survives_a_change_by_an_older_one() {
     let cluster = Cluster::start().await;
     let _projector = cluster.node("projector", "projector", &[], &[]);
-    let newer = || cluster.node_of(&next_binary(), ("command", "newer"), &[], &[]);
+    let newer = || cluster.node("command", "newer", &[], &[NEXT_VERSION]);
     let next = newer();
     cluster.writes(&next).await;
     let id = cluster.client(&next).create_target("by the newer").await.expect("it is created");

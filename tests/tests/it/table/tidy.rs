@@ -130,21 +130,44 @@ fn modules(root: &Path) -> BTreeMap<Module, String> {
     found.into_iter().filter_map(with_name).collect()
 }
 
-/// The pairs of files that take from each other. A module and what is inside it are one thing in several files: they may.
-fn circles(modules: &BTreeMap<Module, String>) -> Vec<String> {
-    let mut takes = BTreeSet::new();
+/// What each file takes from. A module takes from all that is inside it; what is inside may take from the module that it
+/// is a part of, which counts for nothing: they are one thing in several files.
+fn takes(modules: &BTreeMap<Module, String>) -> BTreeMap<&Module, BTreeSet<&Module>> {
+    let mut takes: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
     for (from, source) in modules {
-        for path in own_paths(source) {
-            let to = led_to(from, &path, modules);
-            takes.extend(to.filter(|to| !to.starts_with(from) && !from.starts_with(to)).map(|to| (from, to)));
+        let paths = own_paths(source);
+        let to = paths.iter().filter_map(|path| led_to(from, path, modules)).filter(|to| !from.starts_with(to));
+        takes.entry(from).or_default().extend(to);
+        if let Some((_, parent)) = from.split_last()
+            && let Some((parent, _)) = modules.get_key_value(parent).filter(|(parent, _)| !parent.is_empty())
+        {
+            takes.entry(parent).or_default().insert(from);
         }
     }
-    let mutual = takes.iter().filter(|(from, to)| from < to && takes.contains(&(*to, *from)));
-    mutual.map(|(from, to)| format!("{} and {}", from.join("::"), to.join("::"))).collect()
+    takes
+}
+
+/// The files that take from each other, directly or by way of others.
+fn circles(modules: &BTreeMap<Module, String>) -> Vec<String> {
+    let takes = takes(modules);
+    let reached = |from| {
+        let (mut found, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            next.extend(takes.get(module).into_iter().flatten().filter(|to| found.insert(**to)));
+        }
+        found
+    };
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> = modules.keys().map(|from| (from, reached(from))).collect();
+    let circle = |from: &&Module| -> BTreeSet<&Module> {
+        reached[from].iter().copied().filter(|to| reached[to].contains(from)).collect()
+    };
+    let circles: BTreeSet<_> = modules.keys().map(|from| circle(&from)).filter(|circle| circle.len() > 1).collect();
+    let told = |circle: &BTreeSet<&Module>| circle.iter().map(|module| module.join("::")).collect::<Vec<_>>();
+    circles.iter().map(|circle| told(circle).join(", ")).collect()
 }
 
 #[test]
-fn no_two_files_take_from_each_other() {
+fn no_files_take_from_each_other() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let mut found = vec![];
     sources(root, &mut found);
@@ -170,8 +193,17 @@ fn a_circle_is_found_in_any_form_of_path() {
         circles(&sources.iter().map(|(name, source)| (module(name), (*source).to_owned())).collect())
     };
     let one = ("a", "use crate::{b::{self, C}, d};\n");
-    assert_eq!(of(&[one, ("b", "fn c() { super::a::e() }\n"), ("", "use crate::a;")]), ["a and b"]);
-    assert_eq!(of(&[one, ("b::c", "use super::super::a;\n"), ("b", "")]), [""; 0], "a takes from b alone");
+    assert_eq!(of(&[one, ("b", "fn c() { super::a::e() }\n"), ("", "use crate::a;")]), ["a, b"]);
+    assert_eq!(of(&[one, ("b::c", "use super::super::a;\n"), ("b", "")]), ["a, b, b::c"], "by way of what is in b");
+    assert_eq!(
+        of(&[one, ("b", "use crate::c;\n"), ("c", "use crate::e;\n"), ("e", "use crate::a;\n")]),
+        ["a, b, c, e"]
+    );
+    assert_eq!(
+        of(&[one, ("b", "use crate::c;\n"), ("c", ""), ("d", "use crate::c;\n")]),
+        [""; 0],
+        "nothing comes back"
+    );
     assert_eq!(of(&[one, ("b", "// crate::a\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n")]), [""; 0]);
     assert_eq!(of(&[("a", "use crate::a::b::C;\n"), ("a::b", "use super::D;\n")]), [""; 0], "they are one thing");
 }

@@ -105,8 +105,10 @@ pub(super) fn of_status(status: &Status) -> Value {
         let ErrorDetail::BadRequest(bad) = detail else { continue };
         for it in bad.field_violations {
             let (field, description) = in_json(&it.field, &it.description);
-            message =
-                message.replacen(&format!("{} {}", it.field, it.description), &format!("{field} {description}"), 1);
+            message = message.replace(&it.description, &description);
+            // A path is a word of the message.
+            let word = |word: &str| if word == it.field { field.clone() } else { word.to_owned() };
+            message = message.split(' ').map(word).collect::<Vec<_>>().join(" ");
         }
     }
     let details: Vec<Value> = status.get_error_details_vec().iter().map(detail).collect();

@@ -1,0 +1,125 @@
+//! Fields that are at fault, as they are told: by their names in the proto file over gRPC, by those in JSON over HTTP.
+//! Whatever says where a field is, is made here of its path, so that no text has to be looked through for names.
+
+use std::borrow::Cow;
+
+use proto::{Rule, Violation};
+
+/// By which names fields are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Those of the proto file.
+    Proto,
+    /// Those that they have in JSON.
+    Json,
+}
+
+/// Where a field is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Path {
+    /// As far as it is known, in the names of the proto file: `filters[0].name`.
+    known: Box<str>,
+    /// What follows that and is a name of the client's own. It is told as it was sent.
+    sent: Option<Box<str>>,
+}
+
+/// A field that is at fault, with the rule that it breaks, and how that is said.
+#[derive(Debug)]
+pub struct FieldFault {
+    path: Path,
+    rule: Rule,
+    sentence: Sentence,
+}
+
+/// What is said of a field to people.
+#[derive(Debug)]
+enum Sentence {
+    /// Its path and its rule.
+    Rule,
+    /// Its path between these.
+    Around(Cow<'static, str>, &'static str),
+    /// Nothing that names it.
+    Plain(&'static str),
+}
+
+impl FieldFault {
+    /// A field that breaks a rule, by its path in the names of the proto file.
+    pub fn new(path: impl Into<String>, rule: impl Into<Rule>) -> Self {
+        Self::at(Path { known: path.into().into(), sent: None }, rule.into())
+    }
+
+    /// A name that is none of any field, in a message at a path that is one: empty for the request itself.
+    pub(crate) fn unknown(within: String, sent: String, rule: &'static str) -> Self {
+        Self::at(Path { known: within.into(), sent: Some(sent.into()) }, rule.into())
+    }
+
+    fn at(path: Path, rule: Rule) -> Self {
+        Self { path, rule, sentence: Sentence::Rule }
+    }
+
+    /// Says it to people by what comes before the path and after it.
+    #[must_use]
+    pub fn said(self, before: impl Into<Cow<'static, str>>, after: &'static str) -> Self {
+        Self { sentence: Sentence::Around(before.into(), after), ..self }
+    }
+
+    /// Says it to people without its path.
+    #[must_use]
+    pub(crate) fn said_plainly(self, sentence: &'static str) -> Self {
+        Self { sentence: Sentence::Plain(sentence), ..self }
+    }
+
+    /// The path, in the names of the proto file as far as it is known.
+    pub(crate) fn path(&self) -> String {
+        self.field(Names::Proto)
+    }
+
+    pub(super) fn field(&self, names: Names) -> String {
+        let known = named(&self.path.known, names);
+        match &self.path.sent {
+            None => known.into_owned(),
+            Some(sent) if known.is_empty() => sent.to_string(),
+            Some(sent) => format!("{known}.{sent}"),
+        }
+    }
+
+    pub(super) fn description(&self, names: Names) -> String {
+        match &self.rule {
+            Rule::Text(text) => text.clone(),
+            Rule::OneOf(members) => Rule::one_of(&named(members, names)),
+        }
+    }
+
+    pub(super) fn sentence(&self, names: Names) -> String {
+        match &self.sentence {
+            Sentence::Rule => format!("{} {}", self.field(names), self.description(names)),
+            Sentence::Around(before, after) => format!("{before}{}{after}", self.field(names)),
+            Sentence::Plain(sentence) => (*sentence).to_owned(),
+        }
+    }
+}
+
+impl From<Violation> for FieldFault {
+    fn from(Violation { field, rule }: Violation) -> Self {
+        Self::new(field, rule)
+    }
+}
+
+/// A path or a list of names of the proto file, by these names: `service_user.name` is `serviceUser.name` in JSON.
+fn named(path: &str, names: Names) -> Cow<'_, str> {
+    if names == Names::Proto || !path.contains('_') {
+        return Cow::Borrowed(path);
+    }
+    let mut name = String::with_capacity(path.len());
+    let mut is_word = false;
+    for char in path.chars() {
+        match char {
+            '_' => is_word = true,
+            char => {
+                name.push(if is_word { char.to_ascii_uppercase() } else { char });
+                is_word = false;
+            }
+        }
+    }
+    Cow::Owned(name)
+}

@@ -1,0 +1,42 @@
+//! The form that a client sends to an endpoint.
+
+use std::collections::HashMap;
+
+use axum::body::Bytes;
+use edge::mount::is_plain;
+use http::{HeaderMap, header};
+
+use crate::error::Error;
+
+/// The parameters of a request, none of them twice (RFC 6749, section 3.2).
+#[derive(Debug)]
+pub(crate) struct Form(HashMap<String, String>);
+
+impl Form {
+    /// Reads the form. An empty parameter counts as omitted.
+    pub(crate) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, Error> {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+            return Err(Error::InvalidRequest("the request must be application/x-www-form-urlencoded"));
+        }
+        if !is_plain(headers) {
+            return Err(Error::InvalidRequest("the request must not be compressed"));
+        }
+        let pairs: Vec<(String, String)> =
+            serde_urlencoded::from_bytes(body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
+        let mut parameters = HashMap::new();
+        for (name, value) in pairs {
+            if parameters.insert(name, value).is_some() {
+                return Err(Error::InvalidRequest("a parameter is given twice"));
+            }
+        }
+        parameters.retain(|_, value| !value.is_empty());
+        Ok(Self(parameters))
+    }
+
+    /// A parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
