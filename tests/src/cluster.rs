@@ -1,7 +1,6 @@
 //! A log that was set up, and nodes on it: each role in a process of its own.
 
 use std::{
-    env,
     fs::{self, File},
     net::TcpListener,
     path::PathBuf,
@@ -9,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use async_nats::jetstream;
 use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -45,8 +43,8 @@ pub struct Cluster {
     logs: TempDir,
 }
 
-/// With this in its environment, a process has the times of a user ([`base::fault::shortened`]).
-const REAL_TIMES: &str = "PLATFORM_REAL_TIMES";
+/// With this in its environment, a process has short leases ([`base::fault::shortened_lease`]).
+const SHORT_LEASES: (&str, &str) = ("PLATFORM_SHORT_LEASES", "1");
 
 /// A node.
 #[derive(Debug)]
@@ -67,25 +65,13 @@ impl Cluster {
         let servers = Servers::start_on(servers).await;
         let (flags, client) = (servers.flags(), Client::with_token(&bootstrap.issuer, token));
         let logs = tempfile::tempdir().expect("a temporary folder can be made");
-        let cluster = Self { servers, flags, environment: vec![], bootstrap, client, logs };
-        // The log was set up by a process that had none of this test's environment.
-        if env::var_os(REAL_TIMES).is_some() {
-            cluster.forget_leases().await;
-        }
-        cluster
+        Self { servers, flags, environment: vec![], bootstrap, client, logs }
     }
 
-    /// The same with nodes whose leases last as long as those of a user.
-    pub async fn start_with_real_times() -> Self {
-        let cluster = Self::start().await;
-        cluster.forget_leases().await;
-        Self { environment: vec![(REAL_TIMES, "1")], ..cluster }
-    }
-
-    /// Removes the bucket of leases, which the next node makes again, for leases as long as its own.
-    async fn forget_leases(&self) {
-        let context = jetstream::new(self.servers.nats().await);
-        context.delete_stream("KV_LEASES").await.expect("it was set up");
+    /// The same with nodes whose leases are short, for a test that waits for the end of leases. Such a node can lose its
+    /// leases when the machine is busy.
+    pub async fn start_with_short_leases() -> Self {
+        Self { environment: vec![SHORT_LEASES], ..Self::start().await }
     }
 
     /// Starts three brokers and lets a standalone platform set their log up.

@@ -29,6 +29,9 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Waits until something holds, and fails with what it was waiting for when it does not within a minute.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut probe: impl FnMut() -> F) -> T {
     let deadline = Instant::now() + Duration::from_mins(1);
@@ -37,6 +40,15 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut probe:
             return found;
         }
         assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        sleep(Duration::from_millis(20)).await;
+        sleep(PAUSE).await;
+    }
+}
+
+/// Fails unless something holds whenever it is looked at, for so long.
+pub async fn throughout<F: Future<Output = bool>>(time: Duration, what: &str, mut probe: impl FnMut() -> F) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        assert!(probe().await, "{what}");
+        sleep(PAUSE).await;
     }
 }

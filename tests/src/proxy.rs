@@ -18,9 +18,12 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::watch,
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinSet},
 };
+
+/// How many messages of a connection are kept back at most before its sender has to wait.
+const MOST_KEPT_BACK: usize = 1024;
 
 /// A running proxy; it ends when dropped.
 #[derive(Debug)]
@@ -188,29 +191,61 @@ async fn pass_bytes(mut from: BufReader<OwnedReadHalf>, mut to: OwnedWriteHalf, 
     }
 }
 
-async fn pass_messages(mut from: BufReader<OwnedReadHalf>, mut to: OwnedWriteHalf, rules: &Rules) -> io::Result<()> {
+/// A message as it came.
+struct Message {
+    /// Its first line.
+    line: String,
+    /// All of it.
+    bytes: Vec<u8>,
+}
+
+/// Passes messages on. They are read while nothing is passed on, so that a publish is known of that waits behind another.
+async fn pass_messages(from: BufReader<OwnedReadHalf>, to: OwnedWriteHalf, rules: &Rules) -> io::Result<()> {
+    let (sender, receiver) = mpsc::channel(MOST_KEPT_BACK);
+    tokio::try_join!(read_messages(from, sender, rules), write_messages(receiver, to, rules))?;
+    Ok(())
+}
+
+async fn read_messages(
+    mut from: BufReader<OwnedReadHalf>,
+    messages: mpsc::Sender<Message>,
+    rules: &Rules,
+) -> io::Result<()> {
     loop {
-        let mut message = vec![];
-        if from.read_until(b'\n', &mut message).await? == 0 {
+        let mut bytes = vec![];
+        if from.read_until(b'\n', &mut bytes).await? == 0 {
             return Ok(());
         }
-        let line = String::from_utf8_lossy(&message).into_owned();
+        let line = String::from_utf8_lossy(&bytes).into_owned();
         let words: Vec<&str> = line.split_whitespace().collect();
         let has_payload = matches!(words.first(), Some(&("PUB" | "HPUB" | "MSG" | "HMSG")));
         if has_payload {
             let length: usize = words.last().and_then(|length| length.parse().ok()).unwrap_or_default();
-            let head = message.len();
-            message.resize(head + length + 2, 0);
-            from.read_exact(&mut message[head..]).await?;
+            let head = bytes.len();
+            bytes.resize(head + length + 2, 0);
+            from.read_exact(&mut bytes[head..]).await?;
         }
-        let publishes = usize::from(is_publish(&words));
-        rules.waiting.fetch_add(publishes, Ordering::SeqCst);
-        rules.opened().await;
-        rules.waiting.fetch_sub(publishes, Ordering::SeqCst);
-        if !rules.is_lost(&words) {
-            to.write_all(&message).await?;
+        rules.waiting.fetch_add(usize::from(is_publish(&words)), Ordering::SeqCst);
+        if messages.send(Message { line, bytes }).await.is_err() {
+            return Ok(());
         }
     }
+}
+
+async fn write_messages(
+    mut messages: mpsc::Receiver<Message>,
+    mut to: OwnedWriteHalf,
+    rules: &Rules,
+) -> io::Result<()> {
+    while let Some(Message { line, bytes }) = messages.recv().await {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        rules.opened().await;
+        rules.waiting.fetch_sub(usize::from(is_publish(&words)), Ordering::SeqCst);
+        if !rules.is_lost(&words) {
+            to.write_all(&bytes).await?;
+        }
+    }
+    Ok(())
 }
 
 fn is_publish(words: &[&str]) -> bool {

@@ -3,24 +3,33 @@
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each fires once.
 //!
-//! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; and
-//! the clock goes ahead by the seconds that are in the file that `PLATFORM_CLOCK` names. With `PLATFORM_NEXT_VERSION` a
-//! process writes what the next version might, for tests of two versions on one log.
+//! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
+//! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
+//! `PLATFORM_CLOCK` names. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, for tests of two
+//! versions on one log.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
+
+static HAS_SHORT_TIMES: LazyLock<bool> =
+    LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_REAL_TIMES").is_none());
+static HAS_SHORT_LEASES: LazyLock<bool> =
+    LazyLock::new(|| *HAS_SHORT_TIMES && std::env::var_os("PLATFORM_SHORT_LEASES").is_some());
 
 /// The real time, or the short one where fail points are compiled in and `PLATFORM_REAL_TIMES` is not set.
 pub fn shortened(real: Duration, short: Duration) -> Duration {
-    use std::sync::LazyLock;
-    static IS_SHORT: LazyLock<bool> =
-        LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_REAL_TIMES").is_none());
-    if *IS_SHORT { short } else { real }
+    if *HAS_SHORT_TIMES { short } else { real }
+}
+
+/// The real length of a lease, or the short one where times are short and `PLATFORM_SHORT_LEASES` is set. A process on a
+/// busy machine loses a short lease though it is well, so only tests that wait for the end of leases ask for short ones.
+pub fn shortened_lease(real: Duration, short: Duration) -> Duration {
+    if *HAS_SHORT_LEASES { short } else { real }
 }
 
 /// Whether this process writes as the next version does.
 pub fn is_next_version() -> bool {
-    static IS_NEXT: std::sync::LazyLock<bool> =
-        std::sync::LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_NEXT_VERSION").is_some());
+    static IS_NEXT: LazyLock<bool> =
+        LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_NEXT_VERSION").is_some());
     *IS_NEXT
 }
 
@@ -34,7 +43,7 @@ pub fn clock_ahead() -> Duration {
 /// How much further the clock is than that of the system. It is read whenever somebody asks for the time.
 #[cfg(feature = "fault")]
 pub fn clock_ahead() -> Duration {
-    static FILE: std::sync::LazyLock<Option<std::ffi::OsString>> =
+    static FILE: LazyLock<Option<std::ffi::OsString>> =
         std::sync::LazyLock::new(|| std::env::var_os("PLATFORM_CLOCK"));
     let text = FILE.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
     text.and_then(|text| text.trim().parse().ok()).map_or(Duration::ZERO, Duration::from_secs)

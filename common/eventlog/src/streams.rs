@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use crate::log::{LogFailure, is_absent, nats};
 
-/// How long a lease lasts after its last renewal: how long its bucket remembers it. In tests it is shorter.
+/// How long a lease lasts after its last renewal: how long its bucket remembers it. In tests of faults it is shorter.
 pub fn lease_ttl() -> Duration {
-    fault::shortened(Duration::from_millis(3500), Duration::from_millis(1400))
+    fault::shortened_lease(Duration::from_millis(3500), Duration::from_millis(1400))
 }
 
 /// A stream beside the log.

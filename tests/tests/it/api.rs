@@ -18,6 +18,7 @@ mod instance;
 mod openapi;
 mod operator;
 mod permission;
+mod removal;
 mod revoked;
 mod rights;
 mod schemathesis;

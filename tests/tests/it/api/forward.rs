@@ -34,10 +34,7 @@ const LEFT: Duration = Duration::from_millis(2400);
 
 /// A projector, and two command nodes of which the first writes.
 async fn two_nodes() -> (Cluster, Node, [Node; 2]) {
-    two_nodes_of(Cluster::start().await).await
-}
-
-async fn two_nodes_of(cluster: Cluster) -> (Cluster, Node, [Node; 2]) {
+    let cluster = Cluster::start().await;
     let projector = cluster.node("projector", "projector", &[], &[]);
     let first = cluster.node("command", "the first.node *", &[], &[]);
     cluster.writes(&first).await;
@@ -99,7 +96,7 @@ async fn grpc_passes_through_a_standby() {
 
 #[tokio::test]
 async fn a_request_waits_for_the_next_node_that_writes() {
-    let (cluster, _projector, [mut first, second]) = two_nodes_of(Cluster::start_with_real_times().await).await;
+    let (cluster, _projector, [mut first, second]) = two_nodes().await;
     let at_second = cluster.client(&second);
     assert!(at_second.create_target("before").await.is_some());
     first.process.kill().await;
@@ -188,8 +185,7 @@ async fn a_request_is_passed_on_once_at_most() {
 
 #[tokio::test]
 async fn a_standby_waits_no_longer_than_its_client() {
-    // The lease must not be over before the answer is there, however busy this machine is.
-    let (cluster, _projector, [first, second]) = two_nodes_of(Cluster::start_with_real_times().await).await;
+    let (cluster, _projector, [first, second]) = two_nodes().await;
     first.process.signal(Signal::STOP);
     let begin = tokio::time::Instant::now();
     // Clients of gRPC would give up by themselves.

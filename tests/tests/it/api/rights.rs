@@ -8,12 +8,14 @@ use tests::{
     auditor::connect,
     client::{Answer, Client, created, send},
     platform::Platform,
+    throughout,
 };
-use tokio::time::sleep;
 use tokio_postgres::Transaction;
 use view::projection::ACCESS;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+/// For how long the read model does not go on while a request waits for it.
+const HELD: Duration = Duration::from_millis(200);
 
 async fn organization(client: &Client, name: &str) -> Answer {
     created(client, ORGANIZATIONS, json!({ "name": name })).await
@@ -38,9 +40,12 @@ async fn hold(postgres: &mut tokio_postgres::Client) -> Transaction<'_> {
     held
 }
 
-async fn let_go(held: Transaction<'_>) {
-    sleep(Duration::from_millis(50)).await;
+/// The answer to a request that has to wait for the read model, which is then let go on.
+async fn answer_after(held: Transaction<'_>, request: RequestBuilder) -> Answer {
+    let answer = tokio::spawn(send(request));
+    throughout(HELD, "it waits", async || !answer.is_finished()).await;
     held.rollback().await.expect("Postgres is there");
+    answer.await.expect("it is answered")
 }
 
 #[tokio::test]
@@ -53,12 +58,12 @@ async fn who_has_seen_an_organization_is_not_told_that_there_is_none() {
     let first = organization(&client, "First").await;
     let refused = send(search(&client, &first, "200ms")).await;
     refused.assert_refused("a read whose token is not reached", 503, "CONSISTENCY_NOT_REACHED");
-    let (found, ()) = tokio::join!(send(search(&client, &first, "10s")), let_go(held));
+    let found = answer_after(held, search(&client, &first, "10s")).await;
     assert_eq!((found.status.as_u16(), &found.body["details"]["totalResult"]), (200, &json!("0")), "{}", found.body);
 
     let held = hold(&mut postgres).await;
     let second = organization(&client, "Second").await;
-    let (created, ()) = tokio::join!(send(create_user(&client, &second)), let_go(held));
+    let created = answer_after(held, create_user(&client, &second)).await;
     assert_eq!(created.status, 201, "a write waits for what its caller wrote: {}", created.body);
     let found = send(search(&client, &created, "10s")).await;
     found.assert_refused("no organization has that id", 404, "RESOURCE_NOT_FOUND");

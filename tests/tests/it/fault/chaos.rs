@@ -42,7 +42,7 @@ struct Fleet {
 
 impl Fleet {
     async fn start(seed: u64) -> Self {
-        let cluster = Cluster::start().await;
+        let cluster = Cluster::start_with_short_leases().await;
         let mut fleet = Self { cluster, commands: vec![], projectors: vec![], random: seed };
         fleet.projectors = (0..2).map(|number| fleet.projector(number)).collect();
         fleet.commands.push(fleet.command(0, None));

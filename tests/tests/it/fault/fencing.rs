@@ -51,7 +51,7 @@ fn assert_not_served(answer: &Answer, what: &str) {
 
 #[tokio::test]
 async fn a_writer_that_was_stopped_neither_writes_nor_answers() {
-    let (cluster, _projector, [first, second]) = two_writers(Cluster::start_with_real_times().await, &[]).await;
+    let (cluster, _projector, [first, second]) = two_writers(Cluster::start().await, &[]).await;
     let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
     let renamed = at_first.create_target("before").await.expect("the first writes");
     let removed = at_first.create_target("removed").await.expect("the first writes");
@@ -115,8 +115,11 @@ async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
         ("commit.answering", 2, true),
         ("commit.answered", 2, true),
     ] {
-        let (cluster, _projector, [first, second]) =
-            two_writers(Cluster::start().await, &[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))]).await;
+        let (cluster, _projector, [first, second]) = two_writers(
+            Cluster::start_with_short_leases().await,
+            &[("PLATFORM_FAULT", &format!("{point}:{hit}:stop"))],
+        )
+        .await;
         let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
         assert!(at_first.create_target("one").await.is_some());
         let stopped = send_to_stopped(&at_first, Method::POST, TARGETS, Some(target("two")));
@@ -146,7 +149,7 @@ async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
 async fn a_writer_that_was_stopped_after_its_decision_does_not_say_that_nothing_changed() {
     // The first answer without a record was the one that told that it writes.
     let fault = [("PLATFORM_FAULT", "commit.confirming:2:stop")];
-    let (cluster, _projector, [first, second]) = two_writers(Cluster::start().await, &fault).await;
+    let (cluster, _projector, [first, second]) = two_writers(Cluster::start_with_short_leases().await, &fault).await;
     let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
     let path = format!("{TARGETS}/{}", at_first.create_target("before").await.expect("the first writes"));
     let stopped = send_to_stopped(&at_first, Method::PATCH, &path, Some(json!({ "name": "before" })));
@@ -161,7 +164,7 @@ async fn a_writer_that_was_stopped_after_its_decision_does_not_say_that_nothing_
 
 #[tokio::test]
 async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let _projector = cluster.node("projector", "projector", &[], &[]);
     let first = cluster.node("command", "first", &[], &[]);
     cluster.writes(&first).await;
@@ -205,7 +208,7 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
 
 #[tokio::test]
 async fn a_writer_that_one_of_its_name_has_replaced_says_nothing_of_before() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let _projector = cluster.node("projector", "projector", &[], &[]);
     let first = cluster.node("command", "same", &[], &[]);
     cluster.writes(&first).await;
@@ -231,7 +234,7 @@ async fn a_writer_that_one_of_its_name_has_replaced_says_nothing_of_before() {
 
 #[tokio::test]
 async fn a_writer_that_was_overtaken_before_it_read_history_steps_down() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let _projector = cluster.node("projector", "projector", &[], &[]);
     // One name for both, so that the first hears of the second by the log alone, and not by the lease.
     let first = cluster.node("command", "twin", &[], &[("PLATFORM_FAULT", "activate.barrier:1:stop")]);

@@ -11,29 +11,56 @@ use tests::{
     forge::{Forged, changed},
     servers::Servers,
 };
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 const EARLY: u64 = 200;
 const LATE: u64 = 600;
 /// Of each event, in bytes: those that come late are more than is kept for one that is slow.
 const LARGE: usize = 16 * 1024;
 
-/// Reads the log from a position to an end, with a pause behind so many records, and checks that it is all there.
-fn reader(log: &Log, from: Position, end: u64, (pause, every): (Duration, u64)) -> JoinHandle<Vec<Position>> {
-    let log = log.clone();
-    tokio::spawn(async move {
-        let mut records = log.follow(from).await.expect("the log can be read");
-        let mut read = vec![from];
-        for place in from.stream_sequence + 1..=end {
-            let record = records.next().await.expect("it goes on").expect("it is whole");
-            assert_eq!(record.stream_sequence, place);
-            read.push(record.position());
-            if place % every == 0 {
-                sleep(pause).await;
+/// Reads a log.
+struct Reader {
+    task: JoinHandle<Vec<Position>>,
+    /// How far it is, once it follows the log.
+    place: watch::Receiver<Option<u64>>,
+}
+
+impl Reader {
+    /// Reads the log from a position to an end, with a pause behind so many records, and checks that it is all there.
+    fn start(log: &Log, from: Position, end: u64, (pause, every): (Duration, u64)) -> Self {
+        let (log, (known, place)) = (log.clone(), watch::channel(None));
+        let task = tokio::spawn(async move {
+            let mut records = log.follow(from).await.expect("the log can be read");
+            let mut read = vec![from];
+            known.send_replace(Some(from.stream_sequence));
+            for place in from.stream_sequence + 1..=end {
+                let record = records.next().await.expect("it goes on").expect("it is whole");
+                assert_eq!(record.stream_sequence, place);
+                read.push(record.position());
+                known.send_replace(Some(place));
+                if place % every == 0 {
+                    sleep(pause).await;
+                }
             }
-        }
-        read
-    })
+            read
+        });
+        Self { task, place }
+    }
+
+    /// Waits until it is there.
+    async fn reaches(&mut self, wanted: u64) {
+        let reached = self.place.wait_for(|place| place.is_some_and(|place| place >= wanted));
+        timeout(Duration::from_mins(1), reached).await.expect("it reads in time").expect("it reads");
+    }
+
+    /// All that it read.
+    async fn read(self) -> Vec<Position> {
+        self.task.await.expect("it reads everything")
+    }
 }
 
 fn large(version: u64) -> Vec<Event> {
@@ -51,22 +78,25 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
     // The barrier is the first record.
     let (middle, end) = (1 + EARLY, 1 + EARLY + LATE);
     let at_once = (Duration::ZERO, 1);
-    let known = reader(&log, Position::default(), middle, at_once).await.expect("it reads");
+    let known = Reader::start(&log, Position::default(), middle, at_once).read().await;
     let at = |place: u64| known[usize::try_from(place).expect("it is small")];
 
-    let readers: Vec<_> = (0..8).map(|_| reader(&log, at(middle), end, at_once)).collect();
+    let mut readers: Vec<_> = (0..8).map(|_| Reader::start(&log, at(middle), end, at_once)).collect();
     let (early, between) = (Position::default(), at(middle / 2));
-    let others = [reader(&log, early, end, at_once), reader(&log, between, end, (Duration::from_millis(1), 1))];
+    readers.push(Reader::start(&log, early, end, at_once));
+    readers.push(Reader::start(&log, between, end, (Duration::from_millis(1), 1)));
     // It loses sight of the others every time.
-    let slow = reader(&log, at(middle), end, (Duration::from_secs(2), 150));
-    sleep(Duration::from_millis(300)).await;
+    readers.push(Reader::start(&log, at(middle), end, (Duration::from_secs(2), 150)));
+    for reader in &mut readers {
+        reader.reaches(middle).await;
+    }
     let before = servers.sent_to("readers").await;
     for version in EARLY + 1..=EARLY + LATE {
         forged.put(large(version), |_| {}).await;
     }
     let mut read = vec![];
-    for reader in readers.into_iter().chain(others).chain([slow]) {
-        read.push(reader.await.expect("it reads everything"));
+    for reader in readers {
+        read.push(reader.read().await);
     }
     assert!(read.iter().all(|one| one.last() == read[0].last()), "all of them end at the same record");
     let sent = servers.sent_to("readers").await - before;
@@ -75,9 +105,9 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
 
     // Nobody listens any more. Who begins together shares what was there before, too.
     let before = servers.sent_to("readers").await;
-    let together: Vec<_> = (0..8).map(|_| reader(&log, early, end, at_once)).collect();
+    let together: Vec<_> = (0..8).map(|_| Reader::start(&log, early, end, at_once)).collect();
     for reader in together {
-        assert_eq!(reader.await.expect("it reads everything").last(), read[0].last());
+        assert_eq!(reader.read().await.last(), read[0].last());
     }
     let sent = servers.sent_to("readers").await - before;
     println!("{sent} bytes were sent for {end} records and 8 readers that began together");
@@ -85,10 +115,10 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
 
     // Who comes then hears what comes then.
     let last = read[0].last().copied().expect("it has read");
-    let again = reader(&log, last, end + 2, at_once);
-    sleep(Duration::from_millis(200)).await;
+    let mut again = Reader::start(&log, last, end + 2, at_once);
+    again.reaches(end).await;
     for version in 1..=2 {
         forged.put(large(EARLY + LATE + version), |_| {}).await;
     }
-    assert_eq!(again.await.expect("it reads").len(), 3);
+    assert_eq!(again.read().await.len(), 3);
 }

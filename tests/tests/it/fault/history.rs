@@ -138,7 +138,11 @@ async fn what_cannot_be_read_for_one_command_is_read_for_the_others() {
             tokio::spawn(async move { patch(&client, &id, json!({ "timeout": "3s" })).await.0 })
         })
         .collect();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let all = f64::from(1 + u32::try_from(ids.len()).expect("they are few"));
+    eventually("all wait for their turn", async || {
+        (command.management.sum("platform_commands_waiting", &[]).await >= all).then_some(())
+    })
+    .await;
     proxy.open();
     assert!(first.await.expect("it is not cancelled").is_some());
     for (number, patched) in patches.into_iter().enumerate() {

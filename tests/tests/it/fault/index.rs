@@ -81,7 +81,7 @@ fn processed(answer: &Answer) -> u64 {
 
 #[tokio::test]
 async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let command = cluster.node("command", "command", &[], &[]);
     let query = cluster.node("query", "query", &[], &[]);
     cluster.writes(&command).await;
@@ -137,7 +137,7 @@ async fn watch_epochs(cluster: &Cluster) -> JoinHandle<()> {
 
 #[tokio::test]
 async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let command = cluster.node("command", "command", &[], &[]);
     let query = cluster.node("query", "query", &[], &[]);
     cluster.writes(&command).await;

@@ -23,7 +23,7 @@ const STEPS: &[(&str, &[u32])] = &[
 
 #[tokio::test]
 async fn kill_at_every_step_applies_nothing_twice() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let command = cluster.node("command", "command", &[], &[]);
     cluster.writes(&command).await;
     let watch = Checkpoints::watch(&cluster).await;
@@ -57,7 +57,7 @@ async fn kill_at_every_step_applies_nothing_twice() {
 
 #[tokio::test]
 async fn a_projector_that_was_stopped_changes_nothing() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let command = cluster.node("command", "command", &[], &[]);
     cluster.writes(&command).await;
     let url = &cluster.servers.places.postgres_url;

@@ -99,6 +99,7 @@ async fn a_writer_takes_over_and_goes_on_with_a_large_tail() {
     // What the deliveries must know of the log is read once more, then nothing.
     let quiet = || async {
         let read = cluster.servers.sent_to("command").await;
+        // Nothing is to happen meanwhile.
         sleep(Duration::from_secs(2)).await;
         let more = cluster.servers.sent_to("command").await - read;
         println!("it has read {read} bytes, and {more} more while it waited");

@@ -139,7 +139,7 @@ async fn a_record_whose_place_was_taken_is_not_committed() {
 
 /// A cluster whose command node reaches NATS through a proxy.
 async fn behind_proxy() -> (Cluster, Proxy, Node, Node) {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let proxy = Proxy::start(&nats_address(&cluster.servers)).await;
     let projector = cluster.node("projector", "projector", &[], &[]);
     let command = cluster.node("command", "command", &[("--nats-url", &format!("nats://{}", proxy.address))], &[]);
@@ -167,7 +167,7 @@ async fn a_node_settles_lost_publishes_and_answers() {
 
 #[tokio::test]
 async fn a_node_that_was_overtaken_says_that_it_did_nothing_and_takes_over_again() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with_short_leases().await;
     let places = &cluster.servers.places;
     let (proxy, monitor) = (
         Proxy::start(&nats_address(&cluster.servers)).await,

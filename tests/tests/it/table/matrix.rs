@@ -18,10 +18,10 @@ use proto::{
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, SCOPE, ServiceUser, TARGETS, send},
+    client::{Answer, Client, EXECUTIONS, TARGETS, done, send, target},
     eventually,
     instance::Instance,
-    tenant::{Tenant, new_host},
+    tenant::Tenant,
 };
 
 use super::conformance::{row::Check, table, wire::World};
@@ -33,8 +33,6 @@ const VALIDATE: &str = "Validate";
 struct Caller {
     case: &'static str,
     client: Client,
-    /// The host that is asked, where it is not the platform's own.
-    host: Option<String>,
     expects: Expects,
 }
 
@@ -109,11 +107,10 @@ fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
 }
 
 fn asking(caller: &Caller, method: Method, path: &str) -> RequestBuilder {
-    let request = match caller.client.token.as_str() {
+    match caller.client.token.as_str() {
         "" => caller.client.anonymous(method, path),
         _ => caller.client.request(method, path),
-    };
-    caller.host.iter().fold(request, |request, host| request.header("host", host))
+    }
 }
 
 /// The gRPC code of an answer; 0 where it is in the trailers, behind a message.
@@ -146,71 +143,42 @@ async fn check(caller: &Caller, row: &(dyn Check + Sync), world: &World) -> bool
     false
 }
 
-async fn post(client: &Client, path: &str, body: Value) -> Answer {
-    post_at(None, client, path, body).await
-}
-
-async fn post_at(host: Option<&str>, client: &Client, path: &str, body: Value) -> Answer {
-    let request = client.request(Method::POST, &format!("/resources/v3alpha/{path}")).json(&body);
-    let request = host.iter().fold(request, |request, host| request.header("host", *host));
-    let answer = send(request.header("prefer", "wait=10")).await;
-    assert!(answer.status.is_success(), "{path}: {}", answer.body);
-    answer
+/// Where the resources of a kind are.
+fn of(kind: &str) -> String {
+    format!("/resources/v3alpha/{kind}")
 }
 
 /// A user of an organization with these roles there, and its token.
 async fn user(instance: &Instance, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> (String, Client) {
-    let id =
-        post(admin, &format!("users?ctx.orgId={organization}"), json!({ "username": name, "service": {} })).await.id();
+    let made = async |kind: &str, body| done(admin, &of(&format!("{kind}?ctx.orgId={organization}")), body).await;
+    let id = made("users", json!({ "username": name, "service": {} })).await.id();
     if !roles.is_empty() {
-        post(admin, &format!("memberships?ctx.orgId={organization}"), json!({ "userId": id, "roles": roles })).await;
+        made("memberships", json!({ "userId": id, "roles": roles })).await;
     }
-    let secret = post(admin, &format!("users/{id}/_generate_secret"), json!({})).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    let user = ServiceUser { user_id: id.clone(), client_id: name.to_owned(), client_secret };
-    (id, Client::log_in(&instance.bootstrap.issuer, &user).await)
-}
-
-/// Another instance, and its first user.
-struct Another {
-    id: String,
-    host: String,
-    owner: Client,
-}
-
-async fn another(operator: &Client) -> Another {
-    let host = new_host();
-    let made = post(operator, "instances", json!({ "name": "Other", "domain": host })).await;
-    let text = |name: &str| made.body["serviceUser"][name].as_str().expect("it is shown").to_owned();
-    let token = eventually("it gives tokens", async || {
-        let request = operator.anonymous(Method::POST, "/oauth/v2/token").header("host", &host);
-        let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
-        let answer = send(request.basic_auth(text("clientId"), Some(text("clientSecret"))).form(&form)).await;
-        answer.body["access_token"].as_str().map(str::to_owned)
-    })
-    .await;
-    Another { id: made.id(), host, owner: operator.with(token) }
+    let client = instance.log_in(admin, &id, name).await;
+    (id, client)
 }
 
 /// All kinds of callers.
-async fn callers(instance: &Instance) -> Vec<Caller> {
+async fn callers(instance: &Tenant) -> Vec<Caller> {
     let (admin, operator) = (instance.client().await, instance.operator().await);
-    let other = post(&admin, "organizations", json!({ "name": "Other" })).await.id();
-    let ending = post(&admin, "organizations", json!({ "name": "Ending" })).await.id();
+    let other = done(&admin, &of("organizations"), json!({ "name": "Other" })).await.id();
+    let ending = done(&admin, &of("organizations"), json!({ "name": "Ending" })).await.id();
     let (_, owner) = user(instance, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
     let (ended, ended_user) = user(instance, &admin, &other, "ended", &["ORG_OWNER"]).await;
     let (_, homeless) = user(instance, &admin, &ending, "homeless", &["ORG_OWNER"]).await;
-    let Another { id, host, owner: foreign } = another(&operator).await;
-    post(&admin, &format!("users/{ended}/_deactivate"), json!({})).await;
-    post(&admin, &format!("organizations/{ending}/_deactivate"), json!({})).await;
-    post(&operator, &format!("instances/{id}/_limit"), json!({ "block": true })).await;
+    let blocked = instance.shared.instance().await;
+    let foreign = blocked.client().await;
+    done(&admin, &of(&format!("users/{ended}/_deactivate")), json!({})).await;
+    done(&admin, &of(&format!("organizations/{ending}/_deactivate")), json!({})).await;
+    let limit = of(&format!("instances/{}/_limit", blocked.bootstrap.instance_id));
+    done(&operator, &limit, json!({ "block": true })).await;
     let unknown = Expects::Refusal(401, 16);
-    let caller = |case, client: &Client, expects| Caller { case, client: client.clone(), host: None, expects };
-    let blocked = Caller { host: Some(host), ..caller("of a blocked instance", &foreign, Expects::Refusal(429, 8)) };
+    let caller = |case, client: &Client, expects| Caller { case, client: client.clone(), expects };
     let callers = vec![
         caller("no token", &admin.with(String::new()), unknown),
         caller("garbage", &admin.with("garbage".to_owned()), unknown),
-        caller("of another instance", &foreign, unknown),
+        caller("of another instance", &admin.with(foreign.token.clone()), unknown),
         caller("of another organization", &owner, Expects::Elsewhere(&ORG_OWNER)),
         caller("no role", &instance.client_named("nobody").await, Expects::NoRole),
         caller("read-only", &instance.client_named("viewer").await, Expects::Role(&IAM_OWNER_VIEWER)),
@@ -218,7 +186,7 @@ async fn callers(instance: &Instance) -> Vec<Caller> {
         caller("all rights", &operator, Expects::Entry),
         caller("ended", &ended_user, unknown),
         caller("of an ended organization", &homeless, unknown),
-        blocked,
+        caller("of a blocked instance", &foreign, Expects::Refusal(429, 8)),
     ];
     for caller in callers.iter().filter(|caller| matches!(caller.expects, Expects::Refusal(..))) {
         eventually(caller.case, async || {
@@ -251,10 +219,9 @@ async fn every_operation_lets_in_whom_it_shall() {
 type Objects = BTreeMap<&'static str, String>;
 
 /// Objects of an organization.
-async fn of_organization(host: Option<&str>, client: &Client, organization: &str) -> Objects {
-    let make = async |kind: &str, body: Value| {
-        post_at(host, client, &format!("{kind}?ctx.orgId={organization}"), body).await.id()
-    };
+async fn of_organization(client: &Client, organization: &str) -> Objects {
+    let make =
+        async |kind: &str, body: Value| done(client, &of(&format!("{kind}?ctx.orgId={organization}")), body).await.id();
     let user = make("users", json!({ "username": "theirs", "service": {} })).await;
     let membership = make("memberships", json!({ "userId": user, "roles": ["ORG_OWNER"] })).await;
     let domain = make("domains", json!({ "domain": "theirs.example" })).await;
@@ -267,12 +234,11 @@ async fn of_organization(host: Option<&str>, client: &Client, organization: &str
 }
 
 /// What their owner reads of objects.
-async fn read(host: Option<&str>, owner: &Client, objects: &Objects) -> Vec<Value> {
+async fn read(owner: &Client, objects: &Objects) -> Vec<Value> {
     let mut read = vec![];
     // An execution has no read of its own.
     for (kind, id) in objects.iter().filter(|(kind, _)| **kind != "executions") {
-        let request = owner.request(Method::GET, &format!("/resources/v3alpha/{kind}/{id}"));
-        let answer = send(host.iter().fold(request, |request, host| request.header("host", *host))).await;
+        let answer = send(owner.request(Method::GET, &of(&format!("{kind}/{id}")))).await;
         assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
         read.push(answer.body);
     }
@@ -300,33 +266,30 @@ async fn are_not_there(caller: &Caller, objects: &Objects) -> usize {
 #[tokio::test]
 async fn whatever_is_asked_of_what_is_of_others_it_is_not_there() {
     let tenant = Tenant::start().await;
-    let (admin, operator) = (tenant.client().await, tenant.operator().await);
-    let (one, other) = (
-        post(&admin, "organizations", json!({ "name": "One" })).await.id(),
-        post(&admin, "organizations", json!({ "name": "Other" })).await.id(),
-    );
+    let admin = tenant.client().await;
+    let organization =
+        async |client: &Client, name: &str| done(client, &of("organizations"), json!({ "name": name })).await.id();
+    let (one, other) = (organization(&admin, "One").await, organization(&admin, "Other").await);
     let (_, owner) = user(&tenant, &admin, &one, "owner-of-one", &["ORG_OWNER"]).await;
-    let Another { id, host, owner: foreign } = another(&operator).await;
-    let there = Some(host.as_str());
-    let organization = post_at(there, &foreign, "organizations", json!({ "name": "One" })).await.id();
+    let elsewhere = tenant.shared.instance().await;
+    let foreign = elsewhere.client().await;
 
-    let of_other = of_organization(None, &admin, &other).await;
-    let mut of_foreign = of_organization(there, &foreign, &organization).await;
-    let target = json!({ "name": "theirs", "restWebhook": { "url": "https://example.com/hook" } });
-    let target = post_at(there, &foreign, "targets", target).await.id();
-    let execution = json!({ "condition": { "function": "preaccesstoken" }, "targets": [target] });
-    let execution = post_at(there, &foreign, "executions", execution).await.id();
-    of_foreign.extend([("targets", target), ("executions", execution)]);
+    let of_other = of_organization(&admin, &other).await;
+    let mut of_foreign = of_organization(&foreign, &organization(&foreign, "One").await).await;
+    let theirs = done(&foreign, TARGETS, target("theirs")).await.id();
+    let execution = json!({ "condition": { "function": "preaccesstoken" }, "targets": [theirs] });
+    let execution = done(&foreign, EXECUTIONS, execution).await.id();
+    of_foreign.extend([("targets", theirs), ("executions", execution)]);
 
-    let before = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);
-    let caller =
-        |case, client: &Client, role| Caller { case, client: client.clone(), host: None, expects: Expects::Role(role) };
+    let before = (read(&admin, &of_other).await, read(&foreign, &of_foreign).await);
+    let caller = |case, client: &Client, role| Caller { case, client: client.clone(), expects: Expects::Role(role) };
     let of_one = caller("who owns another organization", &owner, &ORG_OWNER);
     let of_instance = caller("who owns another instance", &admin, &IAM_OWNER);
     let mut asked = are_not_there(&of_one, &of_other).await + are_not_there(&of_one, &of_foreign).await;
     asked += are_not_there(&of_instance, &of_foreign).await;
-    asked += are_not_there(&of_instance, &Objects::from([("instances", id)])).await;
+    asked +=
+        are_not_there(&of_instance, &Objects::from([("instances", elsewhere.bootstrap.instance_id.clone())])).await;
     println!("{asked} operations on what is of others, on two transports");
-    let after = (read(None, &admin, &of_other).await, read(there, &foreign, &of_foreign).await);
+    let after = (read(&admin, &of_other).await, read(&foreign, &of_foreign).await);
     assert_eq!(before, after, "nothing was changed");
 }

@@ -1,0 +1,123 @@
+//! What becomes of those that name a removed object: a few go in its own record, many are swept after it.
+
+use futures::{StreamExt, stream};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, after, created, post, send},
+    eventually,
+    tenant::Tenant,
+};
+
+const EVENTS: &str = "/resources/v3alpha/events/_search";
+const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+const USERS: &str = "/resources/v3alpha/users";
+
+async fn user(admin: &Client, organization: &str, name: &str) -> String {
+    let wanted = json!({ "username": name, "service": {} });
+    created(admin, &format!("{USERS}?ctx.orgId={organization}"), wanted).await.id()
+}
+
+/// How many events of a type the instance has.
+async fn events(admin: &Client, kind: &str) -> usize {
+    let found = post(admin, &format!("{EVENTS}?query.limit=1"), json!([{ "type": kind }])).await;
+    let total = found.body["details"]["totalResult"].as_str().expect("it is counted");
+    total.parse().expect("it is a number")
+}
+
+async fn memberships_of(admin: &Client, user: &str) -> Value {
+    let filters = json!([{ "userId": user }]);
+    post(admin, &format!("{MEMBERSHIPS}/_search"), filters).await.body["details"]["totalResult"].take()
+}
+
+#[tokio::test]
+async fn what_an_organization_has_goes_with_it_and_frees_its_names() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let organization = created(&admin, ORGANIZATIONS, json!({ "name": "Going" })).await.id();
+    let other = created(&admin, ORGANIZATIONS, json!({ "name": "Staying" })).await.id();
+    let robot = user(&admin, &organization, "robot").await;
+    let stays = user(&admin, &other, "stays").await;
+    let held = created(
+        &admin,
+        &format!("{MEMBERSHIPS}?ctx.orgId={other}"),
+        json!({ "userId": robot, "roles": ["ORG_OWNER"] }),
+    );
+    let held = held.await.id();
+    let here = json!({ "userId": stays, "roles": ["ORG_OWNER"] });
+    let here = created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={organization}"), here).await.id();
+
+    let removed = send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{organization}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let gone = [
+        format!("{USERS}/{robot}"),
+        format!("{MEMBERSHIPS}/{held}"),
+        format!("{MEMBERSHIPS}/{here}"),
+        format!("{ORGANIZATIONS}/{organization}"),
+    ];
+    // All in one record: whoever sees its last event sees them all.
+    let last = removed.sequence() + 3;
+    for path in gone {
+        let read = after(&removed, admin.request(Method::GET, &path)).await;
+        assert_eq!(read.status, 404, "{path}: {}", read.body);
+    }
+    eventually("all of it is in the audit log", async || {
+        let found = post(&admin, &format!("{EVENTS}?query.limit=4"), json!([])).await;
+        let newest = found.body["result"][0]["sequence"].as_str().and_then(|text| text.parse().ok())?;
+        (last <= newest).then_some(())
+    })
+    .await;
+    assert_eq!(events(&admin, "user.removed").await, 1);
+    assert_eq!(events(&admin, "membership.removed").await, 2);
+    user(&admin, &other, "robot").await;
+    created(&admin, ORGANIZATIONS, json!({ "name": "Going" })).await;
+}
+
+#[tokio::test]
+async fn an_organization_with_many_users_is_removed_at_once_and_swept_after_that() {
+    const MANY: usize = 450;
+    let tenant = Tenant::start().await;
+    let admin = &tenant.client().await;
+    let organization = &created(admin, ORGANIZATIONS, json!({ "name": "Crowd" })).await.id();
+    let other = &created(admin, ORGANIZATIONS, json!({ "name": "Other" })).await.id();
+    let users =
+        stream::iter(0..MANY).map(|number| async move { user(admin, organization, &format!("u{number}")).await });
+    let users: Vec<String> = users.buffer_unordered(32).collect().await;
+    let member = &users[MANY / 2];
+    let held = json!({ "userId": member, "roles": ["ORG_OWNER"] });
+    created(admin, &format!("{MEMBERSHIPS}?ctx.orgId={other}"), held).await;
+
+    let removed = send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{organization}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let read = after(&removed, admin.request(Method::GET, &format!("{USERS}/{member}"))).await;
+    assert_eq!(read.status, 404, "it is gone at once: {}", read.body);
+    eventually("all users are swept", async || (events(admin, "user.removed").await == MANY).then_some(())).await;
+    eventually("its membership is swept, too", async || (memberships_of(admin, member).await == "0").then_some(()))
+        .await;
+    assert_eq!(events(admin, "organization.removed").await, 1);
+    user(admin, other, "u0").await;
+}
+
+#[tokio::test]
+async fn a_removed_target_leaves_every_execution_that_names_it() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let hook = json!({ "name": "hook", "restWebhook": { "url": "https://hook.example.com/" } });
+    let target = created(&admin, "/resources/v3alpha/targets", hook).await.id();
+    let put = async |event: &str| {
+        let execution = json!({ "condition": { "event": { "event": event } }, "targets": [target] });
+        created(&admin, "/resources/v3alpha/executions", execution).await.id()
+    };
+    let named = [put("target.added").await, put("user.added").await];
+    let removed = send(admin.request(Method::DELETE, &format!("/resources/v3alpha/targets/{target}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let ids = json!([{ "inIds": { "ids": named } }]);
+    eventually("both are without it", async || {
+        let found = post(&admin, "/resources/v3alpha/executions/_search", ids.clone()).await;
+        let all = found.body["result"].as_array()?.clone();
+        let is_empty = |found: &Value| found["execution"]["targets"].as_array().is_none_or(Vec::is_empty);
+        (all.len() == 2 && all.iter().all(is_empty)).then_some(())
+    })
+    .await;
+}
