@@ -24,6 +24,7 @@ pub mod servers;
 mod set_up;
 mod template;
 pub mod tenant;
+pub mod tools;
 
 use std::{future::Future, time::Duration};
 

@@ -43,8 +43,7 @@ pub fn clock_ahead() -> Duration {
 /// How much further the clock is than that of the system. It is read whenever somebody asks for the time.
 #[cfg(feature = "fault")]
 pub fn clock_ahead() -> Duration {
-    static FILE: LazyLock<Option<std::ffi::OsString>> =
-        std::sync::LazyLock::new(|| std::env::var_os("PLATFORM_CLOCK"));
+    static FILE: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("PLATFORM_CLOCK"));
     let text = FILE.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
     text.and_then(|text| text.trim().parse().ok()).map_or(Duration::ZERO, Duration::from_secs)
 }
@@ -57,10 +56,7 @@ pub fn point(_name: &str) {}
 /// Comes by a fail point.
 #[cfg(feature = "fault")]
 pub fn point(name: &str) {
-    use std::sync::{
-        LazyLock,
-        atomic::{AtomicU64, Ordering},
-    };
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     struct Fault {
         point: String,

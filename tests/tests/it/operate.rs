@@ -8,6 +8,7 @@ mod master_key;
 mod nats_permissions;
 mod observability;
 mod observed;
+mod proxies;
 mod setup;
 mod standalone;
 mod traces;

@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeSet,
+    env,
+    ffi::OsString,
     fs,
     os::unix::fs::symlink,
     path::Path,
@@ -9,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tests::{dns::Dns, platform::Platform, process::binary};
+use tests::{dns::Dns, platform::Platform, process::binary, tools};
 
 const README: &str = include_str!("../../../../README.md");
 const API: &str = include_str!("../../../../docs/api.md");
@@ -21,7 +23,7 @@ const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
 
 /// The fenced blocks of a document in a language.
-fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
+pub(super) fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("\n```{language}\n");
     let mut blocks = vec![];
     for rest in document.split(&opening).skip(1) {
@@ -65,7 +67,7 @@ impl Client {
     /// Why the program cannot be run here, if it cannot.
     fn missing(&self) -> Option<String> {
         let [tool, arguments @ ..] = self.version else { return None };
-        let Ok(output) = Command::new(tool).args(arguments).output() else {
+        let Ok(output) = Command::new(tool).args(arguments).env("PATH", path()).output() else {
             return Some(format!("there is no {tool}"));
         };
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -82,9 +84,18 @@ impl Client {
         let mut command = Command::new(tool);
         command.args(arguments).arg(self.file).current_dir(folder).env("BASE", &platform.bootstrap.issuer);
         command.env("CLIENT_ID", &user.client_id).env("CLIENT_SECRET", &user.client_secret);
+        command.env("PATH", path());
         // Go shall fetch nothing, and no client go by way of a proxy.
         command.env("GOCACHE", folder).env("GOTOOLCHAIN", "local").env("GOPROXY", "off").env("NO_PROXY", "*");
         command.env("no_proxy", "*").output().expect("it runs")
+    }
+}
+
+/// Where the tools are: Node comes with the generators of clients, too.
+fn path() -> OsString {
+    match tools::installed("generators") {
+        Some(folder) => tools::path_with(&folder.join("bin")),
+        None => env::var_os("PATH").unwrap_or_default(),
     }
 }
 

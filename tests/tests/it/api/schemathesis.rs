@@ -2,13 +2,14 @@
 //! not described. It is a Python program; where it is not installed the test is skipped and says so, and
 //! fails in continuous integration.
 
-use std::{env, ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
+use std::{ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Method;
 use tests::{
     client::{TARGETS, send},
     platform::Platform,
+    tools,
 };
 use tokio::{process::Command, time::timeout};
 
@@ -18,24 +19,14 @@ const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemath
 
 /// What `deploy/setup` installed, else what is on the PATH.
 fn program() -> Option<PathBuf> {
-    let home = || env::home_dir().map(|home| home.join(".cache"));
-    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home);
-    let installed = cache.map(|cache| cache.join("identity-platform/schemathesis"));
-    // Without this file the installation is not whole.
-    let installed = installed.filter(|folder| folder.join(".list").exists());
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).collect::<Vec<_>>().into_iter();
-    let mut programs = installed.map(|folder| folder.join("bin")).into_iter().chain(folders);
-    programs.find_map(|folder| Some(folder.join("schemathesis")).filter(|program| program.is_file()))
+    let installed = tools::installed("schemathesis").map(|folder| folder.join("bin/schemathesis"));
+    installed.or_else(|| tools::on_path("schemathesis"))
 }
 
 #[tokio::test]
 async fn no_request_gets_a_server_error_or_an_answer_that_is_not_described() {
     let Some(program) = program() else {
-        let is_ci = env::var("CI").is_ok_and(|value| value == "true");
-        assert!(!is_ci, "schemathesis is not installed, and continuous integration does not do without it");
-        println!("SKIPPED: schemathesis is not installed; PLATFORM_SETUP_TOOLS=1 deploy/setup installs it");
-        return;
+        return tools::skip("schemathesis");
     };
     let platform = Platform::start().await;
     let client = platform.client().await;
