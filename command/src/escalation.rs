@@ -18,6 +18,7 @@ use eventlog::record::AggregateKey;
 use crate::{
     authority,
     execute::Deciding,
+    references,
     turn::{Current, Refusal, Turn},
 };
 
@@ -31,7 +32,7 @@ pub(crate) fn check_user(
     user: &AggregateKey,
     home: &Owner,
 ) -> Result<(), Refusal> {
-    let mut contexts = role_contexts(turn, user, membership::USER);
+    let mut contexts = role_contexts(turn, user, membership::USER)?;
     // Where there are more than are read, those that matter most are among them.
     let above = home.chain(&user.instance_id);
     let held = authority::memberships(turn, &deciding.keys.instance, &user.id, &above);
@@ -45,17 +46,18 @@ pub(crate) fn check_users_of(
     deciding: &Deciding,
     organization: &AggregateKey,
 ) -> Result<(), Refusal> {
-    let contexts = role_contexts(turn, organization, membership::HOME);
+    let contexts = role_contexts(turn, organization, membership::HOME)?;
     check(turn, deciding, &organization.instance_id, contexts)
 }
 
 /// The contexts of the memberships that name a user or an organization. Where there are more than are read, the instance is
 /// among them: who may give roles there may give all of them.
-fn role_contexts(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Vec<Owner> {
+fn role_contexts(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Result<Vec<Owner>, Refusal> {
+    references::are_complete(turn)?;
     let referrers = turn.referrers(named, link);
     let all: Vec<_> = referrers.keys.iter().map(|key| turn.get::<Standard<Membership>>(key)).collect();
     let contexts = all.iter().filter_map(Current::resource).map(|held| held.context.clone());
-    contexts.chain(referrers.has_more.then(|| Owner::instance(&named.instance_id))).collect()
+    Ok(contexts.chain(referrers.has_more.then(|| Owner::instance(&named.instance_id))).collect())
 }
 
 fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut contexts: Vec<Owner>) -> Result<(), Refusal> {

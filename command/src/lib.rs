@@ -14,6 +14,7 @@ pub mod forward;
 mod founding;
 mod plan;
 pub mod reaction;
+mod references;
 mod removal;
 pub mod settle;
 pub mod setup;

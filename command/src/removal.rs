@@ -21,6 +21,7 @@ use view::history::MOST_REFERRERS;
 
 use crate::{
     execute::Deciding,
+    references,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
 };
 
@@ -35,6 +36,7 @@ pub(crate) fn remove<R: Resource>(
     deciding: &Deciding,
     current: Current<Standard<R>>,
 ) -> Result<Decided, Refusal> {
+    references::are_complete(turn)?;
     let key = current.key.clone();
     let dependents = Dependents::of(turn, &key);
     let decided = deciding.decide(turn, current, Asked::Delete)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::id::Ids;
+use base::{fault, id::Ids};
 use domain::{
     context::Owner,
     resource::{
@@ -83,8 +83,9 @@ impl Decide for Beginning {
         for (id, data_key) in &self.keys {
             new.resource(SYSTEM, id, &system, data_key.clone())?;
         }
+        let has_references = !fault::is_before_references();
         let owner = Owner::instance(&first_instance_id);
-        let last = new.resource(SYSTEM, system::ID, &system, System { first_instance_id })?;
+        let last = new.resource(SYSTEM, system::ID, &system, System { first_instance_id, has_references })?;
         Ok((Decided { owner, ..last }, ()))
     }
 }

@@ -11,7 +11,7 @@ mod refusal;
 
 use std::{mem, sync::Arc};
 
-use base::secret;
+use base::{fault, secret};
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
@@ -132,7 +132,7 @@ impl<'a> Turn<'a> {
         if let Entry::Cached(cached) = entry
             && let Ok(state) = cached.state.clone().downcast()
         {
-            return Current { key: key.clone(), state, head: cached.head.clone() };
+            return Current { key: key.clone(), state, head: cached.head.clone(), has_none: false };
         }
         self.unreadable.get_or_insert_with(|| Lack::Unreadable(Box::new(Error::internal(&WrongType))));
         Current::absent(key)
@@ -204,7 +204,7 @@ impl<'a> Turn<'a> {
         cause: &Cause,
     ) -> Result<Decided, Refusal> {
         let owner = current.owner()?.clone();
-        let Current { key, state: before, mut head } = current;
+        let Current { key, state: before, mut head, has_none } = current;
         if events.is_empty() {
             return Ok(Decided::at::<A>(&head, owner, false));
         }
@@ -241,7 +241,8 @@ impl<'a> Turn<'a> {
             });
         }
         note_claims(&mut written, &claims);
-        note_references(&mut written, &A::references(&before, &owner), &A::references(&state, &owner));
+        let noted = if has_none { vec![] } else { A::references(&before, &owner) };
+        note_references(&mut written, &noted, &A::references(&state, &owner));
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
         head.sequence = self.memory.tail.end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
         (head.changed_at, head.owner) = (self.now, Some(owner.clone()));
@@ -288,7 +289,9 @@ impl<'a> Turn<'a> {
             }
             changes.push((*taken, Some(key.clone())));
         }
-        changes.extend(before.iter().filter(|claim| !after.contains(claim)).map(|claim| (*claim, None)));
+        // What fell to another meanwhile, because all around it was removed, stays with that.
+        let released = before.iter().filter(|claim| !after.contains(claim));
+        changes.extend(released.filter(|claim| self.holder(claim).as_ref() == Some(key)).map(|claim| (*claim, None)));
         Ok(changes)
     }
 
@@ -369,7 +372,7 @@ fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<AggregateKey>
 
 /// Puts the changes of references into the last event of a command.
 fn note_references(written: &mut [Event], before: &[Reference], after: &[Reference]) {
-    let Some(last) = written.last_mut() else { return };
+    let Some(last) = written.last_mut().filter(|_| !fault::is_before_references()) else { return };
     let missing = |these: &[Reference], those: &[Reference]| {
         let missing = these.iter().filter(|reference| !those.contains(reference));
         missing.map(in_the_log).collect::<Vec<_>>()

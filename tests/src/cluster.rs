@@ -140,7 +140,7 @@ impl Cluster {
     /// Waits until the writer has forgotten what history has: history says every second how far it is, and the writer
     /// forgets what it had said the time before.
     pub async fn tail_is_forgotten(&self) {
-        let mut said = self.servers.nats().await.subscribe("progress.0.history.1").await.expect("NATS is there");
+        let mut said = self.servers.nats().await.subscribe("progress.0.history.2").await.expect("NATS is there");
         for _ in 0..4 {
             said.next().await.expect("the projector goes on");
         }

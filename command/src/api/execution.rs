@@ -23,6 +23,7 @@ use proto::action::{DeleteExecutionRequest, PutExecutionRequest, PutExecutionRes
 
 use crate::{
     execute::{Command, Commands, Deciding},
+    references,
     standard::{self, details},
     turn::{Current, Decided, Refusal, Turn},
 };
@@ -101,6 +102,7 @@ impl Put {
     /// Those that include this one, because they have its targets too, and those that it or they include. Includes lead over few
     /// levels, so that these are loaded in few steps.
     fn others(&self, turn: &mut Turn<'_>) -> Result<Vec<Current<Executions>>, Refusal> {
+        references::are_complete(turn)?;
         let key = |id: &str| AggregateKey::of::<Executions>(&self.key.instance_id, id);
         let (mut seen, mut next) = (HashSet::from([self.key.clone()]), vec![self.key.clone()]);
         while let Some(including) = next.pop() {

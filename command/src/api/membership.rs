@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::fault;
 use domain::{
     context::Owner,
     rejection::Rejection,
@@ -60,7 +61,10 @@ impl Command for Create {
         if !deciding.authority.may(turn, "user.read", home) {
             return Err(Rejection::NotFound(User::NAME).into());
         }
-        let membership = Membership::new(&self.user.id, home, self.context.clone(), self.roles.clone());
+        let mut membership = Membership::new(&self.user.id, home, self.context.clone(), self.roles.clone());
+        if fault::is_before_references() {
+            membership.user_organization_id = None;
+        }
         Ok((deciding.decide(turn, current, Asked::Create(membership))?, ()))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
-use base::explain::explain;
+use base::{explain::explain, fault};
 use eventlog::{
     log::{Log, LogFailure},
     record::{AggregateKey, Position, Record},
@@ -14,10 +14,17 @@ use eventlog::{
 use futures::{FutureExt, StreamExt};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
-use view::keyring::{Keyring, KeyringFailure, Purpose, SYSTEM};
+use view::{
+    database::{Database, DatabaseFailure},
+    history::aggregates_after,
+    keyring::{Keyring, KeyringFailure, Purpose, SYSTEM},
+    projection::HISTORY,
+    read_model::ReadModel,
+};
 
 use super::place::{Place, PlaceFailure};
 use crate::{
+    references::{Complete, Note},
     removal::{Dependents, Swept},
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Handle, Phase, Verdict},
@@ -29,6 +36,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BREATH: Duration = Duration::from_millis(100);
 /// How often nothing may come of a step before what is left is given up: some seconds, in which history catches up.
 const MOST_IDLE: u32 = 100;
+/// How many aggregates of earlier versions are brought up to date in one record.
+const NOTED_AT_ONCE: u32 = 100;
 /// How many records are read before the place is saved, where there was nothing to sweep.
 const SAVE_EVERY: u64 = 10_000;
 
@@ -41,6 +50,10 @@ pub struct Sweeps {
     pub writer: Handle,
     /// Hashes the names that become free.
     pub keyring: Keyring,
+    /// Where history is.
+    pub database: Database,
+    /// The shard.
+    pub shard: u16,
     /// How many servers keep the place.
     pub replicas: usize,
 }
@@ -56,6 +69,10 @@ enum SweepFailure {
     LogEnded,
     #[error(transparent)]
     Keyring(#[from] KeyringFailure),
+    #[error(transparent)]
+    Database(#[from] DatabaseFailure),
+    #[error("a step counts as done before, though it has no id that says so")]
+    Replayed,
     #[error("a step was refused: {0}")]
     Refused(edge::error::Error),
 }
@@ -88,7 +105,9 @@ impl Sweeps {
                 () = stepped_down(&mut phases) => None,
                 () = shutdown.cancelled() => return,
             };
-            if let Some(failure) = failure {
+            if matches!(failure, Some(SweepFailure::Keyring(KeyringFailure::Absent { .. }))) {
+                tracing::debug!("nothing is set up that could be swept");
+            } else if let Some(failure) = failure {
                 tracing::warn!(error = explain(&failure), "what was removed is not swept at the moment");
             }
             tokio::select! {
@@ -99,6 +118,7 @@ impl Sweeps {
     }
 
     async fn serve(&self) -> Result<Infallible, SweepFailure> {
+        self.complete_references().await?;
         let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
         let saved = place.read().await?;
         let mut revision = saved.map(|(_, revision)| revision);
@@ -131,17 +151,8 @@ impl Sweeps {
     /// Takes one page of what is left of the first removal, which then lets the others go first.
     async fn step(&self, left: &mut VecDeque<Unswept>) -> Result<(), SweepFailure> {
         let Some(first) = left.front_mut() else { return Ok(()) };
-        let keys = ClaimKeys {
-            instance: self.keyring.key(&first.key.instance_id, Purpose::Claim).await?,
-            system: self.keyring.key(SYSTEM, Purpose::Claim).await?,
-        };
-        let command = Step { key: first.key.clone(), cause: first.cause.clone(), keys };
-        let swept = match self.writer.submit(command, None).await {
-            Ok(Verdict::Decided(_, swept)) => swept,
-            // It has no idempotency key.
-            Ok(Verdict::Replayed(_)) => Swept { wrote: false, has_more: false },
-            Err(error) => return Err(SweepFailure::Refused(error)),
-        };
+        let keys = self.keys(&first.key.instance_id).await?;
+        let swept = self.submit(Step { key: first.key.clone(), cause: first.cause.clone(), keys }).await?;
         first.idle = if swept.wrote { 0 } else { first.idle + 1 };
         if swept.has_more && !swept.wrote {
             sleep(BREATH).await;
@@ -156,6 +167,52 @@ impl Sweeps {
             left.pop_front();
         }
         Ok(())
+    }
+}
+
+impl Sweeps {
+    /// Has the references noted of all that earlier versions wrote, once.
+    async fn complete_references(&self) -> Result<(), SweepFailure> {
+        if fault::is_before_references()
+            || self.submit(Complete { is_done: false, keys: self.keys(SYSTEM).await? }).await?
+        {
+            return Ok(());
+        }
+        tracing::info!("noting for all that earlier versions wrote which others it names");
+        let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
+        let history = ReadModel::new(&HISTORY, self.shard);
+        while history.checkpoint(&self.database.connection().await?).await?.is_none_or(|at| at.position.sequence < end)
+        {
+            sleep(BREATH).await;
+        }
+        let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
+        loop {
+            let found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;
+            let Some(newest) = found.last().cloned() else { break };
+            for aggregates in found.chunk_by(|one, next| one.instance_id == next.instance_id) {
+                let keys = self.keys(&aggregates[0].instance_id).await?;
+                self.submit(Note { aggregates: aggregates.to_vec(), keys }).await?;
+            }
+            last = newest;
+        }
+        self.submit(Complete { is_done: true, keys: self.keys(SYSTEM).await? }).await?;
+        tracing::info!("all that earlier versions wrote is up to date");
+        Ok(())
+    }
+
+    async fn keys(&self, instance_id: &str) -> Result<ClaimKeys, SweepFailure> {
+        Ok(ClaimKeys {
+            instance: self.keyring.key(instance_id, Purpose::Claim).await?,
+            system: self.keyring.key(SYSTEM, Purpose::Claim).await?,
+        })
+    }
+
+    async fn submit<C: Decide>(&self, command: C) -> Result<C::Outcome, SweepFailure> {
+        match self.writer.submit(command, None).await {
+            Ok(Verdict::Decided(_, outcome)) => Ok(outcome),
+            Ok(Verdict::Replayed(_)) => Err(SweepFailure::Replayed),
+            Err(error) => Err(SweepFailure::Refused(error)),
+        }
     }
 }
 

@@ -36,18 +36,25 @@ pub(crate) struct Current<A: Aggregate> {
     pub(crate) state: Arc<A::State>,
     /// How far its history goes.
     pub(crate) head: Head,
+    /// Whether none of its references is in the log, whatever its state names.
+    pub(super) has_none: bool,
 }
 
 impl<A: Aggregate> Current<A> {
     /// An aggregate without any event.
     pub(super) fn absent(key: &AggregateKey) -> Self {
-        Self { key: key.clone(), state: Arc::default(), head: Head::default() }
+        Self { key: key.clone(), state: Arc::default(), head: Head::default(), has_none: false }
     }
 
     /// Names the context that it belongs to where it does not exist yet.
     pub(crate) fn owned_by(mut self, owner: &Owner) -> Self {
         self.head.owner.get_or_insert_with(|| owner.clone());
         self
+    }
+
+    /// Has the next event note all its references, because those before it noted none.
+    pub(crate) fn without_references(self) -> Self {
+        Self { has_none: true, ..self }
     }
 
     /// The context that it belongs to.

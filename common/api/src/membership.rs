@@ -48,6 +48,6 @@ impl PatchRequest for PatchMembershipRequest {
     fn patch(&self) -> MembershipPatch {
         // A membership without a role does not exist, so none means that those it has stay.
         let roles = self.membership.as_ref().map(|wanted| wanted.roles.clone());
-        MembershipPatch { roles: roles.filter(|roles| !roles.is_empty()) }
+        MembershipPatch { roles: roles.filter(|roles| !roles.is_empty()), user_organization_id: None }
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
-//! `PLATFORM_CLOCK` names. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, for tests of two
-//! versions on one log.
+//! `PLATFORM_CLOCK` names. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
+//! `PLATFORM_BEFORE_REFERENCES` what the first ones did, for tests of two versions on one log.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -31,6 +31,13 @@ pub fn is_next_version() -> bool {
     static IS_NEXT: LazyLock<bool> =
         LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_NEXT_VERSION").is_some());
     *IS_NEXT
+}
+
+/// Whether this process writes as the versions did that knew no references.
+pub fn is_before_references() -> bool {
+    static IS_BEFORE: LazyLock<bool> =
+        LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_BEFORE_REFERENCES").is_some());
+    *IS_BEFORE
 }
 
 /// How much further the clock is than that of the system.

@@ -275,6 +275,28 @@ async fn load_aggregates(
     Ok(found)
 }
 
+/// The aggregates that have events, in the order of their keys after one of them, at most so many.
+pub async fn aggregates_after(
+    client: &impl GenericClient,
+    key: &AggregateKey,
+    limit: u32,
+) -> Result<Vec<AggregateKey>, DatabaseFailure> {
+    static SELECT: Sql = Sql::new(|| {
+        HISTORY.sql(
+            "select distinct instance_id, aggregate_type, aggregate_id from {schema}.events \
+             where (instance_id, aggregate_type, aggregate_id) > ($1, $2, $3) \
+             order by instance_id, aggregate_type, aggregate_id limit $4",
+        )
+    });
+    let limit = i64::from(limit);
+    let rows = client.query(&**SELECT, &[&key.instance_id, &key.aggregate_type, &key.id, &limit]).await?;
+    let key = |row: &Row| {
+        let (instance_id, aggregate_type, id) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        Ok(AggregateKey { instance_id, aggregate_type, id })
+    };
+    rows.iter().map(key).collect()
+}
+
 /// The last event of an aggregate up to a sequence.
 pub async fn last_event(
     client: &impl GenericClient,

@@ -283,8 +283,9 @@ impl Node {
 
     /// Starts sweeping what was removed whenever this node writes, until `shutdown`.
     pub(crate) fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let (log, keyring, replicas) = (self.adapters.log.clone(), self.keyring.clone(), self.adapters.replicas);
-        let sweeps = Sweeps { log, writer: writer.clone(), keyring, replicas };
+        let Adapters { log, database, replicas, .. } = &self.adapters;
+        let (log, database, keyring) = (log.clone(), database.clone(), self.keyring.clone());
+        let sweeps = Sweeps { log, writer: writer.clone(), keyring, database, shard: SHARD, replicas: *replicas };
         tokio::spawn(sweeps.work(shutdown.clone()))
     }
 

@@ -41,6 +41,8 @@ pub const HOME: Link = Link { name: "home", to: Organization::NAME };
 pub struct MembershipPatch {
     /// See [`Membership::roles`]: all of them from now on.
     pub roles: Option<Vec<String>>,
+    /// See [`Membership::user_organization_id`]; for those that were written before it was.
+    pub user_organization_id: Option<String>,
 }
 
 impl Membership {
@@ -101,7 +103,8 @@ impl Resource for Membership {
     }
 
     fn patched(self, patch: MembershipPatch) -> Self {
-        Self { roles: patch.roles.unwrap_or(self.roles), ..self }
+        let user_organization_id = patch.user_organization_id.or(self.user_organization_id);
+        Self { roles: patch.roles.unwrap_or(self.roles), user_organization_id, ..self }
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -151,8 +154,12 @@ mod tests {
         assert_columns(&before, &json!({ "user_id": "2", "roles": " IAM_OWNER IAM_ORG_MANAGER " }));
         let roles = vec!["IAM_OWNER_VIEWER".to_owned()];
         let changes = json!({ "roles": roles });
-        let fixed = ["context", "user_id", "user_organization_id"];
-        assert_patches(&before, vec![(MembershipPatch { roles: Some(roles) }, changes)], &fixed);
+        let home = MembershipPatch { user_organization_id: Some("4".into()), ..MembershipPatch::default() };
+        let patches = vec![
+            (MembershipPatch { roles: Some(roles), ..MembershipPatch::default() }, changes),
+            (home, json!({ "user_organization_id": "4" })),
+        ];
+        assert_patches(&before, patches, &["context", "user_id"]);
     }
 
     #[test]

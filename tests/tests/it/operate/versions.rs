@@ -3,9 +3,10 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, TARGETS, send},
+    client::{Answer, Client, TARGETS, created, post, send},
     cluster::{Cluster, Node},
     eventually, forge,
+    platform::Platform,
     process::NEXT_VERSION,
 };
 
@@ -93,7 +94,7 @@ async fn who_cannot_read_an_event_says_so_and_gives_the_work_back() {
     };
     eventually("the lease is given back", || async { holder("projection.targets.1.0").await.is_none().then_some(()) })
         .await;
-    assert!(holder("projection.history.1.0").await.is_some());
+    assert!(holder("projection.history.2.0").await.is_some());
 
     // Of two nodes that cannot read it one writes again, because no newer one is there.
     let nodes = ["one", "two"].map(|name| {
@@ -122,4 +123,59 @@ async fn who_cannot_read_an_event_says_so_and_gives_the_work_back() {
         are_outdated(node, &["writer"]).await;
     }
     assert_eq!(cluster.audit().await.events_of(&archived).len(), 2);
+}
+
+const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+const USERS: &str = "/resources/v3alpha/users";
+
+#[tokio::test]
+async fn what_was_written_before_there_were_references_gets_them() {
+    let mut platform = Platform::start_with(&[], &[("PLATFORM_BEFORE_REFERENCES", "1")]).await;
+    platform.ready().await;
+    let admin = platform.client().await;
+    let organization = async |name: &str| created(&admin, ORGANIZATIONS, json!({ "name": name })).await.id();
+    let (home, other, gone) = (organization("home").await, organization("other").await, organization("gone").await);
+    let user = async |of: &str, name: &str| {
+        created(&admin, &format!("{USERS}?ctx.orgId={of}"), json!({ "username": name, "service": {} })).await.id()
+    };
+    let (manager, holder) = (user(&home, "manager").await, user(&home, "holder").await);
+    user(&gone, "left-behind").await;
+    let give = async |to: &str, context: &str, role: &str| {
+        let membership = json!({ "userId": to, "roles": [role] });
+        created(&admin, &format!("{MEMBERSHIPS}?ctx.orgId={context}"), membership).await.id()
+    };
+    give(&manager, &home, "ORG_USER_MANAGER").await;
+    let held = give(&holder, &other, "ORG_OWNER").await;
+    let removed = send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{gone}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let holders = post(&admin, &format!("{USERS}/{holder}/_generate_secret"), json!({})).await;
+    assert_eq!(holders.status, 200, "{}", holders.body);
+    let manager = platform.log_in(&admin, &manager, "manager").await;
+    platform.stop().await;
+
+    platform.restart(&[]).await;
+    let path = format!("{USERS}/{holder}");
+    eventually("what the manager may not take away is known", async || {
+        let deleted = send(manager.request(Method::DELETE, &path)).await;
+        assert_ne!(deleted.status, 200, "{}", deleted.body);
+        (deleted.status == 403).then_some(())
+    })
+    .await;
+    let deleted = send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{home}"))).await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    eventually("the membership goes with its user", async || {
+        (send(admin.request(Method::GET, &format!("{MEMBERSHIPS}/{held}"))).await.status == 404).then_some(())
+    })
+    .await;
+    let filters = json!([{ "type": "user.removed" }]);
+    let found = post(&admin, "/resources/v3alpha/events/_search", filters).await;
+    assert_eq!(found.body["details"]["totalResult"], "3", "with the one left behind: {}", found.body);
+
+    // It is done once.
+    let end = platform.log_end().await;
+    platform.stop().await;
+    platform.restart(&[]).await;
+    platform.client().await.create_target("after").await.expect("it is created");
+    assert_eq!(platform.log_end().await.0, end.0 + 1);
 }

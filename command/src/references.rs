@@ -1,0 +1,145 @@
+//! Events of the first versions did not say which others an aggregate names. Until it is noted for all of them, what must
+//! know it is refused.
+
+use std::sync::LazyLock;
+
+use domain::aggregate::Aggregate;
+use domain::{
+    catalog::{self, Visitor},
+    context::OwnerType,
+    resource::{
+        membership::{Membership, MembershipPatch},
+        organization::Organization,
+        system::{self, System, SystemPatch},
+        user::User,
+    },
+    settings::Properties,
+    standard::{Command as Asked, Event, Resource, Standard},
+};
+use eventlog::record::AggregateKey;
+use view::keyring::SYSTEM;
+
+use crate::{
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    writer::{Decide, writer_unavailable},
+};
+
+/// Refuses what must know who names what, where that is not noted for all aggregates yet.
+pub(crate) fn are_complete(turn: &mut Turn<'_>) -> Result<(), Refusal> {
+    let system = turn.get::<Standard<System>>(&the_system());
+    if system.resource().is_none_or(|system| system.has_references) {
+        return Ok(());
+    }
+    let message = "what an earlier version wrote is still brought up to date: send the command again in a moment";
+    Err(writer_unavailable(message).into())
+}
+
+fn the_system() -> AggregateKey {
+    AggregateKey::of::<Standard<System>>(SYSTEM, system::ID)
+}
+
+/// Tells whether references are noted for all aggregates, and notes that they are where `is_done`.
+pub(crate) struct Complete {
+    pub(crate) is_done: bool,
+    pub(crate) keys: ClaimKeys,
+}
+
+impl Decide for Complete {
+    type Outcome = bool;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
+        let current = turn.get::<Standard<System>>(&the_system());
+        let is_complete = current.resource().is_none_or(|system| system.has_references);
+        if self.is_done && !is_complete {
+            let events = Standard::decide(&current.state, Asked::Patch(SystemPatch { has_references: true }))?;
+            turn.append(current, &events, &self.keys, &cause())?;
+        }
+        Ok((turn.nothing_decided(System::NAME), is_complete))
+    }
+}
+
+/// Notes the references of some aggregates of one instance.
+pub(crate) struct Note {
+    pub(crate) aggregates: Vec<AggregateKey>,
+    pub(crate) keys: ClaimKeys,
+}
+
+impl Decide for Note {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
+        for key in &self.aggregates {
+            if key.aggregate_type == Membership::NAME {
+                note_membership(turn, key, &self.keys)?;
+            } else if let Some(note) = notes().iter().find(|(name, _)| *name == key.aggregate_type) {
+                (note.1)(turn, key, &self.keys)?;
+            }
+        }
+        Ok((turn.nothing_decided(System::NAME), ()))
+    }
+}
+
+fn cause() -> Cause {
+    Cause { actor: "upgrade".into(), ..Cause::default() }
+}
+
+type NoteOne = fn(&mut Turn<'_>, &AggregateKey, &ClaimKeys) -> Result<(), Refusal>;
+
+fn notes() -> &'static [(&'static str, NoteOne)] {
+    static ALL: LazyLock<Vec<(&str, NoteOne)>> = LazyLock::new(|| {
+        let mut found = Notes(vec![]);
+        catalog::visit(&mut found);
+        found.0
+    });
+    &ALL
+}
+
+struct Notes(Vec<(&'static str, NoteOne)>);
+
+impl Visitor for Notes {
+    fn resource<R: Resource>(&mut self) {
+        self.0.push((R::NAME, note::<R>));
+    }
+
+    fn settings<P: Properties>(&mut self) {}
+}
+
+/// What is in a removed organization goes now; all other aggregates change in nothing but what their events say.
+fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
+    let current = turn.get::<Standard<R>>(key);
+    let Some(state) = current.state.as_ref().clone() else { return Ok(()) };
+    if Standard::<R>::references(&current.state, current.owner()?).is_empty() {
+        return Ok(());
+    }
+    let event =
+        if is_left_behind(turn, &current)? { Event::Removed } else { Event::Changed { to: state, fields: vec![] } };
+    turn.append(current.without_references(), &[event], keys, &cause())?;
+    Ok(())
+}
+
+/// A membership learns of which organization its user is.
+fn note_membership(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
+    let current = turn.get::<Standard<Membership>>(key);
+    let Some(held) = current.resource() else { return Ok(()) };
+    let user = turn.get::<Standard<User>>(&AggregateKey::of::<Standard<User>>(&key.instance_id, &held.user_id));
+    if user.resource().is_none() || is_left_behind(turn, &current)? {
+        turn.append(current.without_references(), &[Event::Removed], keys, &cause())?;
+        return Ok(());
+    }
+    let named = Membership::new(&held.user_id, user.owner()?, held.context.clone(), held.roles.clone());
+    let Some(home) = named.user_organization_id else { return note::<Membership>(turn, key, keys) };
+    let patch = MembershipPatch { user_organization_id: Some(home), ..MembershipPatch::default() };
+    let events = Standard::decide(&current.state, Asked::Patch(patch))?;
+    turn.append(current.without_references(), &events, keys, &cause())?;
+    Ok(())
+}
+
+/// Whether the organization of an object was removed.
+fn is_left_behind<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> Result<bool, Refusal> {
+    let owner = current.owner()?;
+    if owner.kind != OwnerType::Organization {
+        return Ok(false);
+    }
+    let organization = AggregateKey::of::<Standard<Organization>>(&current.key.instance_id, &owner.id);
+    Ok(turn.get::<Standard<Organization>>(&organization).resource().is_none())
+}
