@@ -10,6 +10,7 @@ mod cache;
 mod challenge;
 mod escalation;
 mod execute;
+mod executions;
 pub mod forward;
 mod founding;
 mod plan;

@@ -75,7 +75,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
 fn body_of(request: &MessageDescriptor, body: &str) -> Result<String, String> {
     match body {
         "" => Ok("Body::None".to_owned()),
-        "*" => Ok("Body::Whole".to_owned()),
+        "*" => Err("a body of all fields leaves none for the query: name one of them, or none".to_owned()),
         name => {
             let field = request.get_field_by_name(name).ok_or_else(|| format!("no field {name} for the body"))?;
             Ok(format!(

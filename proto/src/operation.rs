@@ -95,8 +95,6 @@ impl Verb {
 pub enum Body {
     /// There is no body.
     None,
-    /// All fields that are not in the path.
-    Whole,
     /// Exactly one field.
     Field {
         /// Its name in the proto file.

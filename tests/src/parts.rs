@@ -21,7 +21,6 @@ impl Parts {
         let path = names.map(|name| (name.to_owned(), text(fields.remove(name).unwrap_or_default()))).collect();
         let body = match facts.body {
             Body::None => None,
-            Body::Whole => Some(Value::Object(std::mem::take(&mut fields))),
             Body::Field { json_name, .. } => fields.remove(json_name),
         };
         let mut query = vec![];

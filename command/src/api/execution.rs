@@ -7,8 +7,8 @@ use domain::{
     context::Owner,
     rejection::Rejection,
     resource::{
-        execution::{Execution, INCLUDE, graph},
-        target::{LONGEST_WAIT_MS, Target, waited_for},
+        execution::{Execution, graph},
+        target::{LONGEST_WAIT_MS, Target},
     },
     standard::{Command as Asked, Standard},
 };
@@ -23,13 +23,10 @@ use proto::action::{DeleteExecutionRequest, PutExecutionRequest, PutExecutionRes
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    references,
+    executions::{self, Executions},
     standard::{self, details},
     turn::{Current, Decided, Refusal, Turn},
 };
-
-/// The aggregate of an execution.
-type Executions = Standard<Execution>;
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -99,31 +96,13 @@ impl Put {
         unknown.into_iter().next()
     }
 
-    /// Those that include this one, because they have its targets too, and those that it or they include. Includes lead over few
-    /// levels, so that these are loaded in few steps.
+    /// Those that include this one, and those that it or they include.
     fn others(&self, turn: &mut Turn<'_>) -> Result<Vec<Current<Executions>>, Refusal> {
-        references::are_complete(turn)?;
-        let key = |id: &str| AggregateKey::of::<Executions>(&self.key.instance_id, id);
-        let (mut seen, mut next) = (HashSet::from([self.key.clone()]), vec![self.key.clone()]);
-        while let Some(including) = next.pop() {
-            let referrers = turn.referrers(&including, INCLUDE);
-            if referrers.has_more {
-                return Err(Rejection::Precondition("too many executions include it, or one that includes it").into());
-            }
-            next.extend(referrers.keys.into_iter().filter(|referrer| seen.insert(referrer.clone())));
-        }
-        let mut next: Vec<_> = seen.iter().filter(|found| **found != self.key).cloned().collect();
-        let included = self.execution.includes.iter().map(|id| key(id));
-        next.extend(included.filter(|included| seen.insert(included.clone())));
-        let mut found = vec![];
-        while let Some(other) = next.pop() {
-            let current = turn.get::<Executions>(&other);
-            let Some(execution) = current.resource() else { continue };
-            let included = execution.includes.iter().map(|id| key(id));
-            next.extend(included.filter(|included| seen.insert(included.clone())));
-            found.push(current);
-        }
-        Ok(found)
+        let mut others = executions::including(turn, vec![self.key.clone()])?;
+        let included = self.execution.includes.iter();
+        others.extend(included.map(|id| AggregateKey::of::<Executions>(&self.key.instance_id, id)));
+        others.remove(&self.key);
+        Ok(executions::with_included(turn, others))
     }
 
     /// Refuses what does not go together with the executions that there are.
@@ -133,8 +112,7 @@ impl Put {
             // Ids are hashes of 63 bits.
             return Err(Rejection::Precondition("another condition has the id of this one").into());
         }
-        let states = others.iter().filter_map(|other| Some((other.key.id.as_str(), other.resource()?)));
-        let mut graph: graph::Graph<'_> = states.collect();
+        let mut graph = executions::graph(others);
         let includes = wanted.includes.iter().filter_map(|id| graph.get(id.as_str()));
         if includes.into_iter().any(|included| included.condition.kind() != wanted.condition.kind()) {
             let rule = "must be executions with the same kind of condition";
@@ -150,16 +128,12 @@ impl Put {
         if !wanted.is_waited_for() {
             return Ok(());
         }
-        let states = others.iter().filter_map(|other| Some((other.key.id.as_str(), other.resource()?)));
-        let mut graph: graph::Graph<'_> = states.collect();
+        let mut graph = executions::graph(others);
         graph.insert(&self.key.id, wanted);
         let is_concerned = |execution: &Execution| graph::leads_to(&graph, execution, &self.key.id);
         let mut is_too_long = false;
         for execution in graph.values().filter(|execution| **execution == wanted || is_concerned(execution)) {
-            let key = |id: &str| AggregateKey::of::<Standard<Target>>(&self.key.instance_id, id);
-            let targets = graph::targets(&graph, execution);
-            let targets: Vec<_> = targets.iter().map(|id| turn.get::<Standard<Target>>(&key(id))).collect();
-            is_too_long |= waited_for(targets.iter().filter_map(Current::resource)) > LONGEST_WAIT_MS;
+            is_too_long |= executions::wait(turn, &self.key.instance_id, &graph, execution) > LONGEST_WAIT_MS;
         }
         if is_too_long {
             let rule = "must not be waited for longer than 50s in all, with those of includes: shorten their timeouts, \

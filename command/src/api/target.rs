@@ -8,10 +8,16 @@ use base::{clock, secret::random_text};
 use domain::{
     address::Allowed,
     context::Owner,
-    resource::target::{Rotation, SignatureKey, Target, TargetKind},
+    rejection::Rejection,
+    resource::{
+        execution::graph,
+        target::{LONGEST_WAIT_MS, Rotation, SignatureKey, Target, TargetKind, TargetPatch, waited_for},
+    },
     secret::Sealed,
+    standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
+use eventlog::record::AggregateKey;
 use proto::{
     Violation,
     action::{CreateTargetRequest, CreateTargetResponse, DeleteTargetRequest, PatchTargetRequest, PatchTargetResponse},
@@ -19,7 +25,12 @@ use proto::{
 use url::Url;
 use view::keyring::Purpose;
 
-use crate::{execute::Commands, standard};
+use crate::{
+    execute::{Command, Commands, Deciding},
+    executions::{self, Executions},
+    standard::{self, details},
+    turn::{Current, Decided, Refusal, Turn},
+};
 
 /// The length of a key that signs calls, in characters.
 const SIGNING_KEY_LENGTH: usize = 36;
@@ -59,7 +70,57 @@ async fn patch(
         patch.rotation = Some(Rotation { sealed, now, previous_until: now.saturating_add(validity) });
     }
     let answer = move |details| PatchTargetResponse { details: Some(details), signing_key: signing_key.clone() };
-    commands.patch::<Target, _, _>(&call, &request, patch, answer).await
+    let executions =
+        if patch.timeout_ms.is_some() || patch.mode.is_some() { executions::keys(&commands, &call) } else { vec![] };
+    let change = Change { key: standard::key::<Target>(&call, &request.id)?, patch, executions };
+    let id = request.id.clone();
+    commands.execute(&call, &request, change, move |decided, ()| answer(details(&id, decided))).await
+}
+
+/// What is asked of a target that executions may name.
+struct Change {
+    key: AggregateKey,
+    patch: TargetPatch,
+    /// Every execution that there may be, where requests may wait longer than before.
+    executions: Vec<AggregateKey>,
+}
+
+impl Command for Change {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let (current, executions) = (turn.get::<Standard<Target>>(&self.key), executions::of(turn, &self.executions));
+        if let Some(before) = current.resource() {
+            self.is_in_time(turn, before, &executions)?;
+        }
+        Ok((deciding.decide(turn, current, Asked::Patch(self.patch.clone()))?, ()))
+    }
+}
+
+impl Change {
+    /// Refuses what would have requests wait for longer than they may, in any execution that names the target.
+    fn is_in_time(
+        &self,
+        turn: &mut Turn<'_>,
+        before: &Target,
+        executions: &[Current<Executions>],
+    ) -> Result<(), Refusal> {
+        let after = before.clone().patched(self.patch.clone());
+        let longer = waited_for([&after]).saturating_sub(waited_for([before]));
+        let graph = executions::graph(executions);
+        let mut is_too_long = false;
+        for execution in graph.values().filter(|execution| longer > 0 && execution.is_waited_for()) {
+            let times = graph::targets(&graph, execution).iter().filter(|id| **id == self.key.id).count() as u64;
+            let wait = executions::wait(turn, &self.key.instance_id, &graph, execution);
+            is_too_long |= times > 0 && wait.saturating_add(longer.saturating_mul(times)) > LONGEST_WAIT_MS;
+        }
+        if is_too_long {
+            let rule = "must not have a request wait longer than 50s in all for the targets of an execution that names \
+                        this one: shorten it or the others, or make some asynchronous";
+            return Err(Rejection::invalid("target.timeout", rule).into());
+        }
+        Ok(())
+    }
 }
 
 /// Refuses what is seen to be no address of the public internet. A name is looked at again when the target is called.

@@ -11,7 +11,7 @@ mod tree;
 
 use proto::{
     Validate,
-    operation::{Body, Facts},
+    operation::{Body, Facts, Verb},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -45,7 +45,7 @@ fn tree<'a>(
     query: Option<&str>,
     body: &[u8],
 ) -> Result<(Map<String, Value>, Faults), Error> {
-    let mut request = fields(facts.body, body)?;
+    let mut request = fields(facts, body)?;
     let mut faults = Faults::default();
     for (name, value) in path {
         if request.insert(name.to_owned(), value.into()).is_some() {
@@ -58,14 +58,18 @@ fn tree<'a>(
 }
 
 /// The fields of the request that the body holds.
-fn fields(mapping: Body, body: &[u8]) -> Result<Map<String, Value>, Error> {
+fn fields(facts: &Facts, body: &[u8]) -> Result<Map<String, Value>, Error> {
     let value = if body.is_empty() { Value::Null } else { tree::parse(body)? };
-    match (mapping, value) {
+    match (facts.body, value) {
         (Body::None, _) if body.is_empty() => Ok(Map::new()),
-        (Body::None, _) => Err(Error::new(Reason::InvalidRequest, "this operation takes no body")),
+        // Many clients cannot send a POST without a body.
+        (Body::None, Value::Object(members)) if facts.verb == Verb::Post && members.is_empty() => Ok(members),
+        (Body::None, _) => {
+            let message = "this operation takes no body: its fields are in the path and in the query";
+            Err(Error::new(Reason::InvalidRequest, message))
+        }
         (_, Value::Null) => Ok(Map::new()),
-        (Body::Whole | Body::Field { repeated: true, .. }, Value::Object(members)) => Ok(members),
-        (Body::Whole, _) => Err(Error::new(Reason::InvalidRequest, "the body must be an object")),
+        (Body::Field { repeated: true, .. }, Value::Object(members)) => Ok(members),
         (Body::Field { name, .. }, value) => Ok(Map::from_iter([(name.to_owned(), value)])),
     }
 }

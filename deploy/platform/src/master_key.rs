@@ -118,8 +118,9 @@ fn write(file: &Path, keys: &MasterKeys) -> Result<(), Failure> {
 /// Asks again while the node has not read the file.
 async fn rewrap(operator: &Operator, keys: &MasterKeys) -> Result<Value, Failure> {
     let mut tries = 1..TRIES;
+    let path = format!("{REWRAP}?masterKeyId={}", keys.id());
     loop {
-        match operator.ask(Method::POST, REWRAP, Some(json!({ "masterKeyId": keys.id() }))).await {
+        match operator.ask(Method::POST, &path, None).await {
             Err(error) if may_pass(&error.to_string()) && tries.next().is_some() => sleep(PAUSE).await,
             outcome => return outcome,
         }

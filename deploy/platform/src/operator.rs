@@ -157,12 +157,11 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
     let (user, client_id) = (&found["details"], found["user"]["username"].as_str().unwrap_or_default());
     let user_id = user["id"].as_str().ok_or_else(|| format!("the instance has no user {ADMIN} any more"))?;
     if found["state"] != "EFFECTIVE_STATE_ACTIVE" {
-        operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_reactivate"), Some(json!({}))).await?;
+        operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_reactivate"), None).await?;
         output::notice(format!("{client_id} was switched off and is on again"));
     }
     let default = operator.ask(Method::GET, &format!("{RESOURCES}/organizations/_instance_default"), None).await?;
-    let made =
-        operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_generate_secret"), Some(json!({}))).await?;
+    let made = operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_generate_secret"), None).await?;
     let secret = made["clientSecret"].as_str().ok_or("the answer shows no secret")?;
     let owner = |details: &Value| details["resourceOwner"]["id"].as_str().unwrap_or_default().to_owned();
     let instance_id = owner(&default["organization"]["details"]);

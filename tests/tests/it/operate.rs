@@ -9,6 +9,7 @@ mod nats_permissions;
 mod observability;
 mod observed;
 mod proxies;
+mod restored;
 mod setup;
 mod standalone;
 mod traces;

@@ -3,7 +3,8 @@ use proto::{
     language_settings::SetLanguagesRequest,
     object::request_context::ResourceOwner,
     operation::{
-        CREATE_TARGET, DELETE_TARGET, Facts, PATCH_TARGET, SEARCH_FAILED_EVENTS, SEARCH_TARGETS, SET_LANGUAGES,
+        CREATE_TARGET, DELETE_TARGET, Facts, GENERATE_USER_SECRET, PATCH_TARGET, SEARCH_FAILED_EVENTS, SEARCH_TARGETS,
+        SET_LANGUAGES,
     },
     system::SearchFailedEventsRequest,
 };
@@ -194,15 +195,27 @@ fn an_operation_without_a_body_takes_none() {
         |facts: &Facts, body: &[u8]| bind::<proto::action::DeleteTargetRequest>(facts, [("id", "7")], None, body);
     assert_eq!(delete(&DELETE_TARGET.facts, b"").unwrap().id, "7");
     assert_eq!(refusal(delete(&DELETE_TARGET.facts, b"{}")).0, "INVALID_REQUEST");
+    let secret = |query: &str, body: &[u8]| {
+        let facts = &GENERATE_USER_SECRET.facts;
+        bind::<proto::user::GenerateUserSecretRequest>(facts, [("id", "7")], Some(query), body)
+    };
+    for body in ["", "{}", " { } "] {
+        let request = secret("previousExpiration=5s", body.as_bytes()).unwrap();
+        assert_eq!(request.previous_expiration.map(|lasts| lasts.seconds), Some(5), "{body}");
+    }
+    for body in [r#"{"previousExpiration":"5s"}"#, "[]", "null", "5"] {
+        assert_eq!(refusal(secret("", body.as_bytes())).0, "INVALID_REQUEST", "{body}");
+    }
 }
 
 #[test]
-fn a_whole_body_holds_every_field() {
+fn a_body_of_filters_may_be_an_object_of_all_fields() {
     let search = |body: &str| bind::<SearchFailedEventsRequest>(&SEARCH_FAILED_EVENTS.facts, [], None, body.as_bytes());
     assert_eq!(search("{}").unwrap(), SearchFailedEventsRequest::default());
     assert_eq!(search("").unwrap(), SearchFailedEventsRequest::default());
     assert_eq!(search(r#"{"query":{"limit":3}}"#).unwrap().query.unwrap().limit, 3);
-    assert_eq!(refusal(search("[]")).0, "INVALID_REQUEST");
+    assert_eq!(search("[]").unwrap(), SearchFailedEventsRequest::default());
+    assert_eq!(refusal(search("5")).0, "INVALID_REQUEST");
 }
 
 #[test]

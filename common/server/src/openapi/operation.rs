@@ -112,11 +112,6 @@ fn body(facts: &Facts, request: &MessageDescriptor, schemas: &mut Schemas<'_>) -
     let whole = example::message(request);
     Some(match facts.body {
         Body::None => return None,
-        Body::Whole => {
-            let schema = schemas.rest_of(request, &elsewhere);
-            let whole = without(whole, request, &elsewhere);
-            json!({ "content": { JSON: { "schema": schema, "example": whole } } })
-        }
         Body::Field { name, json_name, repeated } => {
             let field = request.get_field_by_name(name)?;
             let mut schema = schemas.field(&field, Way::Request);

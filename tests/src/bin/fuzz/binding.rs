@@ -248,7 +248,6 @@ fn refused(facts: &Facts, error: Error) -> String {
 fn without_empty(facts: &Facts, fields: Map<String, Value>) -> Map<String, Value> {
     let is_body = |name: &str| match facts.body {
         Body::None => false,
-        Body::Whole => true,
         Body::Field { json_name, .. } => json_name == name,
     };
     let kept = |(name, value): (String, Value)| {

@@ -32,8 +32,8 @@ async fn start() -> (Platform, Dns) {
 }
 
 async fn validate(client: &Client, domain: &Answer, kind: &str) -> Answer {
-    let kind = json!({ "validationType": format!("DOMAIN_VALIDATION_TYPE_{kind}") });
-    waited(client, &format!("{DOMAINS}/{}/_validate", domain.id()), kind).await
+    let path = format!("{DOMAINS}/{}/_validate?validationType=DOMAIN_VALIDATION_TYPE_{kind}", domain.id());
+    waited(client, &path, json!({})).await
 }
 
 /// Publishes the token as the answer to a create says.

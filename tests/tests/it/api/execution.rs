@@ -284,4 +284,16 @@ async fn what_a_request_would_have_to_wait_for_too_long_is_refused() {
     let longer = put(&client, on(request("PatchTarget"), &[&half], &[&inner])).await;
     assert_eq!(longer.status, StatusCode::OK, "{}", longer.body);
     refused(put(&client, on(request("GetTarget"), &[&half, &half], &[])).await);
+    let patch = async |id: &str, change: Value| {
+        send(client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&change)).await
+    };
+    // Two executions wait for it: one 25 s, the other 25 s here and 25 s in the first.
+    refused(patch(&half, json!({ "timeout": "26s" })).await);
+    assert_eq!(patch(&half, json!({ "timeout": "24s" })).await.status, StatusCode::OK);
+    assert_eq!(patch(&half, json!({ "timeout": "25s" })).await.status, StatusCode::OK);
+    assert_eq!(patch(&more, json!({ "timeout": "270s" })).await.status, StatusCode::OK, "only events call it");
+    let last = put(&client, on(request("DeleteTarget"), &[&detached], &[])).await;
+    assert_eq!(last.status, StatusCode::CREATED, "{}", last.body);
+    refused(patch(&detached, json!({ "isAsync": false })).await);
+    assert_eq!(patch(&detached, json!({ "isAsync": false, "timeout": "50s" })).await.status, StatusCode::OK);
 }

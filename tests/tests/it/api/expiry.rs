@@ -54,7 +54,7 @@ async fn what_expires_ends_when_its_time_is_over() {
     let user = created(&client, USERS, json!({ "username": "rotating", "service": { "name": "Rotating" } })).await.id();
     let path = format!("{USERS}/{user}/_generate_secret");
     let old = post(&client, &path, json!({})).await;
-    let new = post(&client, &path, json!({ "previousExpiration": AN_HOUR })).await;
+    let new = post(&client, &format!("{path}?previousExpiration={AN_HOUR}"), json!({})).await;
     after(&new, client.request(Method::GET, &format!("{USERS}/{user}"))).await;
     let first = keyed(&client).await;
     assert!(!first.1, "nobody used the key before");

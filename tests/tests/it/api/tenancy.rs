@@ -294,7 +294,8 @@ async fn an_old_secret_is_valid_as_long_as_it_was_said() {
     let admin = tenant.client().await;
     let id = created(&admin, USERS, service("rotating")).await.id();
     let first = post(&admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
-    let kept = post(&admin, &format!("{USERS}/{id}/_generate_secret"), json!({ "previousExpiration": "3600s" })).await;
+    let in_an_hour = format!("{USERS}/{id}/_generate_secret?previousExpiration=3600s");
+    let kept = post(&admin, &in_an_hour, json!({})).await;
     assert!(kept.body["previousValidUntil"].is_string(), "{}", kept.body);
     after(&kept, admin.request(Method::GET, &format!("{USERS}/{id}"))).await;
     for (case, secret) in [("the old one", &first), ("the new one", &kept)] {

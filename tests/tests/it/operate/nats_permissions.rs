@@ -17,14 +17,14 @@ use tests::{
 use tokio::process::{Child, Command};
 
 /// A NATS server with the users of the document.
-struct Nats {
+pub(super) struct Nats {
     _child: Child,
     folder: TempDir,
     address: String,
 }
 
 impl Nats {
-    async fn start(program: &Path) -> Self {
+    pub(super) async fn start(program: &Path) -> Self {
         let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nats-permissions.md");
         let document = fs::read_to_string(document).expect("it is there");
         let users = document.split("```").nth(1).and_then(|block| block.split_once('\n')).expect("it has a block").1;
@@ -49,18 +49,18 @@ impl Nats {
         format!("nats://{user}:change-me-{user}@{}", self.address)
     }
 
-    async fn client(&self, user: &str) -> async_nats::Client {
+    pub(super) async fn client(&self, user: &str) -> async_nats::Client {
         eventlog::nats::options(&self.url(user)).connect(&self.url(user)).await.expect("the user is known")
     }
 
     /// What the server did not let its users do.
-    fn refused(&self) -> Vec<String> {
+    pub(super) fn refused(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         log.lines().filter(|line| line.contains("Violation")).map(str::to_owned).collect()
     }
 
     /// The flags of a node that is this user.
-    fn flags(&self, servers: &Servers, user: &str) -> Vec<String> {
+    pub(super) fn flags(&self, servers: &Servers, user: &str) -> Vec<String> {
         let mut flags = servers.flags();
         for (flag, instead) in [
             ("--nats-url", Some(("--nats-url", self.url(user)))),
@@ -84,7 +84,13 @@ impl Drop for Nats {
 }
 
 /// Starts a node of this role, as the user of the same name.
-fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Process, String) {
+pub(super) fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Process, String) {
+    let (flags, url) = node_flags(nats, servers, role, issuer);
+    (Process::spawn(&flags, &[], Stdio::null()), url)
+}
+
+/// The arguments of such a node, and where it will be reached.
+pub(super) fn node_flags(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Vec<String>, String) {
     let listen = free_address();
     let mut flags = nats.flags(servers, role);
     if role == "projector" {
@@ -95,7 +101,7 @@ fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Process, S
         flags.extend(own.map(str::to_owned));
     }
     flags.insert(0, role.to_owned());
-    (Process::spawn(&flags, &[], Stdio::null()), format!("http://{listen}"))
+    (flags, format!("http://{listen}"))
 }
 
 #[tokio::test]

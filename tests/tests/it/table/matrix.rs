@@ -81,12 +81,10 @@ fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let method = facts.verb.method().parse().expect("it is a method");
     let request = asking(caller, method, &facts.path.replace("{id}", id));
     match facts.body {
+        Body::None if facts.method == VALIDATE => request.query(&[("validationType", "DOMAIN_VALIDATION_TYPE_DNS")]),
         Body::None => request,
         Body::Field { repeated: true, .. } => request.json(&json!([])),
-        Body::Whole if facts.method == VALIDATE => {
-            request.json(&json!({ "validationType": "DOMAIN_VALIDATION_TYPE_DNS" }))
-        }
-        Body::Field { .. } | Body::Whole => request.json(&json!({})),
+        Body::Field { .. } => request.json(&json!({})),
     }
 }
 

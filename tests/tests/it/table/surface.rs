@@ -55,7 +55,6 @@ async fn every_route_is_the_committed_one() {
         };
         let body = match facts.body {
             Body::None => "-",
-            Body::Whole => "*",
             Body::Field { name, .. } => name,
         };
         let (path, feature, success) = (facts.path, facts.feature.unwrap_or("-"), facts.success);
