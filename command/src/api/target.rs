@@ -10,7 +10,7 @@ use domain::{
     context::Owner,
     rejection::Rejection,
     resource::{
-        execution::graph,
+        execution::{TARGET, graph},
         target::{LONGEST_WAIT_MS, Rotation, SignatureKey, Target, TargetKind, TargetPatch, waited_for},
     },
     secret::Sealed,
@@ -27,9 +27,9 @@ use view::keyring::Purpose;
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    executions::{self, Executions},
+    executions,
     standard::{self, details},
-    turn::{Current, Decided, Refusal, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 /// The length of a key that signs calls, in characters.
@@ -70,9 +70,7 @@ async fn patch(
         patch.rotation = Some(Rotation { sealed, now, previous_until: now.saturating_add(validity) });
     }
     let answer = move |details| PatchTargetResponse { details: Some(details), signing_key: signing_key.clone() };
-    let executions =
-        if patch.timeout_ms.is_some() || patch.mode.is_some() { executions::keys(&commands, &call) } else { vec![] };
-    let change = Change { key: standard::key::<Target>(&call, &request.id)?, patch, executions };
+    let change = Change { key: standard::key::<Target>(&call, &request.id)?, patch };
     let id = request.id.clone();
     commands.execute(&call, &request, change, move |decided, ()| answer(details(&id, decided))).await
 }
@@ -81,35 +79,39 @@ async fn patch(
 struct Change {
     key: AggregateKey,
     patch: TargetPatch,
-    /// Every execution that there may be, where requests may wait longer than before.
-    executions: Vec<AggregateKey>,
 }
 
 impl Command for Change {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let (current, executions) = (turn.get::<Standard<Target>>(&self.key), executions::of(turn, &self.executions));
+        let current = turn.get::<Standard<Target>>(&self.key);
         if let Some(before) = current.resource() {
-            self.is_in_time(turn, before, &executions)?;
+            let after = before.clone().patched(self.patch.clone());
+            let longer = waited_for([&after]).saturating_sub(waited_for([before]));
+            if longer > 0 {
+                self.is_in_time(turn, longer)?;
+            }
         }
         Ok((deciding.decide(turn, current, Asked::Patch(self.patch.clone()))?, ()))
     }
 }
 
 impl Change {
-    /// Refuses what would have requests wait for longer than they may, in any execution that names the target.
-    fn is_in_time(
-        &self,
-        turn: &mut Turn<'_>,
-        before: &Target,
-        executions: &[Current<Executions>],
-    ) -> Result<(), Refusal> {
-        let after = before.clone().patched(self.patch.clone());
-        let longer = waited_for([&after]).saturating_sub(waited_for([before]));
-        let graph = executions::graph(executions);
+    /// Refuses what would have a request wait for longer than it may, in any execution that has the target, when the target
+    /// takes so much longer.
+    fn is_in_time(&self, turn: &mut Turn<'_>, longer: u64) -> Result<(), Refusal> {
+        let naming = turn.referrers(&self.key, TARGET);
+        if naming.has_more {
+            let message =
+                "too many executions name it to see how long a request would wait for each: use another target";
+            return Err(Rejection::Precondition(message).into());
+        }
+        let concerned = executions::including(turn, naming.keys.into_iter().collect())?;
+        let all = executions::with_included(turn, concerned);
+        let graph = executions::graph(&all);
         let mut is_too_long = false;
-        for execution in graph.values().filter(|execution| longer > 0 && execution.is_waited_for()) {
+        for execution in graph.values().filter(|execution| execution.is_waited_for()) {
             let times = graph::targets(&graph, execution).iter().filter(|id| **id == self.key.id).count() as u64;
             let wait = executions::wait(turn, &self.key.instance_id, &graph, execution);
             is_too_long |= times > 0 && wait.saturating_add(longer.saturating_mul(times)) > LONGEST_WAIT_MS;
