@@ -3,8 +3,9 @@
 
 use std::sync::LazyLock;
 
-use domain::aggregate::Aggregate;
+use base::fault;
 use domain::{
+    aggregate::Aggregate,
     catalog::{self, Visitor},
     context::OwnerType,
     resource::{
@@ -27,7 +28,7 @@ use crate::{
 /// Refuses what must know who names what, where that is not noted for all aggregates yet.
 pub(crate) fn are_complete(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     let system = turn.get::<Standard<System>>(&the_system());
-    if system.resource().is_none_or(|system| system.has_references) {
+    if system.resource().is_none_or(|system| system.has_references) || fault::is_before_references() {
         return Ok(());
     }
     let message = "what an earlier version wrote is still brought up to date: send the command again in a moment";
