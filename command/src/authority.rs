@@ -3,6 +3,9 @@
 //! The checks at the edge are early refusals from a read model that may lag. A right that was revoked at some sequence
 //! is refused here for every command behind it.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::HashSet, sync::Arc};
 
 use base::secret;

@@ -17,6 +17,8 @@ mod plan;
 pub mod reaction;
 mod references;
 mod removal;
+#[cfg(test)]
+mod scene;
 pub mod settle;
 pub mod setup;
 mod standard;

@@ -8,6 +8,8 @@
 mod current;
 mod memory;
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use std::{mem, sync::Arc};
 
@@ -261,15 +263,8 @@ impl<'a> Turn<'a> {
 
     /// What a command of the platform's own comes to, which nobody is told.
     pub(crate) fn nothing_decided(&self, aggregate_type: &'static str) -> Decided {
-        let (sequence, changed_at) = (self.end(), self.now);
-        Decided {
-            aggregate_type,
-            sequence,
-            changed_at,
-            owner: Owner::system(),
-            context: Owner::system(),
-            is_new: false,
-        }
+        let (sequence, changed_at, owner, context) = (self.end(), self.now, Owner::system(), Owner::system());
+        Decided { aggregate_type, sequence, changed_at, owner, context, is_new: false }
     }
 
     /// What is taken must be free, or be held by something of the same kind within what was removed; what is released is

@@ -33,3 +33,18 @@ pub fn method(method: TextFilterMethod) -> (Method, bool) {
         TextFilterMethod::EndsWithIgnoreCase => (Method::EndsWith, true),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::organization::column::IS_ACTIVE;
+
+    use super::*;
+
+    #[test]
+    fn a_state_is_said_and_found_by_whether_something_is_active() {
+        for (is_active, said) in [(true, State::EffectiveStateActive), (false, State::EffectiveStateInactive)] {
+            assert_eq!(state(is_active), said);
+            assert_eq!(in_state(&IS_ACTIVE, said), Filter::is(&IS_ACTIVE, is_active));
+        }
+    }
+}

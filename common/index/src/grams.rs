@@ -120,6 +120,12 @@ mod tests {
     }
 
     #[test]
+    fn a_needle_is_short_that_has_one_or_two_characters() {
+        let short = ["", "a", "äö", "abc", "abcd"].map(is_short);
+        assert_eq!(short, [false, true, true, false, false]);
+    }
+
+    #[test]
     fn a_text_has_a_trigram_at_every_position() {
         let mut stream = Trigrams.token_stream("ab");
         let mut grams = vec![];

@@ -1,0 +1,110 @@
+//! What tests of turns begin with: a memory of the writer with some aggregates in it.
+
+use std::sync::Arc;
+
+use base::secret;
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    setting::features::{Features, FeaturesChange},
+    settings::{Set, Settings},
+    standard::{self, Resource, Standard},
+};
+use eventlog::record::{AggregateKey, Event, Position};
+use jiff::Timestamp;
+
+use crate::{
+    tail::Tail,
+    turn::{Cause, ClaimKeys, Decided, Draft, Memory, Refusal, Turn},
+};
+
+/// The instance that everything is in.
+pub(crate) const INSTANCE: &str = "1";
+/// How large a record may be.
+const LIMIT: usize = 100_000;
+
+/// The writer's memory, and the record that is filled.
+pub(crate) struct Scene {
+    pub(crate) memory: Memory,
+    pub(crate) draft: Draft,
+    pub(crate) now: Timestamp,
+    pub(crate) keys: ClaimKeys,
+}
+
+impl Scene {
+    /// One where the log has ten events, of nothing that matters.
+    pub(crate) fn new() -> Self {
+        let key = |byte| Arc::new(secret::Key::new([byte; 32]));
+        let end = Position { sequence: 10, ..Position::default() };
+        Self {
+            memory: Memory::new(Tail::at(end)),
+            draft: Draft::default(),
+            now: Timestamp::UNIX_EPOCH,
+            keys: ClaimKeys { instance: key(1), system: key(2) },
+        }
+    }
+
+    /// Looks at it in a turn, of which nothing is left.
+    pub(crate) fn look<T>(&mut self, look: impl FnOnce(&mut Turn<'_>) -> T) -> T {
+        look(&mut Turn::new(&mut self.memory, &mut self.draft, self.now))
+    }
+
+    /// Does something in a turn, and ends it where it was not refused.
+    pub(crate) fn turn<T>(
+        &mut self,
+        act: impl FnOnce(&mut Turn<'_>, &ClaimKeys) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut turn = Turn::new(&mut self.memory, &mut self.draft, self.now);
+        let done = act(&mut turn, &self.keys)?;
+        turn.finish(LIMIT)?;
+        Ok(done)
+    }
+
+    /// Creates a resource.
+    pub(crate) fn add<R: Resource>(&mut self, id: &str, owner: &Owner, resource: R) -> Result<Decided, Refusal> {
+        self.turn(|turn, keys| {
+            let current = turn.unborn::<Standard<R>>(&key::<R>(id), owner)?;
+            turn.append(current, &[standard::Event::Added(resource.into())], keys, &cause())
+        })
+    }
+
+    /// Does something to a resource that is there.
+    pub(crate) fn change<R: Resource>(&mut self, id: &str, command: standard::Command<R>) -> Result<Decided, Refusal> {
+        self.turn(|turn, keys| {
+            let current = turn.get::<Standard<R>>(&key::<R>(id));
+            let events = Standard::<R>::decide(&current.state, command)?;
+            turn.append(current, &events, keys, &cause())
+        })
+    }
+
+    /// Switches the API of resources on or off, in an instance or in the system.
+    pub(crate) fn switch(&mut self, place: &str, on: bool) -> Result<Decided, Refusal> {
+        self.turn(|turn, keys| {
+            let key = AggregateKey::of::<Settings<Features>>(place, place);
+            let current = turn.unborn::<Settings<Features>>(&key, &Owner::system())?;
+            let change = FeaturesChange { multitenancy_resources_api: Some(Set::To(on)), ..FeaturesChange::default() };
+            let events = Settings::<Features>::decide(&current.state, change)?;
+            turn.append(current, &events, keys, &cause())
+        })
+    }
+
+    /// The events of the record.
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.draft.events
+    }
+}
+
+/// Which aggregate a resource is.
+pub(crate) fn key<R: Resource>(id: &str) -> AggregateKey {
+    AggregateKey::of::<Standard<R>>(INSTANCE, id)
+}
+
+/// Who does all of it.
+pub(crate) fn cause() -> Cause {
+    Cause {
+        actor: "somebody".into(),
+        command_id: "command".into(),
+        trace_context: "trace".into(),
+        causation_id: "cause".into(),
+    }
+}
