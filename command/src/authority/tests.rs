@@ -203,7 +203,7 @@ fn a_permission_in_all_contexts_is_one_in_each() {
     let caller = authority(&scene, &CREATE_TARGET.facts);
     let mut may = |contexts: &[Owner]| scene.look(|turn| caller.may_in_all(turn, "user.write", contexts));
     assert!(may(&[place()]) && may(&[]));
-    assert!(!may(&[other.clone()]) && !may(&[place(), other]) && !may(&[here()]));
+    assert!(!may(std::slice::from_ref(&other)) && !may(&[place(), other]) && !may(&[here()]));
 }
 
 #[test]
