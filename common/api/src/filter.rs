@@ -44,8 +44,7 @@ mod tests {
     fn a_state_is_said_and_found_by_whether_something_is_active() {
         for (is_active, said) in [(true, State::EffectiveStateActive), (false, State::EffectiveStateInactive)] {
             assert_eq!(state(is_active), said);
-            let found = in_state(&IS_ACTIVE, said);
-            assert!(matches!(found, Filter::Is { value, .. } if value == is_active), "{said:?}");
+            assert!(matches!(in_state(&IS_ACTIVE, said), Filter::Is { value, .. } if value == is_active));
         }
     }
 }
