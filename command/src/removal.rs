@@ -11,7 +11,8 @@ use std::{
 use domain::{
     aggregate::Aggregate,
     catalog::{self, Visitor},
-    reference::{Reference, links_to},
+    links::links_to,
+    reference::Reference,
     resource::instance::Instance,
     settings::Properties,
     standard::{Command as Asked, Resource, Standard},

@@ -289,7 +289,10 @@ impl Audit {
              {schema}.referrers"
         );
         assert_same("the referrers of history", referrers, lines(client, &text).await);
+        self.assert_answers(client, &schema).await;
+    }
 
+    async fn assert_answers(&self, client: &tokio_postgres::Client, schema: &str) {
         let mut answers = HashMap::new();
         for record in &self.records {
             for answer in &record.commit.answers {
