@@ -10,7 +10,8 @@ use std::{
 
 use domain::{
     aggregate::Aggregate,
-    catalog::{self, Visitor, links_to},
+    catalog::{self, Visitor},
+    links::links_to,
     reference::Reference,
     resource::instance::Instance,
     settings::Properties,

@@ -195,9 +195,10 @@ impl Audit {
             format!("insert into history_2.claims values ('\\x{claim}', '{instance_id}', '{aggregate_type}', '{id}'); ")
         });
         let claims: String = claims.collect();
-        let referrers = Self::referrers(&kept)
-            .into_iter()
-            .map(|row| format!("insert into history_2.referrers values ('{}'); ", row.join("', '")));
+        let referrers = Self::referrers(&kept).into_iter().map(|[instance, to, to_id, link, of, id]| {
+            let values = format!("('{instance}', '{to}', '{to_id}', '{link}', '{of}', '{id}')");
+            format!("insert into history_2.referrers values {values}; ")
+        });
         let referrers: String = referrers.collect();
         let text = format!(
             "begin; \
@@ -288,12 +289,10 @@ impl Audit {
              {schema}.referrers"
         );
         assert_same("the referrers of history", referrers, lines(client, &text).await);
-
-        self.assert_answers(client).await;
+        self.assert_answers(client, &schema).await;
     }
 
-    async fn assert_answers(&self, client: &tokio_postgres::Client) {
-        let schema = HISTORY.schema_name();
+    async fn assert_answers(&self, client: &tokio_postgres::Client, schema: &str) {
         let mut answers = HashMap::new();
         for record in &self.records {
             for answer in &record.commit.answers {

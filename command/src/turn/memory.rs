@@ -3,7 +3,7 @@
 use std::{any::Any, sync::Arc};
 
 use bytes::Bytes;
-use domain::catalog::links_to;
+use domain::links::links_to;
 use eventlog::record::{AggregateKey, Answer, Recorded};
 use jiff::Timestamp;
 use view::history::{Answered, ClaimHash, ReferenceChange, Referred, Referrers, Snapshot};

@@ -1,12 +1,11 @@
 //! What happens in the platform: every aggregate with its events, and what of their payloads stays inside.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use crate::{
     aggregate::Aggregate,
-    reference::Link,
     resource::{
         data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
         organization::Organization, project::Project, signing_key::SigningKey, system::System, target::Target,
@@ -64,35 +63,6 @@ impl Visitor for Aggregates {
     }
 }
 
-/// By which links the aggregates of a kind are named.
-pub fn links_to(aggregate: &str) -> &'static [Link] {
-    static LINKS: LazyLock<HashMap<&str, Vec<Link>>> = LazyLock::new(|| {
-        let mut found = Links(HashMap::new());
-        found.note(&[Link::ORGANIZATION, Link::INSTANCE]);
-        visit(&mut found);
-        found.0
-    });
-    LINKS.get(aggregate).map_or(&[], Vec::as_slice)
-}
-
-struct Links(HashMap<&'static str, Vec<Link>>);
-
-impl Links {
-    fn note(&mut self, links: &[Link]) {
-        for link in links {
-            self.0.entry(link.to).or_default().push(*link);
-        }
-    }
-}
-
-impl Visitor for Links {
-    fn resource<R: Resource>(&mut self) {
-        self.note(R::LINKS);
-    }
-
-    fn settings<P: Properties>(&mut self) {}
-}
-
 /// Takes secrets out of a payload, however deep they are: they leave the platform for nobody.
 pub fn without_secrets(value: &mut Value) {
     match value {
@@ -129,8 +99,6 @@ pub fn is_group(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     #[test]
@@ -147,28 +115,5 @@ mod tests {
         });
         without_secrets(&mut payload);
         assert_eq!(payload, serde_json::json!({ "name": "a", "keys": [{ "until": 1 }], "of": { "is": true } }));
-    }
-
-    #[test]
-    fn a_kind_is_named_by_the_links_of_all_others() {
-        let names = |aggregate: &str| links_to(aggregate).iter().map(|link| link.name).collect::<Vec<_>>();
-        assert_eq!(names(Target::NAME), ["target"]);
-        assert_eq!(names(User::NAME), ["user"]);
-        assert_eq!(names(Organization::NAME), ["owner", "home"]);
-        assert_eq!(names(Instance::NAME), ["owner"]);
-        assert_eq!(names("data_key"), [""; 0]);
-    }
-
-    #[test]
-    fn links_lead_to_what_there_is_and_have_names_of_their_own() {
-        let mut all = Links(HashMap::new());
-        visit(&mut all);
-        for (to, links) in all.0.iter().chain([(&Link::ORGANIZATION.to, &vec![Link::ORGANIZATION, Link::INSTANCE])]) {
-            assert!(links.iter().all(|link| AGGREGATES.iter().any(|(aggregate, _)| *aggregate == link.to)), "{to}");
-        }
-        for (aggregate, _) in AGGREGATES.iter() {
-            let links = links_to(aggregate);
-            assert_eq!(links.iter().collect::<HashSet<_>>().len(), links.len(), "{aggregate}");
-        }
     }
 }

@@ -11,6 +11,7 @@ pub mod claim;
 pub mod column;
 pub mod context;
 pub mod event;
+pub mod links;
 pub mod permission;
 pub mod projection;
 pub mod reference;

@@ -9,7 +9,7 @@ use crate::context::{Owner, OwnerType};
 pub struct Link {
     /// As what they are named. No two links to the same kind have one name.
     pub name: &'static str,
-    /// What is named: a [`NAME`](crate::standard::Resource::NAME).
+    /// What is named: the name of a resource.
     pub to: &'static str,
 }
 

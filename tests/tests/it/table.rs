@@ -8,3 +8,4 @@ mod filters;
 mod matrix;
 mod surface;
 mod tidy;
+mod walks;

@@ -1,0 +1,74 @@
+//! By which links each kind of aggregates is named, from the list of all resources.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use crate::{
+    catalog::{self, Visitor},
+    reference::Link,
+    settings::Properties,
+    standard::Resource,
+};
+
+/// By which links the aggregates of a kind are named.
+pub fn links_to(aggregate: &str) -> &'static [Link] {
+    static LINKS: LazyLock<HashMap<&str, Vec<Link>>> = LazyLock::new(|| {
+        let mut found = Links(HashMap::new());
+        found.note(&[Link::ORGANIZATION, Link::INSTANCE]);
+        catalog::visit(&mut found);
+        found.0
+    });
+    LINKS.get(aggregate).map_or(&[], Vec::as_slice)
+}
+
+struct Links(HashMap<&'static str, Vec<Link>>);
+
+impl Links {
+    fn note(&mut self, links: &[Link]) {
+        for link in links {
+            self.0.entry(link.to).or_default().push(*link);
+        }
+    }
+}
+
+impl Visitor for Links {
+    fn resource<R: Resource>(&mut self) {
+        self.note(R::LINKS);
+    }
+
+    fn settings<P: Properties>(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::resource::{instance::Instance, organization::Organization, target::Target, user::User};
+
+    #[test]
+    fn a_kind_is_named_by_the_links_of_all_others() {
+        let names = |aggregate: &str| links_to(aggregate).iter().map(|link| link.name).collect::<Vec<_>>();
+        assert_eq!(names(Target::NAME), ["target"]);
+        assert_eq!(names(User::NAME), ["user"]);
+        assert_eq!(names(Organization::NAME), ["owner", "home"]);
+        assert_eq!(names(Instance::NAME), ["owner"]);
+        assert_eq!(names("data_key"), [""; 0]);
+    }
+
+    #[test]
+    fn links_lead_to_what_there_is_and_have_names_of_their_own() {
+        for (aggregate, _) in catalog::AGGREGATES.iter() {
+            let links = links_to(aggregate);
+            assert_eq!(links.iter().collect::<HashSet<_>>().len(), links.len(), "{aggregate}");
+        }
+        let known = |link: &Link| catalog::AGGREGATES.iter().any(|(aggregate, _)| *aggregate == link.to);
+        let mut all = Links(HashMap::new());
+        catalog::visit(&mut all);
+        assert!(all.0.values().flatten().all(known));
+    }
+
+    #[test]
+    fn contexts_are_named_as_what_they_are() {
+        assert_eq!((Link::ORGANIZATION.to, Link::INSTANCE.to), (Organization::NAME, Instance::NAME));
+    }
+}
