@@ -23,8 +23,8 @@ use crate::{
 /// The aggregate of an execution.
 pub(crate) type Executions = Standard<Execution>;
 
-/// These executions and those that include them, because they have their targets too. Includes lead over few levels, so that
-/// these are found in few steps.
+/// These executions and those that include them, because they have their targets too. Includes lead over few levels, so
+/// that these are found in few steps.
 pub(crate) fn including(turn: &mut Turn<'_>, these: Vec<AggregateKey>) -> Result<HashSet<AggregateKey>, Refusal> {
     references::are_complete(turn)?;
     let (mut seen, mut next) = (these.iter().cloned().collect::<HashSet<_>>(), these);

@@ -99,7 +99,7 @@ impl Put {
     /// Those that include this one, and those that it or they include.
     fn others(&self, turn: &mut Turn<'_>) -> Result<Vec<Current<Executions>>, Refusal> {
         let mut others = executions::including(turn, vec![self.key.clone()])?;
-        let included = self.execution.includes.iter();
+        let included = self.execution.includes.iter().filter(|id| may_exist(id));
         others.extend(included.map(|id| AggregateKey::of::<Executions>(&self.key.instance_id, id)));
         others.remove(&self.key);
         Ok(executions::with_included(turn, others))
