@@ -3,9 +3,6 @@
 //! The checks at the edge are early refusals from a read model that may lag. A right that was revoked at some sequence
 //! is refused here for every command behind it.
 
-#[cfg(test)]
-mod tests;
-
 use std::{collections::HashSet, sync::Arc};
 
 use base::secret;
@@ -190,3 +187,6 @@ pub(crate) fn memberships<'a>(
     let holders: Vec<_> = claims.filter_map(|claim| turn.holder(&claim)).collect();
     holders.iter().map(|key| turn.get(key)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,6 @@ mod plan;
 pub mod reaction;
 mod references;
 mod removal;
-#[cfg(test)]
-mod scene;
 pub mod settle;
 pub mod setup;
 mod standard;
@@ -29,3 +27,6 @@ pub mod writer;
 
 pub use challenge::Challenges;
 pub use execute::Commands;
+
+#[cfg(test)]
+mod scene;

@@ -8,8 +8,6 @@
 mod current;
 mod memory;
 mod refusal;
-#[cfg(test)]
-mod tests;
 
 use std::{mem, sync::Arc};
 
@@ -392,3 +390,6 @@ fn hash_all(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
 fn written_bytes(event: &Event) -> usize {
     prost::Message::encoded_len(event) + 40
 }
+
+#[cfg(test)]
+mod tests;
