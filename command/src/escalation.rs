@@ -50,14 +50,14 @@ pub(crate) fn check_users_of(
     check(turn, deciding, &organization.instance_id, contexts)
 }
 
-/// The contexts of the memberships that name a user or an organization. Where there are more than are read, the instance is
+/// The contexts of the memberships that name a user or an organization. Where there are more than are read, the system is
 /// among them: who may give roles there may give all of them.
 fn role_contexts(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Result<Vec<Owner>, Refusal> {
     references::are_complete(turn)?;
     let referrers = turn.referrers(named, link);
     let all: Vec<_> = referrers.keys.iter().map(|key| turn.get::<Standard<Membership>>(key)).collect();
     let contexts = all.iter().filter_map(Current::resource).map(|held| held.context.clone());
-    Ok(contexts.chain(referrers.has_more.then(|| Owner::instance(&named.instance_id))).collect())
+    Ok(contexts.chain(referrers.has_more.then(Owner::system)).collect())
 }
 
 fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut contexts: Vec<Owner>) -> Result<(), Refusal> {

@@ -9,6 +9,7 @@ use domain::{
     catalog::{self, Visitor},
     context::OwnerType,
     resource::{
+        instance::Instance,
         membership::{Membership, MembershipPatch},
         organization::Organization,
         system::{self, System, SystemPatch},
@@ -21,7 +22,7 @@ use eventlog::record::AggregateKey;
 use view::keyring::SYSTEM;
 
 use crate::{
-    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    turn::{Cause, ClaimKeys, Current, Decided, PART_OF_RECORD, Refusal, Turn},
     writer::{Decide, writer_unavailable},
 };
 
@@ -59,24 +60,32 @@ impl Decide for Complete {
     }
 }
 
-/// Notes the references of some aggregates of one instance.
+/// Notes the references of some aggregates of one instance, of as many as fit a record.
 pub(crate) struct Note {
     pub(crate) aggregates: Vec<AggregateKey>,
     pub(crate) keys: ClaimKeys,
 }
 
 impl Decide for Note {
-    type Outcome = ();
+    /// Of how many.
+    type Outcome = usize;
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, usize), Refusal> {
+        let mut noted = 0;
         for key in &self.aggregates {
+            let before = turn.pending();
             if key.aggregate_type == Membership::NAME {
                 note_membership(turn, key, &self.keys)?;
-            } else if let Some(note) = notes().iter().find(|(name, _)| *name == key.aggregate_type) {
-                (note.1)(turn, key, &self.keys)?;
+            } else if let Some((_, note)) = notes().iter().find(|(name, _)| *name == key.aggregate_type) {
+                note(turn, key, &self.keys)?;
             }
+            if noted > 0 && turn.bytes_after(0) > PART_OF_RECORD {
+                turn.undo_after(before);
+                break;
+            }
+            noted += 1;
         }
-        Ok((turn.nothing_decided(System::NAME), ()))
+        Ok((turn.nothing_decided(System::NAME), noted))
     }
 }
 
@@ -105,7 +114,7 @@ impl Visitor for Notes {
     fn settings<P: Properties>(&mut self) {}
 }
 
-/// What is in a removed organization goes now; all other aggregates change in nothing but what their events say.
+/// What is in a removed instance or organization goes now; all other aggregates change in nothing but what their events say.
 fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
     let current = turn.get::<Standard<R>>(key);
     let Some(state) = current.state.as_ref().clone() else { return Ok(()) };
@@ -114,7 +123,7 @@ fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) 
     }
     let event =
         if is_left_behind(turn, &current)? { Event::Removed } else { Event::Changed { to: state, fields: vec![] } };
-    turn.append(current.without_references(), &[event], keys, &cause())?;
+    turn.append(current.noting_all(), &[event], keys, &cause())?;
     Ok(())
 }
 
@@ -124,23 +133,27 @@ fn note_membership(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) ->
     let Some(held) = current.resource() else { return Ok(()) };
     let user = turn.get::<Standard<User>>(&AggregateKey::of::<Standard<User>>(&key.instance_id, &held.user_id));
     if user.resource().is_none() || is_left_behind(turn, &current)? {
-        turn.append(current.without_references(), &[Event::Removed], keys, &cause())?;
+        turn.append(current.noting_all(), &[Event::Removed], keys, &cause())?;
         return Ok(());
     }
     let named = Membership::new(&held.user_id, user.owner()?, held.context.clone(), held.roles.clone());
     let Some(home) = named.user_organization_id else { return note::<Membership>(turn, key, keys) };
     let patch = MembershipPatch { user_organization_id: Some(home), ..MembershipPatch::default() };
     let events = Standard::decide(&current.state, Asked::Patch(patch))?;
-    turn.append(current.without_references(), &events, keys, &cause())?;
+    turn.append(current.noting_all(), &events, keys, &cause())?;
     Ok(())
 }
 
-/// Whether the organization of an object was removed.
+/// Whether the instance or the organization of an object was removed.
 fn is_left_behind<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> Result<bool, Refusal> {
-    let owner = current.owner()?;
+    let (owner, instance_id) = (current.owner()?, &current.key.instance_id);
+    let instance = AggregateKey::of::<Standard<Instance>>(instance_id, instance_id);
+    if owner.kind != OwnerType::System && turn.get::<Standard<Instance>>(&instance).resource().is_none() {
+        return Ok(true);
+    }
     if owner.kind != OwnerType::Organization {
         return Ok(false);
     }
-    let organization = AggregateKey::of::<Standard<Organization>>(&current.key.instance_id, &owner.id);
+    let organization = AggregateKey::of::<Standard<Organization>>(instance_id, &owner.id);
     Ok(turn.get::<Standard<Organization>>(&organization).resource().is_none())
 }

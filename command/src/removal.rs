@@ -1,6 +1,6 @@
 //! Removal: what names a removed object goes with it, or goes on without it, in the record of the removal.
 //!
-//! Where that would be more than [`MOST_DEPENDENTS`], the object alone is removed, and a sweep does the rest
+//! Where that would be more than [`MOST_DEPENDENTS`] or [`PART_OF_RECORD`], the object alone is removed, and a sweep does the rest
 //! ([`crate::reaction::sweep`]).
 
 use std::{
@@ -23,7 +23,8 @@ use view::history::MOST_REFERRERS;
 use crate::{
     execute::Deciding,
     references,
-    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    turn::{Cause, ClaimKeys, Current, Decided, PART_OF_RECORD, Refusal, Turn},
+    writer::writer_unavailable,
 };
 
 /// How many others change with a removal in one record.
@@ -39,13 +40,14 @@ pub(crate) fn remove<R: Resource>(
 ) -> Result<Decided, Refusal> {
     references::are_complete(turn)?;
     let key = current.key.clone();
-    let dependents = Dependents::of(turn, &key);
+    let dependents = Dependents::of(turn, &key)?;
     let decided = deciding.decide(turn, current, Asked::Delete)?;
-    match dependents {
-        Some(dependents) => {
-            dependents.write(turn, &deciding.keys, &deciding.cause)?;
-        }
-        None => turn.leave_to_sweep(&key),
+    let written = match dependents {
+        Some(dependents) => dependents.write_within(turn, &deciding.keys, &deciding.cause)?,
+        None => None,
+    };
+    if written.is_none() {
+        turn.leave_to_sweep(&key);
     }
     Ok(decided)
 }
@@ -68,19 +70,21 @@ pub(crate) struct Swept {
     pub(crate) wrote: bool,
     /// Whether there is more to change.
     pub(crate) has_more: bool,
+    /// How many it looked at.
+    pub(crate) looked_at: usize,
 }
 
 impl Dependents {
     /// What changes when an object is removed; `None` where that is too much for one record.
     ///
     /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance.
-    fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Option<Self> {
+    fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Result<Option<Self>, Refusal> {
         if removed.aggregate_type == Instance::NAME {
-            return None;
+            return Ok(None);
         }
         let mut found = Self::without(removed);
         found.next.push_back(removed.clone());
-        found.follow(turn).then_some(found)
+        Ok(found.follow(turn)?.then_some(found))
     }
 
     /// Lets some of those that name a removed object go on without it, or go, with what depends on them.
@@ -91,6 +95,10 @@ impl Dependents {
         cause: &Cause,
     ) -> Result<Swept, Refusal> {
         let (mut page, mut has_more) = (vec![], false);
+        // What was made anew under the same id is named by right.
+        if (Kind::of(removed)?.exists)(turn, removed) {
+            return Ok(Swept { wrote: false, has_more, looked_at: 0 });
+        }
         for link in links_to(&removed.aggregate_type) {
             let referrers = turn.referrers(removed, *link);
             has_more |= referrers.has_more;
@@ -103,21 +111,36 @@ impl Dependents {
         loop {
             let mut found = Self::without(removed);
             for (referrer, reference) in &page {
-                found.add(turn, referrer, reference.clone());
+                found.add(turn, referrer, reference.clone())?;
             }
-            let fits = found.follow(turn);
-            if fits || page.len() <= 1 {
-                let wrote = found.write(turn, keys, cause)?;
-                if !fits {
-                    for (referrer, _) in &page {
-                        turn.leave_to_sweep(referrer);
-                    }
-                }
-                return Ok(Swept { wrote, has_more });
+            let written = if found.follow(turn)? { found.write_within(turn, keys, cause)? } else { None };
+            if let Some(wrote) = written {
+                return Ok(Swept { wrote, has_more, looked_at: page.len() });
+            }
+            if let [(referrer, reference)] = page.as_slice() {
+                let wrote = Self::sweep_alone(turn, (removed, referrer, reference), keys, cause)?;
+                return Ok(Swept { wrote, has_more, looked_at: page.len() });
             }
             page.truncate(page.len() / 2);
             has_more = true;
         }
+    }
+
+    /// Lets one of those that name a removed object go on without it, or go; what depends on that is swept after it.
+    fn sweep_alone(
+        turn: &mut Turn<'_>,
+        (removed, referrer, reference): (&AggregateKey, &AggregateKey, &Reference),
+        keys: &ClaimKeys,
+        cause: &Cause,
+    ) -> Result<bool, Refusal> {
+        let mut alone = Self::without(removed);
+        alone.add(turn, referrer, reference.clone())?;
+        let goes = alone.removed.contains(referrer);
+        let wrote = alone.write(turn, keys, cause)?;
+        if goes {
+            turn.leave_to_sweep(referrer);
+        }
+        Ok(wrote)
     }
 
     fn without(removed: &AggregateKey) -> Self {
@@ -125,10 +148,8 @@ impl Dependents {
     }
 
     /// Takes up that something is named by what may go with it.
-    fn add(&mut self, turn: &mut Turn<'_>, referrer: &AggregateKey, reference: Reference) {
-        if Kind::of(referrer).is_some_and(|kind| (kind.goes)(turn, referrer, &reference))
-            && self.removed.insert(referrer.clone())
-        {
+    fn add(&mut self, turn: &mut Turn<'_>, referrer: &AggregateKey, reference: Reference) -> Result<(), Refusal> {
+        if (Kind::of(referrer)?.goes)(turn, referrer, &reference) && self.removed.insert(referrer.clone()) {
             self.next.push_back(referrer.clone());
         }
         let gone = self.gone.entry(referrer.clone()).or_default();
@@ -136,28 +157,40 @@ impl Dependents {
             self.order.push(referrer.clone());
         }
         gone.push(reference);
+        Ok(())
     }
 
     /// Finds what depends on what is removed, and so on; `false` where that is too much for one record, which then has only
     /// what was added before.
-    fn follow(&mut self, turn: &mut Turn<'_>) -> bool {
+    fn follow(&mut self, turn: &mut Turn<'_>) -> Result<bool, Refusal> {
         let added = self.order.len();
         while let Some(key) = self.next.pop_front() {
             for link in links_to(&key.aggregate_type) {
                 let referrers = turn.referrers(&key, *link);
+                if referrers.has_more || self.order.len() + referrers.keys.len() > MOST_DEPENDENTS {
+                    self.order.truncate(added);
+                    return Ok(false);
+                }
                 for referrer in &referrers.keys {
                     // The first that was removed is not among those that change.
                     if !self.removed.contains(referrer) || self.gone.contains_key(referrer) {
-                        self.add(turn, referrer, Reference::new(*link, &key.id));
+                        self.add(turn, referrer, Reference::new(*link, &key.id))?;
                     }
-                }
-                if referrers.has_more || self.order.len() > MOST_DEPENDENTS {
-                    self.order.truncate(added);
-                    return false;
                 }
             }
         }
-        true
+        Ok(true)
+    }
+
+    /// Writes what becomes of them where that fits, and returns whether it is something; `None` where nothing was written.
+    fn write_within(self, turn: &mut Turn<'_>, keys: &ClaimKeys, cause: &Cause) -> Result<Option<bool>, Refusal> {
+        let before = turn.pending();
+        let wrote = self.write(turn, keys, cause)?;
+        if turn.bytes_after(before) > PART_OF_RECORD {
+            turn.undo_after(before);
+            return Ok(None);
+        }
+        Ok(Some(wrote))
     }
 
     /// Writes what becomes of them, and returns whether that is something.
@@ -165,9 +198,7 @@ impl Dependents {
         let mut wrote = false;
         for key in self.order {
             let gone = self.gone.remove(&key).unwrap_or_default();
-            if let Some(kind) = Kind::of(&key) {
-                wrote |= (kind.unlink)(turn, &key, &gone, keys, cause)?;
-            }
+            wrote |= (Kind::of(&key)?.unlink)(turn, &key, &gone, keys, cause)?;
         }
         Ok(wrote)
     }
@@ -176,6 +207,7 @@ impl Dependents {
 /// A kind of resources, without its type.
 struct Kind {
     name: &'static str,
+    exists: fn(&mut Turn<'_>, &AggregateKey) -> bool,
     /// Whether one of them goes with something that it names.
     goes: fn(&mut Turn<'_>, &AggregateKey, &Reference) -> bool,
     /// Lets one of them go on without what it names, or go; returns whether that changes anything.
@@ -185,14 +217,17 @@ struct Kind {
 type Unlink = fn(&mut Turn<'_>, &AggregateKey, &[Reference], &ClaimKeys, &Cause) -> Result<bool, Refusal>;
 
 impl Kind {
-    /// That of an aggregate, where this build knows it.
-    fn of(key: &AggregateKey) -> Option<&'static Self> {
+    /// That of an aggregate, unless only a newer build knows it.
+    fn of(key: &AggregateKey) -> Result<&'static Self, Refusal> {
         static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             let mut found = Kinds(vec![]);
             catalog::visit(&mut found);
             found.0
         });
-        ALL.iter().find(|kind| kind.name == key.aggregate_type)
+        let message =
+            "a newer version of the platform wrote what would change with it: send it to a node of that version";
+        let found = ALL.iter().find(|kind| kind.name == key.aggregate_type);
+        found.ok_or_else(|| writer_unavailable(message).into())
     }
 }
 
@@ -200,7 +235,7 @@ struct Kinds(Vec<Kind>);
 
 impl Visitor for Kinds {
     fn resource<R: Resource>(&mut self) {
-        self.0.push(Kind { name: R::NAME, goes: goes::<R>, unlink: unlink::<R> });
+        self.0.push(Kind { name: R::NAME, exists: exists::<R>, goes: goes::<R>, unlink: unlink::<R> });
     }
 
     fn settings<P: Properties>(&mut self) {}
@@ -210,6 +245,10 @@ impl Visitor for Kinds {
 fn names<R: Resource>(current: &Current<Standard<R>>, reference: &Reference) -> bool {
     let owner = current.head.owner.as_ref();
     owner.is_some_and(|owner| Standard::<R>::references(&current.state, owner).contains(reference))
+}
+
+fn exists<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> bool {
+    turn.get::<Standard<R>>(key).resource().is_some()
 }
 
 fn goes<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, reference: &Reference) -> bool {

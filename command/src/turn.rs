@@ -8,16 +8,16 @@
 mod current;
 mod memory;
 mod refusal;
+mod written;
 
 use std::{mem, sync::Arc};
 
-use base::{fault, secret};
+use base::secret;
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
-    claim::Claim,
     context::{Owner, OwnerType},
-    reference::{Link, Reference},
+    reference::Link,
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
     standard::Standard,
@@ -25,20 +25,21 @@ use domain::{
 use edge::error::{Error, Reason};
 use eventlog::record::{AggregateKey, Answer, Event, encode, owner_type};
 use jiff::Timestamp;
-use view::{
-    history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes},
-    keyring::claim_hash,
-};
+use view::history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes};
 
 use self::{
     current::restore,
     memory::{Cached, Entry},
+    written::{hash_all, note_claims, note_references, written_bytes},
 };
 pub(crate) use self::{
     current::{Current, Head},
     memory::Memory,
     refusal::{Lack, Refusal},
 };
+
+/// About how many bytes those events of a record may have that follow from a removal or an upgrade: a part of what it holds.
+pub(crate) const PART_OF_RECORD: usize = 64 * 1024;
 
 /// What a command came to.
 #[derive(Debug, Clone)]
@@ -132,7 +133,7 @@ impl<'a> Turn<'a> {
         if let Entry::Cached(cached) = entry
             && let Ok(state) = cached.state.clone().downcast()
         {
-            return Current { key: key.clone(), state, head: cached.head.clone(), has_none: false };
+            return Current { key: key.clone(), state, head: cached.head.clone(), notes_all: false };
         }
         self.unreadable.get_or_insert_with(|| Lack::Unreadable(Box::new(Error::internal(&WrongType))));
         Current::absent(key)
@@ -168,8 +169,8 @@ impl<'a> Turn<'a> {
     /// Who refers to an aggregate by a link.
     pub(crate) fn referrers(&mut self, key: &AggregateKey, link: Link) -> Referrers {
         let referred = Referred { key: key.clone(), link: link.name.to_owned() };
-        if let Some(referrers) = self.memory.referrers.get(&referred) {
-            return referrers.clone();
+        if let Some(referrers) = self.memory.referrers(&referred) {
+            return referrers;
         }
         self.missing.referrers.push(referred);
         Referrers::default()
@@ -204,7 +205,7 @@ impl<'a> Turn<'a> {
         cause: &Cause,
     ) -> Result<Decided, Refusal> {
         let owner = current.owner()?.clone();
-        let Current { key, state: before, mut head, has_none } = current;
+        let Current { key, state: before, mut head, notes_all } = current;
         if events.is_empty() {
             return Ok(Decided::at::<A>(&head, owner, false));
         }
@@ -241,7 +242,7 @@ impl<'a> Turn<'a> {
             });
         }
         note_claims(&mut written, &claims);
-        let noted = if has_none { vec![] } else { A::references(&before, &owner) };
+        let noted = if notes_all { vec![] } else { A::references(&before, &owner) };
         note_references(&mut written, &noted, &A::references(&state, &owner));
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
         head.sequence = self.memory.tail.end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
@@ -249,6 +250,21 @@ impl<'a> Turn<'a> {
         let decided = Decided::at::<A>(&head, owner, is_new);
         self.appended.push(Appended { key, cached: Cached { state: Arc::new(state), head }, events: written, claims });
         Ok(decided)
+    }
+
+    /// How many aggregates the command has written so far.
+    pub(crate) fn pending(&self) -> usize {
+        self.appended.len()
+    }
+
+    /// About how many bytes it has written since it had written so many aggregates.
+    pub(crate) fn bytes_after(&self, pending: usize) -> usize {
+        self.appended.iter().skip(pending).flat_map(|appended| &appended.events).map(written_bytes).sum()
+    }
+
+    /// Takes back what it has written since.
+    pub(crate) fn undo_after(&mut self, pending: usize) {
+        self.appended.truncate(pending);
     }
 
     /// Notes in the last event of an aggregate that those which name it are still to be swept.
@@ -352,44 +368,6 @@ impl Draft {
 #[derive(Debug, thiserror::Error)]
 #[error("an aggregate is read as another type than it was written")]
 struct WrongType;
-
-/// Puts the changes of claims into the last event of a command.
-fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<AggregateKey>)]) {
-    let Some(last) = written.last_mut() else { return };
-    let with = |change: fn(&Option<AggregateKey>) -> bool| {
-        let of = claims.iter().filter(|(_, holder)| change(holder));
-        of.map(|(claim, _)| Bytes::copy_from_slice(claim)).collect()
-    };
-    (last.claims_taken, last.claims_released) = (with(Option::is_some), with(Option::is_none));
-}
-
-/// Puts the changes of references into the last event of a command.
-fn note_references(written: &mut [Event], before: &[Reference], after: &[Reference]) {
-    let Some(last) = written.last_mut().filter(|_| !fault::is_before_references()) else { return };
-    let missing = |these: &[Reference], those: &[Reference]| {
-        let missing = these.iter().filter(|reference| !those.contains(reference));
-        missing.map(in_the_log).collect::<Vec<_>>()
-    };
-    (last.references_taken, last.references_released) = (missing(after, before), missing(before, after));
-}
-
-fn in_the_log(Reference { link, id }: &Reference) -> eventlog::record::Reference {
-    let (name, to) = (link.name.to_owned(), link.to.to_owned());
-    eventlog::record::Reference { link: name, aggregate_type: to, aggregate_id: id.clone() }
-}
-
-fn hash_all(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
-    let hash = |claim: &Claim| match claim.scope {
-        domain::claim::Scope::Instance => claim_hash(&keys.instance, claim),
-        domain::claim::Scope::System => claim_hash(&keys.system, claim),
-    };
-    claims.iter().map(hash).collect()
-}
-
-/// About what an event adds to its record.
-fn written_bytes(event: &Event) -> usize {
-    prost::Message::encoded_len(event) + 40
-}
 
 #[cfg(test)]
 mod tests;

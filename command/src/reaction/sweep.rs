@@ -137,7 +137,7 @@ impl Sweeps {
                 at = record.position();
             }
             let had_some = !left.is_empty();
-            self.step(&mut left).await?;
+            self.step(&mut left).await;
             let oldest = left.iter().map(|unswept: &Unswept| unswept.before).min_by_key(|place| place.stream_sequence);
             let done = oldest.unwrap_or(at);
             let is_due = done.stream_sequence >= saved_at.stream_sequence + SAVE_EVERY;
@@ -148,25 +148,34 @@ impl Sweeps {
         }
     }
 
-    /// Takes one page of what is left of the first removal, which then lets the others go first.
-    async fn step(&self, left: &mut VecDeque<Unswept>) -> Result<(), SweepFailure> {
-        let Some(first) = left.front_mut() else { return Ok(()) };
-        let keys = self.keys(&first.key.instance_id).await?;
-        let swept = self.submit(Step { key: first.key.clone(), cause: first.cause.clone(), keys }).await?;
-        first.idle = if swept.wrote { 0 } else { first.idle + 1 };
-        if swept.has_more && !swept.wrote {
-            sleep(BREATH).await;
+    /// Takes one page of what is left of the first removal, which then lets the others go first. What cannot be swept now
+    /// keeps only itself waiting.
+    async fn step(&self, left: &mut VecDeque<Unswept>) {
+        let Some(mut first) = left.pop_front() else { return };
+        match self.sweep(&first).await {
+            Ok(Swept { has_more: false, .. }) => return,
+            Ok(swept) => {
+                let was_in_vain = !swept.wrote && swept.looked_at > 0;
+                first.idle = if was_in_vain { first.idle + 1 } else { 0 };
+                if !swept.wrote {
+                    sleep(BREATH).await;
+                }
+            }
+            Err(failure) => {
+                tracing::warn!(error = explain(&failure), key = ?first.key, "what was removed is not swept at the moment");
+                sleep(PAUSE).await;
+            }
         }
-        let is_stuck = first.idle > MOST_IDLE;
-        if is_stuck {
+        if first.idle > MOST_IDLE {
             tracing::error!(key = ?first.key, "something refers to what was removed and cannot be swept");
+            return;
         }
-        if swept.has_more && !is_stuck {
-            left.rotate_left(1);
-        } else {
-            left.pop_front();
-        }
-        Ok(())
+        left.push_back(first);
+    }
+
+    async fn sweep(&self, unswept: &Unswept) -> Result<Swept, SweepFailure> {
+        let keys = self.keys(&unswept.key.instance_id).await?;
+        self.submit(Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys }).await
     }
 }
 
@@ -191,7 +200,11 @@ impl Sweeps {
             let Some(newest) = found.last().cloned() else { break };
             for aggregates in found.chunk_by(|one, next| one.instance_id == next.instance_id) {
                 let keys = self.keys(&aggregates[0].instance_id).await?;
-                self.submit(Note { aggregates: aggregates.to_vec(), keys }).await?;
+                let mut rest = aggregates;
+                while !rest.is_empty() {
+                    let noted = self.submit(Note { aggregates: rest.to_vec(), keys: keys.clone() }).await?;
+                    rest = &rest[noted..];
+                }
             }
             last = newest;
         }

@@ -36,14 +36,14 @@ pub(crate) struct Current<A: Aggregate> {
     pub(crate) state: Arc<A::State>,
     /// How far its history goes.
     pub(crate) head: Head,
-    /// Whether none of its references is in the log, whatever its state names.
-    pub(super) has_none: bool,
+    /// Whether the next event notes all its references, because those before it noted none.
+    pub(super) notes_all: bool,
 }
 
 impl<A: Aggregate> Current<A> {
     /// An aggregate without any event.
     pub(super) fn absent(key: &AggregateKey) -> Self {
-        Self { key: key.clone(), state: Arc::default(), head: Head::default(), has_none: false }
+        Self { key: key.clone(), state: Arc::default(), head: Head::default(), notes_all: false }
     }
 
     /// Names the context that it belongs to where it does not exist yet.
@@ -53,8 +53,8 @@ impl<A: Aggregate> Current<A> {
     }
 
     /// Has the next event note all its references, because those before it noted none.
-    pub(crate) fn without_references(self) -> Self {
-        Self { has_none: true, ..self }
+    pub(crate) fn noting_all(self) -> Self {
+        Self { notes_all: true, ..self }
     }
 
     /// The context that it belongs to.

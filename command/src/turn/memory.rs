@@ -69,7 +69,6 @@ impl Memory {
         for (referred, mut referrers) in snapshot.referrers {
             if self.referrers.get(&referred).is_none() {
                 for change in self.tail.references_after(&referred, from) {
-                    // The page that was read may be short by as many as the tail has changes; none that it has is missing.
                     referrers.apply(&change.referrer, change.is_taken);
                 }
                 self.referrers.insert(referred, referrers);
@@ -91,11 +90,19 @@ impl Memory {
 
     /// Takes up that a reference was taken or released.
     pub(super) fn change_reference(&mut self, ReferenceChange { referred, referrer, is_taken }: &ReferenceChange) {
-        if let Some(referrers) = self.referrers.get(referred)
-            && !referrers.apply(referrer, *is_taken)
-        {
+        if let Some(referrers) = self.referrers.get(referred) {
+            referrers.apply(referrer, *is_taken);
+        }
+    }
+
+    /// Who refers to an aggregate, where that is known. What is left of a page that is short is told once, and read anew
+    /// after that.
+    pub(super) fn referrers(&mut self, referred: &Referred) -> Option<Referrers> {
+        let found = self.referrers.get(referred)?.clone();
+        if found.is_short() {
             self.referrers.remove(referred);
         }
+        Some(found)
     }
 
     /// Takes up that an aggregate is new, so that nothing can refer to it yet.

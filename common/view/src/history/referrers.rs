@@ -26,7 +26,7 @@ pub struct Referred {
 /// Who refers to an aggregate by one link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Referrers {
-    /// Those that are known, [`MOST_REFERRERS`] of them at least where there are more.
+    /// Those that are known, the first ones in their order: [`MOST_REFERRERS`] and one more where there are more.
     pub keys: BTreeSet<AggregateKey>,
     /// Whether there may be others.
     pub has_more: bool,
@@ -62,14 +62,22 @@ impl Referred {
 }
 
 impl Referrers {
-    /// Takes a change up; `false` where that cannot be done without those that are not known.
-    pub fn apply(&mut self, referrer: &AggregateKey, is_taken: bool) -> bool {
+    /// Takes a change up.
+    pub fn apply(&mut self, referrer: &AggregateKey, is_taken: bool) {
         if is_taken {
             self.keys.insert(referrer.clone());
         } else {
             self.keys.remove(referrer);
         }
-        !self.has_more || self.keys.len() > MOST_REFERRERS
+        while self.keys.len() > MOST_REFERRERS + 1 {
+            self.keys.pop_last();
+            self.has_more = true;
+        }
+    }
+
+    /// Whether changes have left fewer than there may be: the next ones have to be read.
+    pub fn is_short(&self) -> bool {
+        self.has_more && self.keys.len() <= MOST_REFERRERS
     }
 }
 
@@ -161,14 +169,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_all_stays_known_and_what_is_known_of_some_until_too_few_are_left() {
+    fn a_page_is_bounded_and_short_when_too_few_of_it_are_left() {
         let mut all = Referrers::default();
-        assert!(all.apply(&key(1), true) && all.apply(&key(2), true) && all.apply(&key(1), false));
-        assert_eq!(all.keys, BTreeSet::from([key(2)]));
+        all.apply(&key(1), true);
+        all.apply(&key(2), true);
+        all.apply(&key(1), false);
+        assert_eq!((&all.keys, all.is_short()), (&BTreeSet::from([key(2)]), false));
 
-        let mut some = Referrers { keys: (0..=MOST_REFERRERS).map(key).collect(), has_more: true };
-        assert!(some.apply(&key(1000), true) && some.apply(&key(0), false));
-        assert!(!some.apply(&key(1), false), "the next ones are not known");
+        let mut some = Referrers::default();
+        for id in 0..=MOST_REFERRERS + 1 {
+            assert!(!some.has_more && !some.is_short());
+            some.apply(&key(id), true);
+        }
+        assert_eq!((some.keys.len(), some.has_more, some.is_short()), (MOST_REFERRERS + 1, true, false));
+        let first = some.keys.first().cloned().unwrap();
+        some.apply(&first, false);
+        assert!(some.is_short(), "the next ones are not known");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tests::{
     client::{Client, after, created, post, send},
     eventually,
+    platform::Platform,
     tenant::Tenant,
 };
 
@@ -93,4 +94,45 @@ async fn an_organization_with_many_users_is_removed_at_once_and_swept_after_that
         .await;
     assert_eq!(events(admin, "organization.removed").await, 1);
     user(admin, other, "u0").await;
+}
+
+#[tokio::test]
+async fn a_sweep_goes_on_where_a_killed_node_left_it() {
+    const MANY: usize = 330;
+    let mut platform = Platform::start().await;
+    let admin = &platform.client().await;
+    let organization = &created(admin, ORGANIZATIONS, json!({ "name": "Crowd" })).await.id();
+    let users =
+        stream::iter(0..MANY).map(|number| async move { user(admin, organization, &format!("u{number}")).await });
+    assert_eq!(users.buffer_unordered(32).count().await, MANY);
+
+    // The writer that removes has not seen them made. It dies in the third step.
+    platform.stop().await;
+    platform.restart(&[("PLATFORM_FAULT", "commit.answered:4:kill")]).await;
+    let removed = send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{organization}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    platform.process().ended().await;
+    platform.restart(&[]).await;
+    eventually("all users are swept", async || (events(admin, "user.removed").await == MANY).then_some(())).await;
+}
+
+#[tokio::test]
+async fn an_instance_is_swept_with_its_own_keys_and_frees_its_host() {
+    let tenant = Tenant::start().await;
+    let operator = tenant.operator().await;
+    let host = format!("swept-{}.example.com", tenant.bootstrap.instance_id);
+    let wanted = json!({ "name": "Swept", "domain": host });
+    let instance = created(&operator, "/resources/v3alpha/instances", wanted.clone()).await;
+    let id = instance.id();
+    let removed = send(operator.request(Method::DELETE, &format!("/resources/v3alpha/instances/{id}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    for kind in ["user.removed", "organization.removed", "domain.removed", "membership.removed"] {
+        eventually(kind, async || {
+            let filters = json!([{ "instanceId": id }, { "type": kind }]);
+            let found = post(&operator, &format!("{EVENTS}?ctx.system=true"), filters).await;
+            (found.body["details"]["totalResult"] == "1").then_some(())
+        })
+        .await;
+    }
+    created(&operator, "/resources/v3alpha/instances", wanted).await;
 }
