@@ -41,12 +41,7 @@ pub(crate) struct Founding {
 
 impl Founding {
     /// Draws what is random. `system` hashes what is unique in the system.
-    pub(crate) fn new(
-        keyring: &Keyring,
-        ids: &Ids,
-        (plan, features): (Plan, FeaturesChange),
-        system: Arc<secret::Key>,
-    ) -> Self {
+    pub(crate) fn new(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::Key>) -> Self {
         let (master_key_id, mut data_keys) = (keyring.master_key_id(), vec![]);
         let of_instance = OF_INSTANCE.map(|purpose| {
             let (key, data_key) = keyring.create(&plan.instance_id, purpose);
@@ -79,7 +74,7 @@ impl Founding {
             users: plan.service_users.iter().map(user).collect(),
             ids: (0..plan.service_users.len() + plan.hosts.len()).map(|_| ids.next()).collect(),
             data_keys,
-            features,
+            features: FeaturesChange::on(&plan.features),
             plan,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use base::{id::Ids, secret::random_secret};
-use domain::{context::OwnerType, role};
+use domain::{context::OwnerType, role, setting::features::FLAGS};
 use edge::error::{Error, Reason};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ pub struct Plan {
     pub signing_key_id: String,
     /// The service users, the one with all rights first.
     pub service_users: Vec<ServiceUser>,
+    /// The feature flags that are on.
+    #[serde(default = "all_features")]
+    pub features: Vec<String>,
 }
 
 /// A service user with its secret in clear.
@@ -54,10 +57,19 @@ impl std::fmt::Debug for ServiceUser {
     }
 }
 
+/// What a first start is to create beyond the defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Further service users.
+    pub service_users: Vec<WantedUser>,
+    /// The feature flags that are on.
+    pub features: Vec<String>,
+}
+
 /// A service user as a configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct WantedUser {
     /// The user name, which is its `client_id`.
     pub name: String,
     /// Its roles on the instance; none is allowed.
@@ -84,6 +96,11 @@ pub enum PlanFailure {
     Refused(Error),
 }
 
+/// Every feature flag.
+pub fn all_features() -> Vec<String> {
+    FLAGS.map(str::to_owned).to_vec()
+}
+
 fn default_name() -> String {
     "Default".to_owned()
 }
@@ -101,9 +118,9 @@ impl PlanFailure {
 }
 
 /// Checks what a configuration asks for.
-pub fn check(wanted: &[Wanted]) -> Result<(), PlanFailure> {
+pub fn check(wanted: &[WantedUser]) -> Result<(), PlanFailure> {
     let mut names = HashSet::from([ADMIN.to_owned()]);
-    for Wanted { name, roles } in wanted {
+    for WantedUser { name, roles } in wanted {
         let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
         let is_new = names.insert(name.to_ascii_lowercase());
         if !is_new || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
@@ -119,10 +136,10 @@ pub fn check(wanted: &[Wanted]) -> Result<(), PlanFailure> {
 
 impl Plan {
     /// A plan for an instance under these hosts, with one service user of all rights and the wanted ones.
-    pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &[Wanted]) -> Result<Self, PlanFailure> {
-        check(wanted)?;
-        let admin = Wanted { name: ADMIN.into(), roles: vec![role::IAM_OWNER.name.into()] };
-        let user = |Wanted { name, roles }: &Wanted| ServiceUser {
+    pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &Wanted) -> Result<Self, PlanFailure> {
+        check(&wanted.service_users)?;
+        let admin = WantedUser { name: ADMIN.into(), roles: vec![role::IAM_OWNER.name.into()] };
+        let user = |WantedUser { name, roles }: &WantedUser| ServiceUser {
             user_id: ids.next(),
             client_id: name.clone(),
             client_secret: random_secret(),
@@ -136,7 +153,8 @@ impl Plan {
             organization_name: default_name(),
             project_id: ids.next(),
             signing_key_id: ids.next(),
-            service_users: std::iter::once(&admin).chain(wanted).map(user).collect(),
+            service_users: std::iter::once(&admin).chain(&wanted.service_users).map(user).collect(),
+            features: wanted.features.clone(),
         })
     }
 }

@@ -9,14 +9,13 @@ use domain::{
         data_key::DataKey,
         system::{self, System},
     },
-    setting::features::FeaturesChange,
     standard::{Resource, Standard},
 };
 use edge::error::{Error, Reason};
 use eventlog::record::AggregateKey;
 use view::keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM};
 
-pub use crate::plan::{ADMIN, Plan, PlanFailure, ServiceUser, Wanted, check};
+pub use crate::plan::{ADMIN, Plan, PlanFailure, ServiceUser, Wanted, WantedUser, all_features, check};
 use crate::{
     founding::Founding,
     turn::{Cause, Decided, Refusal, Turn},
@@ -61,7 +60,7 @@ impl Beginning {
             (ids.next(), data_key)
         });
         let claims = claims.expect("the system has a key for claims");
-        Self { keys: keys.into(), founding: Founding::new(keyring, ids, (plan, FeaturesChange::all_on()), claims) }
+        Self { keys: keys.into(), founding: Founding::new(keyring, ids, plan, claims) }
     }
 }
 

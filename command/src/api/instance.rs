@@ -9,8 +9,7 @@ use domain::{
     rejection::Rejection,
     resource::instance::{Instance, InstancePatch},
     role::IAM_OWNER,
-    setting::features::FeaturesChange,
-    settings::Set,
+    setting::features::FLAGS,
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
@@ -66,9 +65,10 @@ async fn create(
         project_id: commands.ids.next(),
         signing_key_id: commands.ids.next(),
         service_users: vec![first.clone()],
+        features: flags(&call),
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
-    let founding = Founding::new(&commands.keyring, &commands.ids, (plan.clone(), flags(&call)), system);
+    let founding = Founding::new(&commands.keyring, &commands.ids, plan.clone(), system);
     let issuer = commands.external.url(&plan.hosts[0]);
     let answer = move |decided: &Decided, (): &()| CreateInstanceResponse {
         details: Some(details(&plan.instance_id, decided)),
@@ -98,13 +98,8 @@ impl Command for Create {
     }
 }
 
-fn flags(call: &Call) -> FeaturesChange {
-    let flag = |name: &str| call.home.has_feature(name).then_some(Set::To(true));
-    FeaturesChange {
-        multitenancy_resources_api: flag("multitenancy_resources_api"),
-        multitenancy_settings: flag("multitenancy_settings"),
-        oidc_token_exchange: flag("oidc_token_exchange"),
-    }
+fn flags(call: &Call) -> Vec<String> {
+    FLAGS.into_iter().filter(|flag| call.home.has_feature(flag)).map(str::to_owned).collect()
 }
 
 async fn delete(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use base::id::Ids;
-use command::setup::{self, Plan, ServiceUser, Wanted};
+use command::setup::{self, Plan, ServiceUser, Wanted, WantedUser};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -45,7 +45,7 @@ impl Bootstrap {
 #[serde(deny_unknown_fields)]
 struct SetupFile {
     #[serde(default)]
-    service_user: Vec<Wanted>,
+    service_user: Vec<WantedUser>,
 }
 
 /// The plan of an earlier start that was cut short, if it may be what the log was set up with; else a new one, which is
@@ -54,7 +54,7 @@ pub(crate) fn plan(
     data: &DataDir,
     ids: &Ids,
     hosts: Vec<String>,
-    wanted: &[Wanted],
+    wanted: &Wanted,
     log_is_empty: bool,
 ) -> Result<Plan, Failure> {
     let path = plan_file(data);
@@ -81,15 +81,15 @@ fn plan_file(data: &DataDir) -> PathBuf {
     data.path().join("bootstrap.plan.json")
 }
 
-/// What the setup file asks for beyond the defaults.
-pub(crate) fn wanted(setup: Option<&Path>) -> Result<Vec<Wanted>, Failure> {
-    let Some(file) = setup else { return Ok(vec![]) };
+/// What the setup file asks for beyond the defaults, with these feature flags.
+pub(crate) fn wanted(setup: Option<&Path>, features: Vec<String>) -> Result<Wanted, Failure> {
+    let Some(file) = setup else { return Ok(Wanted { service_users: vec![], features }) };
     let text =
         fs::read_to_string(file).map_err(|error| format!("cannot read the setup file {}: {error}", file.display()))?;
     let setup: SetupFile =
         toml::from_str(&text).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
     setup::check(&setup.service_user).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
-    Ok(setup.service_user)
+    Ok(Wanted { service_users: setup.service_user, features })
 }
 
 impl Bootstrap {
@@ -179,7 +179,8 @@ mod tests {
         let data = DataDir::open(folder.path(), None, || [7; 32]).unwrap();
         let ids = Ids::new(0);
         let plan = |names: &[&str], log_is_empty| {
-            let wanted: Vec<_> = names.iter().map(|name| Wanted { name: (*name).to_owned(), roles: vec![] }).collect();
+            let user = |name: &&str| WantedUser { name: (*name).to_owned(), roles: vec![] };
+            let wanted = Wanted { service_users: names.iter().map(user).collect(), features: vec![] };
             let plan = plan(&data, &ids, vec!["localhost".into()], &wanted, log_is_empty).unwrap();
             let names: Vec<_> = plan.service_users.into_iter().skip(1).map(|user| user.client_id).collect();
             (plan.instance_id, names)

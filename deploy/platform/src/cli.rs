@@ -10,7 +10,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 pub(crate) use bounds::{Rates, Searches};
 use clap::{Args, Parser, Subcommand};
 use command::reaction::delivery::Patience;
-use domain::address::{Allowed, Networks};
+use domain::{
+    address::{Allowed, Networks},
+    setting::features::FLAGS,
+};
 pub(crate) use tools::{
     At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, ListExecutions, Listed, Log,
     MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Verify, WantedEvents,
@@ -144,6 +147,9 @@ pub(crate) struct Setup {
     /// What is created beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
+    /// The previews that are switched on in the first instance, between commas; none if not given
+    #[arg(long, env = "PLATFORM_FEATURES", value_name = "NAME", value_delimiter = ',', value_parser = FLAGS)]
+    pub(crate) features: Vec<String>,
 }
 
 /// A node that serves.

@@ -33,7 +33,7 @@ pub(crate) enum Prepared {
 
 /// Waits for the writer, sets an empty log up, and waits until the read models have it and the keys open.
 pub(crate) async fn prepare(
-    wanted: &[Wanted],
+    wanted: &Wanted,
     data: &DataDir,
     node: &Node,
     writer: &Handle,

@@ -23,7 +23,7 @@ use crate::{
 /// nothing.
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
-    let wanted = bootstrap::wanted(options.setup.as_deref())?;
+    let wanted = bootstrap::wanted(options.setup.as_deref(), options.features.clone())?;
     if !DataDir::is_one(&options.data.data_dir) && is_set_up(&options).await? {
         let folder = options.data.data_dir.display();
         output::notice(format_args!(
@@ -67,7 +67,7 @@ fn check_issuer(data: &DataDir, options: &cli::Setup) -> Result<(), Failure> {
 
 async fn prepare_in(
     options: &cli::Setup,
-    wanted: &[Wanted],
+    wanted: &Wanted,
     data: &DataDir,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use base::secret;
-use command::setup::Wanted;
+use command::setup::{Wanted, all_features};
 use domain::address::Allowed;
 use edge::caller::SystemUsers;
 use server::connections::{self, Listening};
@@ -44,7 +44,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     check_servers(options.nats.nats_url.as_deref(), options.postgres.postgres_url.as_deref())?;
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
     // What is wrong with the flags is the first thing to be told.
-    let wanted = bootstrap::wanted(options.setup.as_deref())?;
+    let wanted = bootstrap::wanted(options.setup.as_deref(), all_features())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let (observing, me) = (&options.observing, ("standalone", data.node_id()));
@@ -63,7 +63,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
 
 async fn run_managed(
     (options, managed): (&cli::Standalone, &Managed),
-    wanted: &[Wanted],
+    wanted: &Wanted,
     data: &DataDir,
     at: (Listening, Url),
     shutdown: CancellationToken,
@@ -128,7 +128,7 @@ async fn node_options(
 
 async fn serve(
     (options, managed): (&cli::Standalone, &Managed),
-    wanted: &[Wanted],
+    wanted: &Wanted,
     data: &DataDir,
     node_options: NodeOptions,
     (listening, external): (Listening, Url),

@@ -19,6 +19,9 @@ pub struct Features {
     pub oidc_token_exchange: Option<bool>,
 }
 
+/// The names of all flags.
+pub const FLAGS: [&str; 3] = ["multitenancy_resources_api", "multitenancy_settings", "oidc_token_exchange"];
+
 /// The writes of one request.
 #[derive(Debug, Clone, Default)]
 pub struct FeaturesChange {
@@ -31,10 +34,11 @@ pub struct FeaturesChange {
 }
 
 impl FeaturesChange {
-    /// Switches every flag on.
-    pub fn all_on() -> Self {
-        let on = Some(Set::To(true));
-        Self { multitenancy_resources_api: on.clone(), multitenancy_settings: on.clone(), oidc_token_exchange: on }
+    /// Switches the flags of these names on, and leaves the others as they are.
+    pub fn on<N: AsRef<str>>(names: &[N]) -> Self {
+        let on = |flag: &str| names.iter().any(|name| name.as_ref() == flag).then_some(Set::To(true));
+        let [resources, settings, exchange] = FLAGS.map(on);
+        Self { multitenancy_resources_api: resources, multitenancy_settings: settings, oidc_token_exchange: exchange }
     }
 }
 
@@ -75,24 +79,33 @@ mod tests {
     use crate::testing::given;
 
     #[test]
+    fn flags_are_switched_on_by_their_names() {
+        for flag in FLAGS {
+            let on = Features::default().changed(FeaturesChange::on(&[flag]));
+            assert_eq!(FLAGS.map(|other| on.flag(other)), FLAGS.map(|other| (other == flag).then_some(true)));
+        }
+        assert_eq!(Features::default().changed(FeaturesChange::on::<&str>(&[])), Features::default());
+    }
+
+    #[test]
     fn a_flag_that_nobody_set_is_not_on() {
         assert_eq!(Features::default().flag("multitenancy_settings"), None);
     }
 
     #[test]
     fn switching_on_twice_is_one_event() {
-        let on = Features::default().changed(FeaturesChange::all_on());
+        let on = Features::default().changed(FeaturesChange::on(&FLAGS));
         let fields =
             vec!["multitenancy_resources_api".into(), "multitenancy_settings".into(), "oidc_token_exchange".into()];
         let changed = Event::Changed { to: on.into(), fields };
-        given::<Settings<Features>>([]).when(FeaturesChange::all_on()).then([changed.clone()]);
-        given::<Settings<Features>>([changed]).when(FeaturesChange::all_on()).then([]);
+        given::<Settings<Features>>([]).when(FeaturesChange::on(&FLAGS)).then([changed.clone()]);
+        given::<Settings<Features>>([changed]).when(FeaturesChange::on(&FLAGS)).then([]);
     }
 
     #[test]
     fn a_reset_flag_falls_back() {
         let off = FeaturesChange { multitenancy_settings: Some(Set::Reset), ..FeaturesChange::default() };
-        let on = Features::default().changed(FeaturesChange::all_on());
+        let on = Features::default().changed(FeaturesChange::on(&FLAGS));
         assert_eq!(on.changed(off).flag("multitenancy_settings"), None);
     }
 

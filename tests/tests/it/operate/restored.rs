@@ -70,7 +70,11 @@ fn set_up(nats: &Nats, servers: &Servers, (folder, issuer): (&Path, &str)) -> St
     let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
     flags.drain(key..key + 2);
     let folder = folder.display().to_string();
-    flags.splice(0..0, ["setup", "--data-dir", &folder, "--external-url", issuer].map(str::to_owned));
+    flags.splice(
+        0..0,
+        ["setup", "--data-dir", &folder, "--external-url", issuer, "--features", "multitenancy_resources_api"]
+            .map(str::to_owned),
+    );
     let (is_success, _, told) = run(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(is_success, "{told}");
     told

@@ -49,7 +49,7 @@ async fn nodes_run_on_what_was_set_up_once() {
     let servers = Servers::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("platform");
-    let (success, told) = set_up(&servers, &place, &[]);
+    let (success, told) = set_up(&servers, &place, &["--features", "multitenancy_resources_api"]);
     assert!(success, "{told}");
     let read = || fs::read(place.join("bootstrap.json")).expect("it tells who may log in");
     let bootstrap: Bootstrap = serde_json::from_slice(&read()).expect("it is JSON");
@@ -65,34 +65,8 @@ async fn nodes_run_on_what_was_set_up_once() {
     assert!(!folder.path().join("other").exists(), "no key is left that belongs to nothing");
     another_issuer_is_refused(&servers, &place);
 
-    let (config, places) = (folder.path().join("platform.toml"), &servers.places);
-    let text = format!(
-        "nats-url = {:?}\nnats-token = {:?}\nnats-monitor-url = {:?}\npostgres-url = {:?}\nexternal-url = {ISSUER:?}\n\
-         master-key-file = {:?}\nindex-grace = 60\n",
-        places.nats_url,
-        places.nats_token,
-        places.nats_monitor_url,
-        places.postgres_url,
-        place.join("master.key").display().to_string()
-    );
-    fs::write(&config, text).expect("the folder can be written");
-    let nodes = ["command", "projector", "query", "oidc"].map(|role| {
-        let listen = free_address();
-        let mut arguments = vec![role.to_owned(), "--config".into(), config.display().to_string()];
-        if role != "projector" {
-            arguments.extend(["--listen".to_owned(), listen.clone()]);
-        }
-        let url = format!("http://{}", listen.replace("127.0.0.1", "localhost"));
-        (Process::spawn(&arguments, &[], std::process::Stdio::null()), url)
-    });
-    let [command, _, query, oidc] = nodes.each_ref().map(|(_, url)| url.as_str());
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    eventually("tokens", || async {
-        let discovery = http.get(format!("{oidc}/.well-known/openid-configuration"));
-        discovery.send().await.ok().filter(|answer| answer.status() == 200)
-    })
-    .await;
-    let client = Client::log_in(oidc, &bootstrap.service_user).await;
+    let nodes = Nodes::start(&servers, (folder.path(), &place)).await;
+    let (client, [command, query]) = (nodes.log_in(&bootstrap).await, [&nodes.command, &nodes.query]);
     let created = eventually("a write", || async {
         let request = client.at(command).request(Method::POST, TARGETS).json(&target("one"));
         let answer = Answer::of(request.send().await.ok()?).await;
@@ -103,6 +77,80 @@ async fn nodes_run_on_what_was_set_up_once() {
     let request = client.at(query).request(Method::GET, &path).header("consistency-wait", "10s");
     let found = send(request.header("consistency-token", created.consistency())).await;
     assert_eq!(found.body["target"]["target"]["name"], json!("one"), "{found:?}");
+}
+
+/// A node of each role.
+struct Nodes {
+    _processes: Vec<Process>,
+    command: String,
+    query: String,
+    oidc: String,
+}
+
+impl Nodes {
+    /// Starts them on what was set up in a place.
+    async fn start(servers: &Servers, (folder, place): (&Path, &Path)) -> Self {
+        let (config, places) = (folder.join("platform.toml"), &servers.places);
+        let text = format!(
+            "nats-url = {:?}\nnats-token = {:?}\nnats-monitor-url = {:?}\npostgres-url = {:?}\nexternal-url = {ISSUER:?}\n\
+             master-key-file = {:?}\nindex-grace = 60\n",
+            places.nats_url,
+            places.nats_token,
+            places.nats_monitor_url,
+            places.postgres_url,
+            place.join("master.key").display().to_string()
+        );
+        fs::write(&config, text).expect("the folder can be written");
+        let nodes = ["command", "projector", "query", "oidc"].map(|role| {
+            let listen = free_address();
+            let mut arguments = vec![role.to_owned(), "--config".into(), config.display().to_string()];
+            if role != "projector" {
+                arguments.extend(["--listen".to_owned(), listen.clone()]);
+            }
+            let url = format!("http://{}", listen.replace("127.0.0.1", "localhost"));
+            (Process::spawn(&arguments, &[], std::process::Stdio::null()), url)
+        });
+        let [command, _, query, oidc] = nodes.each_ref().map(|(_, url)| url.clone());
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        eventually("tokens", || async {
+            let discovery = http.get(format!("{oidc}/.well-known/openid-configuration"));
+            discovery.send().await.ok().filter(|answer| answer.status() == 200)
+        })
+        .await;
+        Self { _processes: nodes.into_iter().map(|(process, _)| process).collect(), command, query, oidc }
+    }
+
+    async fn log_in(&self, bootstrap: &Bootstrap) -> Client {
+        Client::log_in(&self.oidc, &bootstrap.service_user).await
+    }
+}
+
+#[tokio::test]
+async fn previews_that_nobody_asked_for_are_off() {
+    let servers = Servers::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("platform");
+    let (success, told) = set_up(&servers, &place, &["--features", "multitenancy_resource_api"]);
+    assert!(!success && told.contains("multitenancy_resources_api"), "it says which there are: {told}");
+    let (success, told) = set_up(&servers, &place, &[]);
+    assert!(success, "{told}");
+    let text = fs::read(place.join("bootstrap.json")).expect("it tells who may log in");
+    let bootstrap: Bootstrap = serde_json::from_slice(&text).expect("it is JSON");
+    let nodes = Nodes::start(&servers, (folder.path(), &place)).await;
+    let client = nodes.log_in(&bootstrap).await;
+    let (one, search) = (format!("{TARGETS}/1"), format!("{TARGETS}/_search"));
+    for (node, method, path, body) in [
+        (&nodes.command, Method::POST, TARGETS, ::tests::client::target("one")),
+        (&nodes.command, Method::DELETE, one.as_str(), json!({})),
+        (&nodes.query, Method::GET, one.as_str(), json!({})),
+        (&nodes.query, Method::POST, search.as_str(), json!([])),
+    ] {
+        let answer = eventually(path, || async {
+            let request = client.at(node).request(method.clone(), path).json(&body);
+            Some(Answer::of(request.send().await.ok()?).await).filter(|answer| answer.status != 503)
+        });
+        answer.await.assert_refused(path, 400, "FEATURE_DISABLED");
+    }
 }
 
 fn another_issuer_is_refused(servers: &Servers, place: &Path) {
