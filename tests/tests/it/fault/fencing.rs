@@ -147,8 +147,8 @@ async fn a_writer_that_was_stopped_in_the_middle_of_a_commit_changes_nothing() {
 
 #[tokio::test]
 async fn a_writer_that_was_stopped_after_its_decision_does_not_say_that_nothing_changed() {
-    // The first answer without a record was the one that told that it writes.
-    let fault = [("PLATFORM_FAULT", "commit.confirming:2:stop")];
+    // The first answers without a record were that all references are noted, and that it writes.
+    let fault = [("PLATFORM_FAULT", "commit.confirming:3:stop")];
     let (cluster, _projector, [first, second]) = two_writers(Cluster::start_with_short_leases().await, &fault).await;
     let (at_first, at_second) = (cluster.client(&first), cluster.client(&second));
     let path = format!("{TARGETS}/{}", at_first.create_target("before").await.expect("the first writes"));

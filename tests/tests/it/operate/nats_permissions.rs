@@ -14,7 +14,10 @@ use tests::{
     process::{Process, run},
     servers::Servers,
 };
-use tokio::process::{Child, Command};
+use tokio::{
+    net::TcpStream,
+    process::{Child, Command},
+};
 
 /// A NATS server with the users of the document.
 pub(super) struct Nats {
@@ -40,8 +43,7 @@ impl Nats {
         let mut command = Command::new(program);
         command.arg("--config").arg(&configuration).stdout(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true);
         let nats = Self { _child: command.spawn().expect("it can be started"), folder, address };
-        eventually("NATS answers", || async { async_nats::connect(nats.url("setup")).await.is_err().then_some(()) })
-            .await;
+        eventually("NATS listens", || async { TcpStream::connect(&nats.address).await.ok() }).await;
         nats
     }
 

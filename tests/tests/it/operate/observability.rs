@@ -32,8 +32,12 @@ async fn a_node_tells_how_it_is_and_what_it_is() {
     platform.ready().await;
     let management = platform.management();
     assert_eq!(management.get("/livez").await, Some((200, "ok\n".to_owned())));
-    let (status, readiness) = management.readiness().await.expect("it answers");
-    assert_eq!((status, &readiness["role"], &readiness["state"]), (200, &json!("standalone"), &json!("ready")));
+    // It answers requests before the last of its parts says that it has begun.
+    let readiness = eventually("a platform that is ready", async || {
+        management.readiness().await.filter(|(status, _)| *status == 200).map(|(_, readiness)| readiness)
+    });
+    let readiness = readiness.await;
+    assert_eq!((&readiness["role"], &readiness["state"]), (&json!("standalone"), &json!("ready")));
     for part in ["node", "nats", "postgres", "writer", "projection.history", "projection.targets_index"] {
         in_state(&management, part, "ok").await;
     }

@@ -174,8 +174,11 @@ async fn json_is_passed_on(client: &Client) -> String {
         (answer.status == StatusCode::CREATED).then_some(answer)
     });
     let created = created.await;
-    let read = client.get_target(&created.id(), Some(&created.consistency())).await;
-    assert_eq!(read.body["target"]["target"]["name"], "proxied", "{read:?}");
+    let read = eventually("a read", async || {
+        let answer = client.get_target(&created.id(), Some(&created.consistency())).await;
+        (answer.status == StatusCode::OK).then_some(answer)
+    });
+    assert_eq!(read.await.body["target"]["target"]["name"], "proxied");
     let search = eventually("a search", async || {
         let request = client.request(Method::POST, &format!("{TARGETS}/_search"));
         let request = request.header("consistency-token", created.consistency()).header("consistency-wait", "10s");
