@@ -28,7 +28,6 @@ use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
 use view::{
-    directory::Directory,
     keyring::{Keyring, Purpose, SYSTEM},
     progress::Progress,
     projection::PROJECTIONS,
@@ -64,8 +63,6 @@ pub struct Commands {
     pub challenges: Challenges,
     /// What executions need.
     pub actions: Actions,
-    /// Who is who.
-    pub directory: Directory,
     /// How instances are reached from outside.
     pub external: External,
     /// The operations that are built.

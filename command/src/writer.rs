@@ -5,6 +5,7 @@
 //! in the log; answers without a record leave only while the lease is valid.
 
 mod activate;
+mod clocks;
 mod fill;
 mod load;
 mod queue;
@@ -14,6 +15,7 @@ mod serve;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
+pub use clocks::WrongClock;
 use eventlog::{
     durability::{Durability, Unsafe},
     lease::Leases,
@@ -104,6 +106,9 @@ pub enum WriterFailure {
     /// The broker could lose what it acknowledges.
     #[error(transparent)]
     Unsafe(#[from] Unsafe),
+    /// The clock of this node is wrong.
+    #[error(transparent)]
+    WrongClock(#[from] WrongClock),
 }
 
 impl WriterFailure {
@@ -180,6 +185,14 @@ impl Writer {
                     gave_way = Some(Instant::now());
                     self.report_outdated();
                     tokio::time::sleep(WAY).await;
+                }
+                End::Failed(WriterFailure::WrongClock(wrong)) => {
+                    tracing::error!(error = explain(&wrong), "this node does not write while its clock is wrong");
+                    self.report_wrong_clock(&wrong);
+                    tokio::select! {
+                        () = self.clocks_agree() => self.enter(&phase, Phase::Standby(None)),
+                        () = shutdown.cancelled() => break,
+                    }
                 }
                 End::Failed(failure) if failure.is_passing() => {
                     tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");

@@ -1,4 +1,4 @@
-//! A clock that a test puts ahead, for what ends after hours.
+//! A clock that a test puts ahead: that of the world, for what ends after hours, or that of one node alone.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -9,22 +9,32 @@ use tempfile::TempDir;
 pub struct Clock {
     folder: TempDir,
     file: String,
+    variable: &'static str,
 }
 
 impl Clock {
-    /// One that goes as the clock of the system.
+    /// One that goes as the clock of the system. Where it is put ahead, servers are thought to be ahead too.
     pub fn new() -> Self {
+        Self::named("PLATFORM_CLOCK")
+    }
+
+    /// The clock of one node, which may be wrong.
+    pub fn of_one_node() -> Self {
+        Self::named("PLATFORM_WRONG_CLOCK")
+    }
+
+    fn named(variable: &'static str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let file = folder.path().join("ahead").display().to_string();
-        Self { folder, file }
+        Self { folder, file, variable }
     }
 
     /// The environment variable that names the clock.
     pub fn environment(&self) -> (&str, &str) {
-        ("PLATFORM_CLOCK", &self.file)
+        (self.variable, &self.file)
     }
 
-    /// Puts the clock ahead of that of the system. It must not go back.
+    /// Puts the clock ahead of that of the system. That of the world must not go back.
     pub fn set_ahead(&self, by: Duration) {
         // Whoever reads it meanwhile finds one or the other.
         let next: PathBuf = self.folder.path().join("next");

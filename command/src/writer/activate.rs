@@ -16,6 +16,7 @@ impl Writer {
     /// Becomes the one that writes; `None` when the lease went to another node meanwhile.
     pub(super) async fn activate(&self, lease: &KeptLease) -> Result<Option<Active<'_>>, WriterFailure> {
         self.durability.check().await?;
+        self.compare_clocks().await?;
         let Some(barrier) = self.raise_barrier(lease).await? else { return Ok(None) };
         tracing::info!(epoch = barrier.commit.epoch, after = barrier.position().sequence, "this node writes now");
         self.report_barrier(&barrier);

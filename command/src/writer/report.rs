@@ -12,7 +12,7 @@ use base::{
 use eventlog::record::Record;
 use tokio::sync::watch;
 
-use super::{Phase, Writer};
+use super::{Phase, Writer, WrongClock};
 
 /// What the writer is called among the parts of its node.
 const PART: &str = "writer";
@@ -44,6 +44,11 @@ impl Writer {
     /// Reports that a node of a newer version has to write; it stays so until this node takes over again.
     pub(super) fn report_outdated(&self) {
         self.health.report(PART, State::Outdated("only a newer version can do what was asked of it".to_owned()));
+    }
+
+    /// Reports that this node leaves the writing to others, until its clock is right.
+    pub(super) fn report_wrong_clock(&self, wrong: &WrongClock) {
+        self.health.report(PART, State::Degraded(wrong.to_string()));
     }
 
     /// Reports a barrier: from now on the epoch is this writer's.

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     mem,
+    pin::pin,
     time::{Duration, Instant},
 };
 
@@ -119,11 +120,13 @@ impl<'a> Active<'a> {
 
     async fn take_all_turns(&mut self, queue: &mut Queue, lease: &KeptLease, shutdown: &CancellationToken) -> End {
         let mut history = self.writer.progress.of(&HISTORY);
+        let mut clocks_differ = pin!(self.writer.clocks_differ());
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return End::Shutdown,
                 () = lease.lost() => return End::SteppedDown,
+                wrong = &mut clocks_differ => return End::Failed(wrong.into()),
                 Some(loaded) = self.loaded.1.recv() => {
                     if let Err(end) = self.take_up(loaded, lease).await {
                         return end;

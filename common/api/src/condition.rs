@@ -139,22 +139,6 @@ pub fn id(instance_id: &str, condition: &Condition) -> String {
     (first >> 1).to_string()
 }
 
-/// Every condition that can be named.
-pub fn all(operations: &[&'static Facts]) -> impl Iterator<Item = Condition> {
-    let methods = methods(operations).into_iter().map(Calls::Method);
-    let services = services(operations).into_iter().map(Calls::Service);
-    let calls: Vec<Calls> = methods.chain(services).chain([Calls::All]).collect();
-    let requests = calls.clone().into_iter().map(Condition::Request);
-    let responses = calls.into_iter().map(Condition::Response);
-    let functions = functions().into_iter().map(Condition::Function);
-    let events = catalog::event_types().flat_map(|name| {
-        let groups: Vec<_> = catalog::groups(&name).map(|group| Events::Group(group.to_owned())).collect();
-        groups.into_iter().chain([Events::Event(name)])
-    });
-    let events = events.chain([Events::All]).map(Condition::Event);
-    requests.chain(responses).chain(functions).chain(events)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -162,6 +146,22 @@ mod tests {
     use proto::operation::OPERATIONS;
 
     use super::*;
+
+    /// Every condition that can be named.
+    fn all(operations: &[&'static Facts]) -> impl Iterator<Item = Condition> {
+        let methods = methods(operations).into_iter().map(Calls::Method);
+        let services = services(operations).into_iter().map(Calls::Service);
+        let calls: Vec<Calls> = methods.chain(services).chain([Calls::All]).collect();
+        let requests = calls.clone().into_iter().map(Condition::Request);
+        let responses = calls.into_iter().map(Condition::Response);
+        let functions = functions().into_iter().map(Condition::Function);
+        let events = catalog::event_types().flat_map(|name| {
+            let groups: Vec<_> = catalog::groups(&name).map(|group| Events::Group(group.to_owned())).collect();
+            groups.into_iter().chain([Events::Event(name)])
+        });
+        let events = events.chain([Events::All]).map(Condition::Event);
+        requests.chain(responses).chain(functions).chain(events)
+    }
 
     #[test]
     fn what_can_be_named_is_known_and_comes_back_as_it_was() {

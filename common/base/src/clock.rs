@@ -16,7 +16,7 @@ const ALWAYS_RUNNING: ClockId = ClockId::Monotonic;
 /// The time now, by the system's clock.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn now() -> Timestamp {
-    Timestamp::now() + fault::clock_ahead()
+    Timestamp::now() + fault::clock_ahead() + fault::clock_error()
 }
 
 /// The time since the machine started, its sleep included. It never goes back, and nobody sets it.
@@ -28,9 +28,53 @@ pub fn since_start() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
+/// The longest that the time of another clock may be on its way. What comes later says too little.
+const LONGEST_WAY: Duration = Duration::from_secs(2);
+
+/// The seconds by which another clock is ahead of this machine's; `None` where it does not tell soon enough. Its answer was
+/// made somewhere between question and answer: half of that is taken off.
+pub async fn ahead(ask: impl Future<Output = Option<Timestamp>>) -> Option<f64> {
+    // A clock that tests put ahead stands for the time of the world: servers have not heard of it.
+    let own = || now() - fault::clock_ahead();
+    let seconds = |at: Timestamp| at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
+    let (asked, before) = (since_start(), own());
+    let told = ask.await?;
+    let is_soon = since_start().saturating_sub(asked) <= LONGEST_WAY;
+    is_soon.then(|| seconds(told) - f64::midpoint(seconds(before), seconds(own())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_way_to_another_clock_does_not_count() {
+        let ask = async {
+            let told = now();
+            std::thread::sleep(Duration::from_millis(20));
+            Some(told)
+        };
+        let seconds = at_once(ahead(ask)).unwrap();
+        assert!((-1.0..=-0.01).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn a_clock_that_is_silent_or_late_says_nothing() {
+        assert!(at_once(ahead(async { None })).is_none());
+        let late = async {
+            std::thread::sleep(LONGEST_WAY + Duration::from_millis(10));
+            Some(now())
+        };
+        assert!(at_once(ahead(late)).is_none());
+    }
+
+    fn at_once<T>(future: impl Future<Output = T>) -> T {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(future).poll(&mut context) {
+            std::task::Poll::Ready(output) => output,
+            std::task::Poll::Pending => panic!("it waits for something"),
+        }
+    }
 
     #[cfg(target_os = "linux")]
     #[test]

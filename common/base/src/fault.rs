@@ -5,7 +5,7 @@
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
-//! `PLATFORM_CLOCK` names. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
+//! `PLATFORM_CLOCK` names, and by those of `PLATFORM_WRONG_CLOCK`, which servers are not thought to be ahead by too. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
 //! `PLATFORM_BEFORE_REFERENCES` what the first ones did, for tests of two versions on one log.
 
 use std::{sync::LazyLock, time::Duration};
@@ -51,7 +51,26 @@ pub fn clock_ahead() -> Duration {
 #[cfg(feature = "fault")]
 pub fn clock_ahead() -> Duration {
     static FILE: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("PLATFORM_CLOCK"));
-    let text = FILE.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+    seconds_in(FILE.as_deref())
+}
+
+/// By how much the clock of this node alone is wrong.
+#[cfg(not(feature = "fault"))]
+#[inline]
+pub fn clock_error() -> Duration {
+    Duration::ZERO
+}
+
+/// By how much the clock of this node alone is wrong. It is read whenever somebody asks for the time.
+#[cfg(feature = "fault")]
+pub fn clock_error() -> Duration {
+    static FILE: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("PLATFORM_WRONG_CLOCK"));
+    seconds_in(FILE.as_deref())
+}
+
+#[cfg(feature = "fault")]
+fn seconds_in(file: Option<&std::ffi::OsStr>) -> Duration {
+    let text = file.and_then(|file| std::fs::read_to_string(file).ok());
     text.and_then(|text| text.trim().parse().ok()).map_or(Duration::ZERO, Duration::from_secs)
 }
 

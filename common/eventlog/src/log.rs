@@ -19,6 +19,7 @@ use async_nats::jetstream::{
 };
 use base::explain::explain;
 use bytes::Bytes;
+use jiff::Timestamp;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
@@ -190,6 +191,11 @@ impl Log {
     /// The NATS client beneath.
     pub fn client(&self) -> async_nats::Client {
         self.context.client()
+    }
+
+    /// The time by the clock of NATS; `None` where it does not answer.
+    pub async fn time(&self) -> Option<Timestamp> {
+        crate::streams::server_time(&self.client(), &self.stream.cached_info().config.name).await
     }
 
     /// The JetStream context beneath.

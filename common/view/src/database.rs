@@ -10,6 +10,7 @@ use base::metric::{
 use deadpool_postgres::{
     GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
 };
+use jiff::Timestamp;
 use tokio_postgres::{Config, IsolationLevel, NoTls};
 
 use crate::{
@@ -83,6 +84,13 @@ impl Database {
     /// Whether Postgres answers.
     pub async fn answers(&self) -> Result<(), DatabaseFailure> {
         self.within(async { Ok(self.connection().await?.batch_execute("").await?) }).await
+    }
+
+    /// The time by the clock of Postgres; `None` where it does not answer.
+    pub async fn time(&self) -> Option<Timestamp> {
+        let micros = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+        let asked = self.within(async { Ok(self.connection().await?.query_one(micros, &[]).await?) });
+        Timestamp::from_microsecond(asked.await.ok()?.get(0)).ok()
     }
 
     /// A connection from the pool.

@@ -329,7 +329,6 @@ impl Node {
             targets: self.targets.clone(),
             challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
-            directory: self.directory.clone(),
             external: self.external.clone(),
             operations: built(),
         });

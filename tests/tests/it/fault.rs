@@ -2,6 +2,7 @@
 
 mod broker;
 mod chaos;
+mod clock;
 mod commit;
 mod fencing;
 mod follow;
