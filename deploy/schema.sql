@@ -12,6 +12,11 @@ create table if not exists platform.checkpoints (
   primary key (projection, version, shard)
 );
 
+create table if not exists platform.heartbeats (
+  shard integer primary key,
+  heard_at timestamptz not null
+);
+
 create schema if not exists history_2;
 
 create table if not exists history_2.events (

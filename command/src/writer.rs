@@ -149,10 +149,10 @@ impl Writer {
         let name = format!("writer.{}", self.shard);
         self.enter(&phase, Phase::Standby(None));
         let mut gave_way: Option<Instant> = None;
-        loop {
+        let ended = loop {
             let lease = tokio::select! {
                 lease = self.leases.acquire(&name, |holder| stand_by(&phase, holder)) => lease.keep(),
-                () = shutdown.cancelled() => break,
+                () = shutdown.cancelled() => break Ok(()),
             };
             self.enter(&phase, Phase::TakingOver);
             let (end, undone) = tokio::select! {
@@ -174,39 +174,55 @@ impl Writer {
             self.enter(&phase, Phase::Standby(None));
             queue.refuse_all(undone);
             lease.release().await;
-            match end {
-                End::Shutdown => break,
-                End::SteppedDown => {
-                    report::stepped_down();
-                    tokio::time::sleep(PAUSE).await;
-                }
-                End::Outdated => {
-                    tracing::warn!("this node no longer writes, so that one of the newer version can");
-                    gave_way = Some(Instant::now());
-                    self.report_outdated();
-                    tokio::time::sleep(WAY).await;
-                }
-                End::Failed(WriterFailure::WrongClock(wrong)) => {
-                    tracing::error!(error = explain(&wrong), "this node does not write while its clock is wrong");
-                    self.report_wrong_clock(&wrong);
-                    tokio::select! {
-                        () = self.clocks_agree() => self.enter(&phase, Phase::Standby(None)),
-                        () = shutdown.cancelled() => break,
+            tokio::select! {
+                biased;
+                ended = self.pause_after(end, &phase, &mut gave_way) => {
+                    if let Some(ended) = ended {
+                        break ended;
                     }
                 }
-                End::Failed(failure) if failure.is_passing() => {
-                    tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");
-                    tokio::time::sleep(PAUSE).await;
-                }
-                End::Failed(failure) => {
-                    tracing::error!(error = explain(&failure), "this node cannot write");
-                    self.enter(&phase, Phase::Ended);
-                    return Err(failure);
-                }
+                () = shutdown.cancelled() => break Ok(()),
+            }
+        };
+        self.enter(&phase, Phase::Ended);
+        ended
+    }
+
+    /// Waits until this node may take over again. Where it must not, it tells how it ended.
+    async fn pause_after(
+        &self,
+        end: End,
+        phase: &watch::Sender<Phase>,
+        gave_way: &mut Option<Instant>,
+    ) -> Option<Result<(), WriterFailure>> {
+        match end {
+            End::Shutdown => return Some(Ok(())),
+            End::SteppedDown => {
+                report::stepped_down();
+                tokio::time::sleep(PAUSE).await;
+            }
+            End::Outdated => {
+                tracing::warn!("this node no longer writes, so that one of the newer version can");
+                *gave_way = Some(Instant::now());
+                self.report_outdated();
+                tokio::time::sleep(WAY).await;
+            }
+            End::Failed(WriterFailure::WrongClock(wrong)) => {
+                tracing::error!(error = explain(&wrong), "this node does not write while its clock is wrong");
+                self.report_wrong_clock(&wrong);
+                self.clocks_agree().await;
+                self.enter(phase, Phase::Standby(None));
+            }
+            End::Failed(failure) if failure.is_passing() => {
+                tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");
+                tokio::time::sleep(PAUSE).await;
+            }
+            End::Failed(failure) => {
+                tracing::error!(error = explain(&failure), "this node cannot write");
+                return Some(Err(failure));
             }
         }
-        self.enter(&phase, Phase::Ended);
-        Ok(())
+        None
     }
 }
 

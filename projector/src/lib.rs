@@ -5,6 +5,7 @@
 //! whatever dies. Projections never act: they send no mail and call no target.
 
 mod batch;
+mod heartbeat;
 mod index;
 mod project;
 mod reporter;
@@ -46,6 +47,7 @@ impl Projector {
     /// When the folder of an index cannot be used.
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
+        units.spawn(heartbeat::work(self.clone(), shutdown.clone()));
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(table) = &projection.kind {
                 let (shown, newest) = watch::channel(None);

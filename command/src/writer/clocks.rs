@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base::{clock, fault};
+use eventlog::streams::server_time;
 use tokio::time::sleep;
 
 use super::Writer;
@@ -41,7 +42,9 @@ impl WrongClock {
 impl Writer {
     /// Compares the clock of this node with those of NATS and Postgres, where they answer.
     pub(super) async fn compare_clocks(&self) -> Result<(), WrongClock> {
-        let (nats, postgres) = tokio::join!(clock::ahead(self.log.time()), clock::ahead(self.database.time()));
+        let client = self.log.client();
+        let nats = clock::ahead(server_time(&client, self.log.stream()));
+        let (nats, postgres) = tokio::join!(nats, clock::ahead(self.database.time()));
         WrongClock::of("NATS", nats).and(WrongClock::of("Postgres", postgres))
     }
 

@@ -19,7 +19,6 @@ use async_nats::jetstream::{
 };
 use base::explain::explain;
 use bytes::Bytes;
-use jiff::Timestamp;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
@@ -193,9 +192,9 @@ impl Log {
         self.context.client()
     }
 
-    /// The time by the clock of NATS; `None` where it does not answer.
-    pub async fn time(&self) -> Option<Timestamp> {
-        crate::streams::server_time(&self.client(), &self.stream.cached_info().config.name).await
+    /// The name of its stream.
+    pub fn stream(&self) -> &str {
+        &self.stream.cached_info().config.name
     }
 
     /// The JetStream context beneath.

@@ -121,7 +121,7 @@ impl Database {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
         transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
-        transaction.batch_execute(CHECKPOINTS).await?;
+        transaction.batch_execute(OF_ALL).await?;
         for projection in PROJECTIONS.iter() {
             let Some(schema) = projection.schema() else { continue };
             let has_tables = has_all(&transaction, projection.tables()).await?;
@@ -152,7 +152,8 @@ fn config(url: &str) -> Result<Config, DatabaseFailure> {
     Config::from_str(url).map_err(|error| DatabaseFailure::Address(error.to_string()))
 }
 
-const CHECKPOINTS: &str = "\
+/// What all projections share.
+const OF_ALL: &str = "\
 create schema if not exists platform;
 
 create table if not exists platform.checkpoints (
@@ -166,12 +167,17 @@ create table if not exists platform.checkpoints (
   committed_at timestamptz not null,
   primary key (projection, version, shard)
 );
+
+create table if not exists platform.heartbeats (
+  shard integer primary key,
+  heard_at timestamptz not null
+);
 ";
 
 /// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
 pub fn schema() -> String {
     let projections = PROJECTIONS.iter().filter_map(Projection::schema);
-    std::iter::once(CHECKPOINTS.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
+    std::iter::once(OF_ALL.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
 }
 
 /// Reads of one moment, which see nothing of what is committed meanwhile.

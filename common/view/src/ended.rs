@@ -4,7 +4,8 @@
 //! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
 //!
 //! Every second NATS is asked where the log ends. Where it does not answer, or the reader is not there, the read model is
-//! read instead. A node that hears from neither for too long does not know what is dead, and says so.
+//! read instead, with the time at which it had all that was in the log. A node that hears from neither for too long does not
+//! know what is dead, and says so.
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use base::{clock, explain::explain};
+use base::{
+    clock::{self, since_start},
+    explain::explain,
+};
 use domain::{
     context::Owner,
     resource::{instance::Instance, organization::Organization, user::User},
@@ -26,10 +30,11 @@ use eventlog::{
     record::{Position, Record},
 };
 use jiff::Timestamp;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
+    heartbeat,
     projection::{ENDED, Kind},
     read_model::{ReadModel, Select},
     rows::Stored,
@@ -52,10 +57,8 @@ struct State {
     ends: RwLock<Ends>,
     /// The stream sequence of the last record that was taken up.
     reached: AtomicU64,
-    /// The stream sequence of the last record that NATS has told of.
-    end: AtomicU64,
-    /// Up to when everything is known.
-    heard: RwLock<Instant>,
+    /// Up to when everything is known, by [`since_start`].
+    heard: RwLock<Duration>,
     /// How long that may be ago.
     silence: Duration,
 }
@@ -86,7 +89,7 @@ impl Ended {
     /// When the log cannot be read.
     pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::LogFailure> {
         let (ends, at) = match load(database, shard).await {
-            Ok((ends, at)) if log.has(at).await? => (ends, at),
+            Ok(Loaded { ends, at, .. }) if log.has(at).await? => (ends, at),
             Ok(_) => (Ends::new(), Position::default()),
             Err(error) => {
                 tracing::warn!(
@@ -103,28 +106,26 @@ impl Ended {
     }
 
     fn new(ends: Ends, at: Position, silence: Duration) -> Self {
-        let (ends, heard) = (RwLock::new(ends), RwLock::new(Instant::now()));
-        let (reached, end) = (AtomicU64::new(at.stream_sequence), AtomicU64::new(at.stream_sequence));
-        Self(Arc::new(State { ends, reached, end, heard, silence }))
+        let (ends, heard) = (RwLock::new(ends), RwLock::new(since_start()));
+        let reached = AtomicU64::new(at.stream_sequence);
+        Self(Arc::new(State { ends, reached, heard, silence }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
     pub fn is_known(&self) -> bool {
-        self.0.heard.read().unwrap_or_else(PoisonError::into_inner).elapsed() <= self.0.silence
+        let heard = *self.0.heard.read().unwrap_or_else(PoisonError::into_inner);
+        since_start().saturating_sub(heard) <= self.0.silence
     }
 
     /// Whoever had what was the end of the log one beat ago knew everything then.
     async fn watch(self, log: Log, database: Database, shard: u16) {
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut before: Option<(Instant, u64)> = None;
+        let mut before: Option<(Duration, u64)> = None;
         for beat in 1_u64.. {
             beats.tick().await;
-            let asked = Instant::now();
+            let asked = since_start();
             let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
-            if let Some(end) = end {
-                self.0.end.fetch_max(end, Ordering::AcqRel);
-            }
             let has_all = |end: u64| self.0.reached.load(Ordering::Acquire) >= end;
             match before.filter(|(_, end)| has_all(*end)) {
                 Some((then, _)) => self.heard(then),
@@ -140,24 +141,23 @@ impl Ended {
         }
     }
 
-    fn heard(&self, at: Instant) {
+    fn heard(&self, at: Duration) {
         let mut heard = self.0.heard.write().unwrap_or_else(PoisonError::into_inner);
         *heard = at.max(*heard);
     }
 
-    /// Takes what the read model has, which hears of the log by another way. One that lags what this node knows to be
-    /// in the log tells nothing.
+    /// Takes what the read model has, which hears of the log by another way.
     async fn look_up(&self, database: &Database, shard: u16) {
-        let asked = Instant::now();
+        let asked = since_start();
         match load(database, shard).await {
-            Ok((found, at)) => {
+            Ok(Loaded { ends: found, age, .. }) => {
                 for (instance_id, of_instance) in found {
                     for (what, end) in of_instance {
                         self.has_ended(&instance_id, what, end);
                     }
                 }
-                if at.stream_sequence >= self.0.end.load(Ordering::Acquire) {
-                    self.heard(asked);
+                if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
+                    self.heard(at);
                 }
             }
             Err(error) => {
@@ -258,14 +258,23 @@ static ENDS: [(&str, Select<HowEnded>); 3] = [
 ];
 const SINCE: &str = "where changed_at > $1";
 
-async fn load(database: &Database, shard: u16) -> Result<(Ends, Position), DatabaseFailure> {
+/// What the read model has.
+struct Loaded {
+    ends: Ends,
+    at: Position,
+    /// How long ago that was all that was in the log.
+    age: Option<Duration>,
+}
+
+async fn load(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure> {
     database.within(read(database, shard)).await
 }
 
-async fn read(database: &Database, shard: u16) -> Result<(Ends, Position), DatabaseFailure> {
+async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
+    let age = heartbeat::age(&transaction, shard).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
         // What was removed is asked for as long as something of it is there.
@@ -276,7 +285,7 @@ async fn read(database: &Database, shard: u16) -> Result<(Ends, Position), Datab
         }
     }
     transaction.commit().await?;
-    Ok((ends, checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default()))
+    Ok(Loaded { ends, at: checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default(), age })
 }
 
 #[cfg(test)]

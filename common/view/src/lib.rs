@@ -10,6 +10,7 @@ pub mod database;
 pub mod directory;
 pub mod ended;
 mod failure;
+pub mod heartbeat;
 pub mod history;
 pub mod keyring;
 pub mod progress;

@@ -168,7 +168,8 @@ pub(crate) struct Worker {
     pub(crate) nats: Nats,
     #[command(flatten)]
     pub(crate) postgres: Postgres,
-    /// The name of this node in leases; no two running nodes may have the same. A random one if not given
+    /// The name of this node in leases. Of two running nodes of a role with the same name the younger ends. A random one if
+    /// not given
     #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME", value_parser = node_name)]
     pub(crate) node_name: Option<String>,
     #[command(flatten)]

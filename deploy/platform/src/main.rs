@@ -26,6 +26,7 @@ mod running_servers;
 mod servers;
 mod serving;
 mod setup;
+mod sole;
 mod standalone;
 mod status;
 mod stop;

@@ -1,5 +1,7 @@
 //! A node: the adapters that its roles share, and its roles.
 
+mod options;
+
 use std::{
     collections::HashMap,
     future::Future,
@@ -31,11 +33,11 @@ use edge::{
 use eventlog::{durability::Durability, lease::Leases, log::Log, nats};
 use index::{Indexes, Remote};
 use oidc::Oidc;
+pub(crate) use options::{NodeOptions, ServingOptions};
 use projector::{Indexing, Projector};
 use query::{Queries, SearchBounds};
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use url::Url;
 use view::{
     database::Database,
     directory::Directory,
@@ -51,6 +53,7 @@ use crate::{
     master_key::{self, proof::prove},
     presence,
     serving::built,
+    sole::Sole,
 };
 
 /// Everything is in one shard so far.
@@ -64,40 +67,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
-/// What a node is called, and the servers that it connects to.
-pub(crate) struct NodeOptions {
-    pub(crate) nats: cli::Nats,
-    pub(crate) nats_url: String,
-    pub(crate) postgres_url: String,
-    /// What kind of node it is.
-    pub(crate) role: &'static str,
-    pub(crate) name: String,
-    pub(crate) health: Health,
-    /// Whether it may write the log, and so has to know that the log is safe.
-    pub(crate) writes: bool,
-    /// Whether no other process of this name can run.
-    pub(crate) is_alone: bool,
-}
-
-/// The options of a node that serves: its address outside, and its bounds.
-pub(crate) struct ServingOptions {
-    pub(crate) external: Url,
-    pub(crate) number: u16,
-    pub(crate) tail_limit: usize,
-    /// Where targets may be called beyond the public internet.
-    pub(crate) targets: Allowed,
-    /// What shows whose a domain is, where it is not the machine's.
-    pub(crate) dns_server: Option<SocketAddr>,
-    /// How failed deliveries of events are met.
-    pub(crate) patience: Patience,
-    /// The users that sign their own tokens.
-    pub(crate) system_users: SystemUsers,
-    /// How long tokens are accepted when nothing is heard of what has ended.
-    pub(crate) silence: Duration,
-    /// What a search may take.
-    pub(crate) searches: SearchBounds,
-}
-
 /// What every node has: the log, the leases and the database.
 pub(crate) struct Adapters {
     pub(crate) log: Log,
@@ -109,6 +78,8 @@ pub(crate) struct Adapters {
     replicas: usize,
     durability: Durability,
     postgres_url: String,
+    /// Its name and number.
+    pub(crate) sole: Sole,
     /// Whether this node may write the log.
     writes: bool,
 }
@@ -152,6 +123,8 @@ impl Adapters {
         let durability = durability(&options.nats);
         let connect = async |name: &str| connect(&options.nats, &options.nats_url, (options.role, name)).await;
         let client = connect(&options.name).await?;
+        let me = (options.role, options.name.as_str(), options.number);
+        let sole = Sole::claim(&client, SHARD, me).await?;
         if options.writes {
             durability.check().await?;
         }
@@ -164,9 +137,10 @@ impl Adapters {
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
+        sole.settle(options.stopping).await?;
         presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
         let NodeOptions { health, postgres_url, writes, .. } = options;
-        Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url, writes })
+        Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url, sole, writes })
     }
 
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.

@@ -92,7 +92,7 @@ async fn run_managed(
         () = managed.stopping.cancelled() => return Ok(()),
     };
     let at = (listening, bounds, managed);
-    match role {
+    let ended = match role {
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
             let (writer, writing) = node.start_writer(&shutdown);
@@ -117,7 +117,8 @@ async fn run_managed(
             node.adapters.measure(None, Indexes::default());
             serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await
         }
-    }
+    };
+    node.adapters.sole.verdict().and(ended)
 }
 
 /// Runs a projector until `shutdown`. It serves nobody and needs no key.
@@ -146,7 +147,7 @@ async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: Canc
         // Whoever starts processes starts another one; without a unit this one would go on in part.
         ended?;
     }
-    Ok(())
+    adapters.sole.verdict()
 }
 
 /// Waits until those who passed requests on have their answers.
@@ -215,7 +216,9 @@ async fn connect(
     managed: &Managed,
 ) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
-    let node_options = NodeOptions { writes: role == Role::Command, ..node_options(worker, managed, role.name())? };
+    let writes = role == Role::Command;
+    let number = writes.then_some(serving.node_number);
+    let node_options = NodeOptions { writes, number, ..node_options(worker, managed, role.name())? };
     let file = serving.master_key_file.as_deref();
     let file = file.ok_or("--master-key-file is missing: the file with the key that the log was set up with")?;
     let master_keys = read_master_keys(file)?;
@@ -246,7 +249,9 @@ fn node_options(mut worker: cli::Worker, managed: &Managed, role: &'static str) 
         postgres_url: worker.postgres.postgres_url,
         role,
         name,
+        number: None,
         health: managed.health.clone(),
+        stopping: managed.stopping.clone(),
         writes: false,
         is_alone: false,
         nats: worker.nats,

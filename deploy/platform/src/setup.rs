@@ -88,7 +88,10 @@ async fn prepare_in(
         postgres_url: options.postgres.postgres_url.clone(),
         role: "setup",
         name: data.node_id().to_owned(),
+        // Before there is a log no other node makes ids.
+        number: None,
         health: Health::default(),
+        stopping: shutdown.clone(),
         writes: true,
         is_alone: true,
     };

@@ -119,6 +119,8 @@ async fn node_options(
         postgres_url,
         role: "standalone",
         name: data.node_id().to_owned(),
+        number: Some(options.serving.node_number),
+        stopping: managed.stopping.clone(),
         writes: true,
         // It holds the lock of the data directory.
         is_alone: true,
@@ -177,7 +179,7 @@ async fn serve(
     };
     shutdown.cancel();
     let ended = roles.end().await;
-    ended.and(answered)
+    node.adapters.sole.verdict().and(ended).and(answered)
 }
 
 /// Where this machine reaches a platform that listens at this address.

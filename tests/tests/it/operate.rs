@@ -11,6 +11,7 @@ mod observed;
 mod proxies;
 mod restored;
 mod setup;
+mod sole;
 mod standalone;
 mod traces;
 mod versions;

@@ -112,7 +112,7 @@ async fn tokens_die_with_their_user_and_organization_on_a_node_without_postgres(
 async fn a_node_that_does_not_hear_what_has_ended_accepts_no_token() {
     let cluster = Cluster::start().await;
     let command = cluster.node("command", "command", &[], &[]);
-    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let projector = cluster.node("projector", "projector", &[], &[]);
     let oidc = cluster.node("oidc", "oidc", &[], &[]);
     let (postgres, postgres_url) = proxied(&cluster.servers.places.postgres_url).await;
     let (nats, nats_url) = proxied(&cluster.servers.places.nats_url).await;
@@ -138,19 +138,27 @@ async fn a_node_that_does_not_hear_what_has_ended_accepts_no_token() {
     throughout(SILENCE + KNOWN, "one of both is enough", async || searches(&asking).await == StatusCode::OK).await;
 
     postgres.cut();
-    assert_eq!(searches(&asking).await, StatusCode::OK, "what was heard a moment ago goes on");
+    refuses_all_tokens("neither is heard", &asking).await;
+    postgres.open();
+    eventually("it accepts tokens again", async || searches(&asking).await.is_success().then_some(())).await;
+    drop(projector);
+    refuses_all_tokens("nobody tells Postgres what is in the log", &asking).await;
+    nats.open();
+    eventually("it accepts tokens again", async || searches(&asking).await.is_success().then_some(())).await;
+    assert_eq!(searches(&client).await, StatusCode::UNAUTHORIZED, "what is dead stays dead");
+}
+
+/// Asserts that a node goes on a moment and then accepts no token, and says why.
+async fn refuses_all_tokens(why: &str, asking: &Client) {
+    assert_eq!(searches(asking).await, StatusCode::OK, "what was heard a moment ago goes on");
     let begun = Instant::now();
     let refused = eventually("no token is accepted", async || {
         let answer = send(asking.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await;
         (answer.status == StatusCode::SERVICE_UNAVAILABLE).then_some(answer)
     })
     .await;
-    println!("no token is accepted after {:.1?} (to be: {SILENCE:?})", begun.elapsed());
+    println!("{why}: no token is accepted after {:.1?} (to be: {SILENCE:?})", begun.elapsed());
     assert!(begun.elapsed() < SILENCE * SLACK);
     assert!(refused.body["message"].as_str().is_some_and(|text| text.contains("has not heard")), "{}", refused.body);
     assert!(refused.headers.contains_key("retry-after"));
-    nats.open();
-    postgres.open();
-    eventually("it accepts tokens again", async || searches(&asking).await.is_success().then_some(())).await;
-    assert_eq!(searches(&client).await, StatusCode::UNAUTHORIZED, "what is dead stays dead");
 }

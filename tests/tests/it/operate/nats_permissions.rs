@@ -138,7 +138,9 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
         (answer.status == 200).then_some(answer)
     });
     assert_eq!(search.await.body["details"]["totalResult"], json!("1"));
-    let (_standby, standby) = node(&nats, &servers, "command", &bootstrap.issuer);
+    let (mut flags, standby) = node_flags(&nats, &servers, "command", &bootstrap.issuer);
+    flags.extend(["--node-number", "1"].map(str::to_owned));
+    let _standby = Process::spawn(&flags, &[], Stdio::null());
     let passed_on = eventually("a standby", || async {
         let request = client.at(&standby).request(Method::POST, TARGETS).json(&tests::client::target("passed on"));
         Some(tests::client::Answer::of(request.send().await.ok()?).await)

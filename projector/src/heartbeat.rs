@@ -1,0 +1,35 @@
+//! Notes in Postgres, once a second, that the read model of what has ended has all that is in the log.
+
+use std::time::Duration;
+
+use base::{clock::since_start, explain::explain};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use view::{database::DatabaseFailure, heartbeat};
+
+use crate::Projector;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Does so until `shutdown`. Any number of processes may.
+pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
+    let mut beats = interval(EVERY);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = beats.tick() => {}
+            () = shutdown.cancelled() => return,
+        }
+        let asked = since_start();
+        // Where NATS is silent there is nothing to note, and that is what readers have to learn.
+        let Ok(Ok(end)) = timeout(EVERY, projector.log.end()).await else { continue };
+        if let Err(failure) = projector.database.within(beat(&projector, end, asked)).await {
+            tracing::debug!(error = explain(&failure), "no heartbeat can be noted");
+        }
+    }
+}
+
+async fn beat(projector: &Projector, end: u64, asked: Duration) -> Result<(), DatabaseFailure> {
+    let connection = projector.database.connection().await?;
+    heartbeat::beat(&connection, projector.shard, end, since_start().saturating_sub(asked)).await
+}
