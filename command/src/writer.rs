@@ -12,18 +12,19 @@ mod queue;
 mod report;
 mod serve;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, ops::ControlFlow, sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
 pub use clocks::WrongClock;
 use eventlog::{
     durability::{Durability, Unsafe},
-    lease::Leases,
+    lease::{Lease, Leases},
     log::Log,
+    unit::{Unit, supervise},
 };
 pub use queue::Handle;
-use queue::Queue;
 pub(crate) use queue::{Decide, Once, Verdict, outcome_unknown, writer_unavailable};
+use queue::{Queue, Submission};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use view::{database::Database, progress::Progress};
@@ -137,92 +138,98 @@ impl Writer {
     pub fn start(self, shutdown: CancellationToken) -> (Handle, tokio::task::JoinHandle<Result<(), WriterFailure>>) {
         let (phase, phases) = watch::channel(Phase::Standby(None));
         let (handle, queue) = queue::channel(phases);
-        (handle, tokio::spawn(self.run(queue, phase, shutdown)))
-    }
-
-    async fn run(
-        self,
-        mut queue: Queue,
-        phase: watch::Sender<Phase>,
-        shutdown: CancellationToken,
-    ) -> Result<(), WriterFailure> {
-        let name = format!("writer.{}", self.shard);
-        self.enter(&phase, Phase::Standby(None));
-        let mut gave_way: Option<Instant> = None;
-        let ended = loop {
-            let lease = tokio::select! {
-                lease = self.leases.acquire(&name, |holder| stand_by(&phase, holder)) => lease.keep(),
-                () = shutdown.cancelled() => break Ok(()),
-            };
-            self.enter(&phase, Phase::TakingOver);
-            let (end, undone) = tokio::select! {
-                activated = self.activate(&lease) => match activated {
-                    Ok(Some(active)) => {
-                        self.enter(&phase, Phase::Active);
-                        let stays = gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
-                        let active = if stays { active.staying() } else { active };
-                        if stays {
-                            self.report_outdated();
-                        }
-                        active.serve(&mut queue, &lease, &shutdown).await
-                    }
-                    Ok(None) => (End::SteppedDown, VecDeque::new()),
-                    Err(failure) => (End::Failed(failure), VecDeque::new()),
-                },
-                () = shutdown.cancelled() => (End::Shutdown, VecDeque::new()),
-            };
+        let work = async move {
+            let leases = self.leases.clone();
             self.enter(&phase, Phase::Standby(None));
-            queue.refuse_all(undone);
-            lease.release().await;
-            tokio::select! {
-                biased;
-                ended = self.pause_after(end, &phase, &mut gave_way) => {
-                    if let Some(ended) = ended {
-                        break ended;
-                    }
-                }
-                () = shutdown.cancelled() => break Ok(()),
-            }
+            let mut writing = Writing { writer: self, queue, phase, gave_way: None, has_wrong_clock: false };
+            let failure = supervise(&mut writing, &leases, &shutdown).await;
+            writing.writer.enter(&writing.phase, Phase::Ended);
+            failure.map_or(Ok(()), Err)
         };
-        self.enter(&phase, Phase::Ended);
-        ended
+        (handle, tokio::spawn(work))
+    }
+}
+
+/// A writer with what it writes.
+struct Writing {
+    writer: Writer,
+    queue: Queue,
+    phase: watch::Sender<Phase>,
+    /// When it left the writing to a newer build.
+    gave_way: Option<Instant>,
+    /// Whether it ended because of the clock of this node.
+    has_wrong_clock: bool,
+}
+
+impl Unit for Writing {
+    type End = WriterFailure;
+
+    fn name(&self) -> String {
+        format!("writer.{}", self.writer.shard)
     }
 
-    /// Waits until this node may take over again. Where it must not, it tells how it ended.
-    async fn pause_after(
-        &self,
-        end: End,
-        phase: &watch::Sender<Phase>,
-        gave_way: &mut Option<Instant>,
-    ) -> Option<Result<(), WriterFailure>> {
+    fn is_held_by(&self, holder: &str) {
+        stand_by(&self.phase, holder);
+    }
+
+    async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<WriterFailure, Duration> {
+        self.writer.enter(&self.phase, Phase::TakingOver);
+        let (end, undone) = self.write(lease, shutdown).await;
+        self.writer.enter(&self.phase, Phase::Standby(None));
+        self.queue.refuse_all(undone);
         match end {
-            End::Shutdown => return Some(Ok(())),
-            End::SteppedDown => {
-                report::stepped_down();
-                tokio::time::sleep(PAUSE).await;
-            }
+            End::Shutdown => {}
+            End::SteppedDown => report::stepped_down(),
             End::Outdated => {
                 tracing::warn!("this node no longer writes, so that one of the newer version can");
-                *gave_way = Some(Instant::now());
-                self.report_outdated();
-                tokio::time::sleep(WAY).await;
+                self.gave_way = Some(Instant::now());
+                self.writer.report_outdated();
+                return ControlFlow::Continue(WAY);
             }
             End::Failed(WriterFailure::WrongClock(wrong)) => {
                 tracing::error!(error = explain(&wrong), "this node does not write while its clock is wrong");
-                self.report_wrong_clock(&wrong);
-                self.clocks_agree().await;
-                self.enter(phase, Phase::Standby(None));
+                self.writer.report_wrong_clock(&wrong);
+                self.has_wrong_clock = true;
+                return ControlFlow::Continue(Duration::ZERO);
             }
             End::Failed(failure) if failure.is_passing() => {
                 tracing::warn!(error = explain(&failure), "this node cannot write now and tries again");
-                tokio::time::sleep(PAUSE).await;
             }
             End::Failed(failure) => {
                 tracing::error!(error = explain(&failure), "this node cannot write");
-                return Some(Err(failure));
+                return ControlFlow::Break(failure);
             }
         }
-        None
+        ControlFlow::Continue(PAUSE)
+    }
+
+    async fn recover(&mut self) {
+        if mem::take(&mut self.has_wrong_clock) {
+            self.writer.clocks_agree().await;
+            self.writer.enter(&self.phase, Phase::Standby(None));
+        }
+    }
+}
+
+impl Writing {
+    /// Takes the log over and writes, and gives back the commands that were not done.
+    async fn write(&mut self, lease: &Lease, shutdown: &CancellationToken) -> (End, VecDeque<Submission>) {
+        let activated = tokio::select! {
+            activated = lease.during(self.writer.activate(lease)) => activated,
+            () = shutdown.cancelled() => return (End::Shutdown, VecDeque::new()),
+        };
+        let active = match activated {
+            Ok(Some(active)) => active,
+            Ok(None) => return (End::SteppedDown, VecDeque::new()),
+            Err(failure) => return (End::Failed(failure), VecDeque::new()),
+        };
+        self.writer.enter(&self.phase, Phase::Active);
+        let stays = self.gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
+        let active = if stays { active.staying() } else { active };
+        if stays {
+            self.writer.report_outdated();
+        }
+        active.serve(&mut self.queue, lease, shutdown).await
     }
 }
 

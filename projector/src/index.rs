@@ -5,6 +5,7 @@
 
 use std::{
     convert::Infallible,
+    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc,
@@ -14,11 +15,16 @@ use std::{
 };
 
 use base::{clock, explain::explain, fault, health::Reached, metric::catalog::INDEX_COMMITS};
-use eventlog::{log::LogFailure, record::Undecodable};
+use eventlog::{
+    lease::Lease,
+    log::LogFailure,
+    record::Undecodable,
+    unit::{self, supervise, while_held},
+};
 use index::{Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show};
 use tokio::{
     sync::watch,
-    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout_at},
+    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -111,6 +117,40 @@ struct Opened {
 /// Where commits appear that are complete.
 type Committed = watch::Sender<Option<Arc<Snapshot>>>;
 
+impl unit::Unit for Unit {
+    type End = Infallible;
+
+    fn name(&self) -> String {
+        format!("projection.{}", self.follower.name)
+    }
+
+    async fn stand_by(&self) -> Infallible {
+        tokio::select! {
+            never = self.follower.follow(&self.shown) => never,
+            never = self.reporter.stand_by() => never,
+        }
+    }
+
+    async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
+        let Some(Err(stall)) = while_held(self.keep(lease), lease, shutdown).await else {
+            return ControlFlow::Continue(Duration::ZERO);
+        };
+        let (error, index) = (explain(&stall), &self.follower.name);
+        ControlFlow::Continue(match &stall {
+            Stall::Event(event) if event.is_newer() => {
+                tracing::error!(index, error, "this node is outdated and leaves the search index to others");
+                self.reporter.is_outdated(error);
+                WAY
+            }
+            stall => {
+                tracing::error!(index, error, "the search index stands still");
+                self.reporter.stalls(stall.cause(), error);
+                PAUSE
+            }
+        })
+    }
+}
+
 impl Unit {
     pub(crate) fn new(
         projector: &Projector,
@@ -126,55 +166,31 @@ impl Unit {
     }
 
     /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
-    pub(crate) async fn work(self, shutdown: CancellationToken) {
-        let lease_name = format!("projection.{}", self.follower.name);
-        while !shutdown.is_cancelled() {
-            let lease = tokio::select! {
-                lease = self.projector.leases.acquire(&lease_name, |_| {}) => lease.keep(),
-                never = self.follower.follow(&self.shown) => match never {},
-                never = self.reporter.stand_by() => match never {},
-                () = shutdown.cancelled() => return,
-            };
-            let stall = tokio::select! {
-                stall = self.keep() => stall.err(),
-                () = lease.lost() => None,
-                () = shutdown.cancelled() => None,
-            };
-            lease.release().await;
-            if let Some(stall) = stall {
-                let (error, index) = (explain(&stall), &self.follower.name);
-                let is_outdated = matches!(&stall, Stall::Event(event) if event.is_newer());
-                if is_outdated {
-                    tracing::error!(index, error, "this node is outdated and leaves the search index to others");
-                    self.reporter.is_outdated(error);
-                } else {
-                    tracing::error!(index, error, "the search index stands still");
-                    self.reporter.stalls(stall.cause(), error);
-                }
-                tokio::select! {
-                    () = sleep(if is_outdated { WAY } else { PAUSE }) => {}
-                    () = shutdown.cancelled() => {}
-                }
-            }
-        }
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        let leases = self.projector.leases.clone();
+        supervise(&mut self, &leases, &shutdown).await;
     }
 
     /// Takes the index over, then commits what the log brings and publishes what was committed.
-    async fn keep(&self) -> Result<Infallible, Stall> {
+    async fn keep(&self, lease: &Lease) -> Result<Infallible, Stall> {
         let Follower { remote, name, folder, .. } = &self.follower;
         let grace = self.projector.indexing.grace;
-        let publisher = Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?;
-        let opened = self.open(publisher.manifest()).await?;
+        let begin = async {
+            let publisher = Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?;
+            let opened = self.open(publisher.manifest()).await?;
+            Ok::<_, Stall>((publisher, opened))
+        };
+        let (publisher, opened) = lease.during(begin).await?;
         let (committed, newest) = watch::channel(None);
         tokio::select! {
-            stall = self.commit(opened, committed) => stall,
+            stall = self.commit(opened, committed, lease) => stall,
             stall = self.publish(publisher, newest) => stall,
         }
     }
 
     /// The index as it was published last, whatever this machine has; a new one where that is of no use any more.
     async fn open(&self, published: &Manifest) -> Result<Opened, Stall> {
-        let Follower { log, remote, name, folder, layout } = &self.follower;
+        let Follower { log, remote, name, folder, layout, .. } = &self.follower;
         let (place, layout) = (folder.clone(), layout.clone());
         if published.meta.is_empty() {
             return self.begin_anew().await;
@@ -211,16 +227,20 @@ impl Unit {
         Ok(Opened { writer, snapshot, complete_from })
     }
 
-    async fn commit(&self, opened: Opened, committed: Committed) -> Result<Infallible, Stall> {
+    async fn commit(&self, opened: Opened, committed: Committed, lease: &Lease) -> Result<Infallible, Stall> {
         let Opened { mut writer, mut snapshot, complete_from } = opened;
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
         let mut due = Instant::now();
         loop {
+            lease.tick();
             let batch = match next.take() {
                 Some(batch) => batch,
-                None => batch::next(&mut records).await.ok_or(Stall::LogEnded)??,
+                None => match timeout(HEARTBEAT, batch::next(&mut records)).await {
+                    Ok(batch) => batch.ok_or(Stall::LogEnded)??,
+                    Err(_) => continue,
+                },
             };
             let (end, committed_at) = (batch.end, batch.committed_at());
             let begun = Instant::now();
@@ -295,7 +315,7 @@ impl Unit {
                     }
                     let snapshot = newest.borrow_and_update().clone();
                     if let Some(snapshot) = &snapshot
-                        && snapshot.position != publisher.manifest().position()
+                        && snapshot.position != publisher.reached()
                     {
                         publisher.publish(snapshot).await?;
                     }
@@ -309,8 +329,11 @@ impl Unit {
                     tidy_at = Instant::now() + tidy_every;
                 }
             }
-            let reached = Reached::from(publisher.manifest().position());
+            let reached = Reached::from(publisher.reached());
             self.reporter.works(reached);
+            if let Some(moved) = publisher.moved() {
+                moved.announce(&log.client(), *shard, &self.follower.name).await;
+            }
             announcer.announce(reached).await;
         }
     }

@@ -52,7 +52,7 @@ impl Projector {
             if let Kind::Index(table) = &projection.kind {
                 let (shown, newest) = watch::channel(None);
                 let unit = index::Unit::new(self, (projection, table), shown)?;
-                units.spawn(unit.work(shutdown.clone()));
+                units.spawn(unit.run(shutdown.clone()));
                 indexes.add(projection, newest);
             } else {
                 units.spawn(unit::work(self.clone(), projection, shutdown.clone()));

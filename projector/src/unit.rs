@@ -1,11 +1,13 @@
 //! A work unit: one projection of one shard, under a lease.
 
-use std::time::Duration;
+use std::{convert::Infallible, ops::ControlFlow, time::Duration};
 
 use base::{explain::explain, fault, health::Reached, trace};
 use eventlog::{
+    lease::Lease,
     log::{self, LogFailure},
     record::Position,
+    unit::{self, supervise, while_held},
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -82,41 +84,46 @@ pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Sp
     )
 }
 
+/// A projection in Postgres.
+struct Rows {
+    projector: Projector,
+    projection: &'static Projection,
+    reporter: Reporter,
+    /// How long it waits after the next failure.
+    pause: Duration,
+}
+
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
-    let name = format!("projection.{}.{}.{}", projection.name, projection.version, projector.shard);
-    let reporter = Reporter::new(&projector.health, projection, projector.shard);
-    let mut pause = PAUSES.0;
-    loop {
-        let lease = tokio::select! {
-            lease = projector.leases.acquire(&name, |_| {}) => lease.keep(),
-            never = reporter.stand_by() => match never {},
-            () = shutdown.cancelled() => return,
-        };
+    let (leases, reporter) = (projector.leases.clone(), Reporter::new(&projector.health, projection, projector.shard));
+    let mut rows = Rows { projector, projection, reporter, pause: PAUSES.0 };
+    supervise(&mut rows, &leases, &shutdown).await;
+}
+
+impl unit::Unit for Rows {
+    type End = Infallible;
+
+    fn name(&self) -> String {
+        format!("projection.{}.{}.{}", self.projection.name, self.projection.version, self.projector.shard)
+    }
+
+    async fn stand_by(&self) -> Infallible {
+        self.reporter.stand_by().await
+    }
+
+    async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
         let mut applied = false;
-        let stall = tokio::select! {
-            stall = follow(&projector, projection, &reporter, &mut applied) => Some(stall),
-            () = lease.lost() => None,
-            () = shutdown.cancelled() => {
-                lease.release().await;
-                return;
-            }
-        };
-        lease.release().await;
-        pause = if applied { PAUSES.0 } else { (pause * 2).min(PAUSES.1) };
-        if let Some(stall) = stall {
-            let pause = if stall.is_outdated() { WAY } else { pause };
-            report(projection, &stall, pause);
-            if stall.is_outdated() {
-                reporter.is_outdated(explain(&stall));
-            } else {
-                reporter.stalls(stall.cause(), explain(&stall));
-            }
-            tokio::select! {
-                () = sleep(pause) => {}
-                () = shutdown.cancelled() => return,
-            }
+        let stall = while_held(self.follow(lease, &mut applied), lease, shutdown).await;
+        self.pause = if applied { PAUSES.0 } else { (self.pause * 2).min(PAUSES.1) };
+        let Some(Err(stall)) = stall else { return ControlFlow::Continue(Duration::ZERO) };
+        let pause = if stall.is_outdated() { WAY } else { self.pause };
+        report(self.projection, &stall, pause);
+        if stall.is_outdated() {
+            self.reporter.is_outdated(explain(&stall));
+        } else {
+            self.reporter.stalls(stall.cause(), explain(&stall));
         }
+        ControlFlow::Continue(pause)
     }
 }
 
@@ -143,53 +150,46 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     }
 }
 
-/// Applies batch after batch; it ends only when it cannot go on.
-async fn follow(
-    projector: &Projector,
-    projection: &'static Projection,
-    reporter: &Reporter,
-    applied: &mut bool,
-) -> Stall {
-    match try_follow(projector, projection, reporter, applied).await {
-        Ok(never) => match never {},
-        Err(stall) => stall,
-    }
-}
-
-async fn try_follow(
-    Projector { log, database, shard, .. }: &Projector,
-    projection: &'static Projection,
-    reporter: &Reporter,
-    applied: &mut bool,
-) -> Result<std::convert::Infallible, Stall> {
-    if !database.is_complete(projection).await? {
-        tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
-        database.prepare().await?;
-    }
-    let mut checkpoint = ReadModel::new(projection, *shard).take_over(&mut database.connection().await?).await?;
-    recognise(log, checkpoint.position).await?;
-    let announcer = Announcer::new(log.client(), projection, *shard);
-    let mut records = log.follow(checkpoint.position).await?;
-    reporter.has_begun(Reached::from(checkpoint.position));
-    announcer.announce(Reached::from(checkpoint.position)).await;
-    loop {
-        let batch = tokio::select! {
-            batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
-            () = sleep(HEARTBEAT) => {
-                confirm(database, projection, *shard, checkpoint).await?;
-                reporter.works(Reached::from(checkpoint.position));
-                announcer.announce(Reached::from(checkpoint.position)).await;
-                continue;
-            }
-        };
-        fault::point("project.fetched");
-        let (begun, span) = (Instant::now(), span(projection, &batch));
-        let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
-        checkpoint = projecting.await?;
-        *applied = true;
-        reporter.applied(begun.elapsed());
-        reporter.works(Reached::from(checkpoint.position));
+impl Rows {
+    /// Applies batch after batch; it ends only when it cannot go on.
+    async fn follow(&self, lease: &Lease, applied: &mut bool) -> Result<Infallible, Stall> {
+        let Self { projector: Projector { log, database, shard, .. }, projection, reporter, .. } = self;
+        let mut checkpoint = lease.during(self.take_over()).await?;
+        recognise(log, checkpoint.position).await?;
+        let announcer = Announcer::new(log.client(), projection, *shard);
+        let mut records = log.follow(checkpoint.position).await?;
+        reporter.has_begun(Reached::from(checkpoint.position));
         announcer.announce(Reached::from(checkpoint.position)).await;
+        loop {
+            lease.tick();
+            let batch = tokio::select! {
+                batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
+                () = sleep(HEARTBEAT) => {
+                    confirm(database, projection, *shard, checkpoint).await?;
+                    reporter.works(Reached::from(checkpoint.position));
+                    announcer.announce(Reached::from(checkpoint.position)).await;
+                    continue;
+                }
+            };
+            fault::point("project.fetched");
+            let (begun, span) = (Instant::now(), span(projection, &batch));
+            let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
+            checkpoint = projecting.await?;
+            *applied = true;
+            reporter.applied(begun.elapsed());
+            reporter.works(Reached::from(checkpoint.position));
+            announcer.announce(Reached::from(checkpoint.position)).await;
+        }
+    }
+
+    /// Makes the tables that are missing and takes the checkpoint over.
+    async fn take_over(&self) -> Result<Checkpoint, Stall> {
+        let Self { projector: Projector { database, shard, .. }, projection, .. } = self;
+        if !database.is_complete(projection).await? {
+            tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
+            database.prepare().await?;
+        }
+        Ok(ReadModel::new(projection, *shard).take_over(&mut database.connection().await?).await?)
     }
 }
 

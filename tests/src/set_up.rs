@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use async_nats::jetstream;
 use tempfile::TempDir;
 
 use crate::{
@@ -30,8 +29,6 @@ pub(crate) async fn set_up() -> SetUp {
         platform.ready().await;
         let token = platform.client().await.token;
         platform.stop().await;
-        // The first node of a test makes the bucket again, for leases as long as its own.
-        jetstream::new(servers.nats().await).delete_stream("KV_LEASES").await.expect("it was set up");
         fs::write(folder.join("token"), token).expect("the folder can be written");
         copy(&platform.data().join("bootstrap.json"), &folder.join("bootstrap.json"));
         copy(servers.stop().await.path(), &folder.join("servers"));

@@ -9,13 +9,16 @@ mod queue;
 mod relay;
 mod target_worker;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, ops::ControlFlow, sync::Arc, time::Duration};
 
 use action::Actions;
 use base::explain::explain;
-use eventlog::{lease::Leases, log::Log};
+use eventlog::{
+    lease::{Lease, Leases},
+    log::Log,
+    unit::{Unit, supervise, while_held},
+};
 pub use queue::{Failed, Waiting, list};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::database::Database;
 
@@ -103,38 +106,40 @@ impl DeliveryFailure {
     }
 }
 
+/// The deliveries as work under a lease.
+struct Work(Arc<Deliveries>);
+
+impl Unit for Work {
+    type End = Infallible;
+
+    fn name(&self) -> String {
+        format!("reaction.actions.{}", self.0.shard)
+    }
+
+    async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
+        if let Some(Err(failure)) = while_held(self.0.serve(lease), lease, shutdown).await {
+            tracing::warn!(error = explain(&failure), "events are not delivered at the moment");
+        }
+        ControlFlow::Continue(PAUSE)
+    }
+}
+
 impl Deliveries {
     /// Delivers whenever nobody else does, until `shutdown`.
     pub async fn work(self, shutdown: CancellationToken) {
-        let name = format!("reaction.actions.{}", self.shard);
-        let deliveries = Arc::new(self);
-        loop {
-            let lease = tokio::select! {
-                lease = deliveries.leases.acquire(&name, |_| {}) => lease.keep(),
-                () = shutdown.cancelled() => return,
-            };
-            let ended = tokio::select! {
-                ended = deliveries.serve() => ended.err(),
-                () = lease.lost() => None,
-                () = shutdown.cancelled() => None,
-            };
-            lease.release().await;
-            if let Some(failure) = ended {
-                tracing::warn!(error = explain(&failure), "events are not delivered at the moment");
-            }
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                () = shutdown.cancelled() => return,
-            }
-        }
+        let leases = self.leases.clone();
+        supervise(&mut Work(Arc::new(self)), &leases, &shutdown).await;
     }
 
-    async fn serve(self: &Arc<Self>) -> Result<Infallible, DeliveryFailure> {
-        let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
-        let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
-        let relay = Relay::begin(self, queue, wake).await?;
+    async fn serve(self: &Arc<Self>, lease: &Lease) -> Result<Infallible, DeliveryFailure> {
+        let begin = async {
+            let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
+            let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
+            Ok::<_, DeliveryFailure>((workers, Relay::begin(self, queue, wake).await?))
+        };
+        let (workers, relay) = lease.during(begin).await?;
         tokio::select! {
-            ended = relay.run() => ended,
+            ended = relay.run(lease) => ended,
             ended = workers.run() => ended,
         }
     }

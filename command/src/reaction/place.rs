@@ -1,7 +1,5 @@
 //! The places of reactions in the log: each is saved under a name of its own, by compare-and-set.
 
-use std::time::Duration;
-
 use async_nats::jetstream::{
     self,
     kv::{CreateErrorKind, Store, UpdateErrorKind},
@@ -52,7 +50,7 @@ impl Place {
         replicas: usize,
         name: &'static str,
     ) -> Result<Self, PlaceFailure> {
-        Ok(Self { store: streams::bucket(context, BUCKET, replicas, Duration::ZERO).await?, name })
+        Ok(Self { store: streams::bucket(context, BUCKET, replicas).await?, name })
     }
 
     /// The saved position, with the revision that the next save must name.

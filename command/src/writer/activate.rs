@@ -2,7 +2,7 @@
 
 use base::{fault, secret};
 use eventlog::{
-    lease::KeptLease,
+    lease::Lease,
     record::{CommitRecord, Position, Record},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 
 impl Writer {
     /// Becomes the one that writes; `None` when the lease went to another node meanwhile.
-    pub(super) async fn activate(&self, lease: &KeptLease) -> Result<Option<Active<'_>>, WriterFailure> {
+    pub(super) async fn activate(&self, lease: &Lease) -> Result<Option<Active<'_>>, WriterFailure> {
         self.durability.check().await?;
         self.compare_clocks().await?;
         let Some(barrier) = self.raise_barrier(lease).await? else { return Ok(None) };
@@ -33,7 +33,7 @@ impl Writer {
     }
 
     /// Commits an empty record with an epoch above every epoch in the log. From then on no older writer can commit.
-    async fn raise_barrier(&self, lease: &KeptLease) -> Result<Option<Record>, WriterFailure> {
+    async fn raise_barrier(&self, lease: &Lease) -> Result<Option<Record>, WriterFailure> {
         while lease.is_held() {
             let last = self.log.last().await?;
             let end = last.as_ref().map(Record::position).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::explain::explain;
-use eventlog::{lease::KeptLease, log::Log, record::Position};
+use eventlog::{lease::Lease, log::Log, record::Position};
 use futures::StreamExt;
 use tokio::time::{sleep, timeout};
 use view::{projection::HISTORY, read_model::ReadModel};
@@ -17,7 +17,7 @@ const REFILL_TIME: Duration = Duration::from_secs(10);
 impl Writer {
     /// Reads what history does not have, and waits while that is more than may be kept. `None` when the lease went to
     /// another node meanwhile.
-    pub(super) async fn fill(&self, end: Position, lease: &KeptLease) -> Result<Option<Tail>, WriterFailure> {
+    pub(super) async fn fill(&self, end: Position, lease: &Lease) -> Result<Option<Tail>, WriterFailure> {
         tokio::select! {
             filled = self.fill_all(end) => filled,
             () = lease.lost() => Ok(None),
@@ -52,7 +52,7 @@ impl Writer {
         &self,
         history: Position,
         end: Position,
-        lease: &KeptLease,
+        lease: &Lease,
     ) -> Result<Option<Tail>, WriterFailure> {
         let read = async {
             if !self.lags(history, end).await? {

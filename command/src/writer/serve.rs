@@ -16,12 +16,12 @@ use base::{
 };
 use edge::error::{Error, Reason};
 use eventlog::{
-    lease::KeptLease,
+    lease::Lease,
     record::{CommitRecord, Record, Undecodable},
 };
 use jiff::Timestamp;
 use prost::Message;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::interval};
 use tokio_util::sync::CancellationToken;
 use view::{
     history::{ANSWERS_KEPT, Needs},
@@ -44,6 +44,8 @@ const MOST_ROUNDS: u8 = 20;
 const MOST_LOADING: usize = 4096;
 /// For how long commands may gather before they are decided, while more arrive without a pause.
 const GATHER: Duration = Duration::from_millis(1);
+/// How often it gives a sign of life while nothing arrives.
+const IDLE: Duration = Duration::from_secs(1);
 /// How many snapshots may be on their way.
 const LOADS: usize = 256;
 
@@ -107,7 +109,7 @@ impl<'a> Active<'a> {
     pub(super) async fn serve(
         mut self,
         queue: &mut Queue,
-        lease: &KeptLease,
+        lease: &Lease,
         shutdown: &CancellationToken,
     ) -> (End, VecDeque<Submission>) {
         let end = self.take_all_turns(queue, lease, shutdown).await;
@@ -118,10 +120,12 @@ impl<'a> Active<'a> {
         (end, self.waiting)
     }
 
-    async fn take_all_turns(&mut self, queue: &mut Queue, lease: &KeptLease, shutdown: &CancellationToken) -> End {
+    async fn take_all_turns(&mut self, queue: &mut Queue, lease: &Lease, shutdown: &CancellationToken) -> End {
         let mut history = self.writer.progress.of(&HISTORY);
         let mut clocks_differ = pin!(self.writer.clocks_differ());
+        let mut idle = interval(IDLE);
         loop {
+            lease.tick();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return End::Shutdown,
@@ -137,9 +141,11 @@ impl<'a> Active<'a> {
                     self.memory.tail.trim(mem::replace(&mut self.trimmed, reached));
                 }
                 Some(submission) = queue.arrivals.recv() => self.admit(submission),
+                _ = idle.tick() => {}
             }
             self.gather(queue).await;
             while !self.waiting.is_empty() {
+                lease.tick();
                 if let Err(end) = self.take_turns(lease).await {
                     return end;
                 }
@@ -183,7 +189,7 @@ impl<'a> Active<'a> {
     }
 
     /// Decides what waits, as much as fits one record, and commits it.
-    async fn take_turns(&mut self, lease: &KeptLease) -> Result<(), End> {
+    async fn take_turns(&mut self, lease: &Lease) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
         let mut unread = vec![];
@@ -314,7 +320,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    async fn take_up(&mut self, loaded: Loaded, lease: &KeptLease) -> Result<(), End> {
+    async fn take_up(&mut self, loaded: Loaded, lease: &Lease) -> Result<(), End> {
         self.loading -= loaded.submissions.len();
         match loaded.snapshot {
             Ok(Some(snapshot)) => {
@@ -322,7 +328,7 @@ impl<'a> Active<'a> {
                 if !self.memory.tail.continues(begin) {
                     // Postgres lost its last commits, or the snapshot was slow: the log fills the gap.
                     tracing::warn!(history = begin.sequence, "reading again what history does not have");
-                    let refilled = self.writer.refill(begin, self.memory.tail.end(), lease).await;
+                    let refilled = lease.during(self.writer.refill(begin, self.memory.tail.end(), lease)).await;
                     // Where there is no tail, the next take-over waits for history.
                     match refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown)) {
                         Ok(tail) => self.memory.tail = tail,

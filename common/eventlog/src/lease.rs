@@ -2,32 +2,37 @@
 //!
 //! A lease keeps two nodes from doing the same work at the same time, most of the time. It protects nothing: what must
 //! not happen twice is fenced where it takes effect, by the log's expected sequence or a checkpoint's epoch.
+//!
+//! A process renews one entry of its own, however much it does, and all that it holds stands on that. The entry has a random
+//! number in its name, so nobody takes it over: it ends, and is gone for good. The entry of a unit of work names the process
+//! that holds it. Others take the unit when that says that it was given up, or when the entry of its process is gone; so who
+//! can still renew its own entry has lost nothing to others.
 
-use std::{borrow::Cow, time::Duration};
+mod entries;
+mod process;
+mod renewal;
 
-pub use crate::streams::lease_ttl as ttl;
-use async_nats::jetstream::{
-    self,
-    kv::{Operation, Store, UpdateErrorKind},
-};
-use base::{clock::since_start, explain::explain, metric::catalog::LEASE_HELD, secret};
-use bytes::Bytes;
-use futures::TryStreamExt;
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use async_nats::jetstream;
+use base::{clock::since_start, explain::explain, fault};
+pub use renewal::Connect;
 use tokio::{
     sync::watch,
-    task::JoinHandle,
     time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
-    log::{LogFailure, nats},
-    streams,
+use self::{
+    entries::{Entries, Holder, UnitEntry},
+    process::{Held, Process, Tenure},
 };
+use crate::log::LogFailure;
 
-const BUCKET: &str = "LEASES";
-/// What stands between the name of a holder and the number of its process.
-const SEPARATOR: char = '\n';
+/// How long a lease lasts after its last renewal. In tests of faults it is shorter.
+pub fn ttl() -> Duration {
+    fault::shortened_lease(Duration::from_millis(3500), Duration::from_millis(1400))
+}
 
 /// How often it is renewed: every second, where it lasts three and a half.
 fn renew_every() -> Duration {
@@ -37,39 +42,28 @@ fn renew_every() -> Duration {
 /// The leases of a system.
 #[derive(Debug, Clone)]
 pub struct Leases {
-    bucket: Store,
-    holder: String,
-    /// What this process writes into a lease: its holder's name and a random number, so that it is not taken for another
-    /// process of the same name, such as the one that replaced it while it stood still.
-    value: Bytes,
+    entries: Entries,
+    process: Arc<Process>,
+    /// Ends the thread that renews with the last of those that need it.
+    running: Arc<DropGuard>,
     /// Whether the process before of this name is known to have ended.
     is_alone: bool,
 }
 
-/// A lease that is held as long as it is renewed.
+/// A unit of work that is held as long as the lease of this process is.
 #[derive(Debug)]
 pub struct Lease {
-    leases: Leases,
-    name: String,
-    revision: u64,
-    /// By [`since_start`].
-    valid_until: Duration,
-}
-
-/// A lease that a task renews.
-#[derive(Debug)]
-pub struct KeptLease {
-    /// Until when nobody else can hold it, by [`since_start`]; `None` once somebody else does.
-    valid_until: watch::Receiver<Option<Duration>>,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+    held: Arc<Held>,
+    process: Arc<Process>,
+    tenures: watch::Receiver<Option<Tenure>>,
+    _running: Arc<DropGuard>,
 }
 
 /// What came of an attempt to take a lease.
 #[derive(Debug)]
 enum Attempt {
     /// It is ours.
-    Taken(Box<Lease>),
+    Taken(Lease),
     /// Somebody else holds it, under this name.
     Held(String),
     /// Somebody else was faster, or may hold it still.
@@ -84,23 +78,27 @@ struct Seen {
     at: Duration,
 }
 
-/// Somebody else holds the lease now, or may have held it.
-struct Lost;
+/// Whether its holder may rely on the newest renewal that was seen.
+fn may_last(seen: Option<Seen>) -> bool {
+    seen.is_some_and(|seen| since_start() < seen.at + ttl())
+}
 
 impl Leases {
-    /// Opens the leases for a holder.
+    /// Opens the leases for a node of this role and name. They are renewed through a connection of their own, which is made
+    /// when there is something to hold.
     ///
     /// # Errors
-    /// When NATS does not answer, and when there is a bucket in which a lease would not last as long as it must.
-    pub async fn open(context: &jetstream::Context, holder: &str, replicas: usize) -> Result<Self, LogFailure> {
-        let bucket = streams::bucket(context, BUCKET, replicas, ttl()).await?;
-        let number = hex::encode(secret::random::<8>());
-        Ok(Self {
-            bucket,
-            holder: holder.to_owned(),
-            value: format!("{holder}{SEPARATOR}{number}").into(),
-            is_alone: false,
-        })
+    /// When NATS does not answer, and when there is a bucket in which leases would not end as they must.
+    pub async fn open(
+        context: &jetstream::Context,
+        (role, name): (&'static str, &str),
+        replicas: usize,
+        connect: Connect,
+    ) -> Result<Self, LogFailure> {
+        let entries = Entries::open(context, replicas).await?;
+        let (process, stop) = (Arc::new(Process::new(role, name)), CancellationToken::new());
+        renewal::start(process.clone(), entries.clone(), connect, stop.clone())?;
+        Ok(Self { entries, process, running: Arc::new(stop.drop_guard()), is_alone: false })
     }
 
     /// For one whose process before is known to have ended, as by the lock of its data directory: it takes the leases of
@@ -111,53 +109,88 @@ impl Leases {
 
     /// The name of this holder.
     pub fn holder(&self) -> &str {
-        &self.holder
-    }
-
-    /// Takes the lease if nobody holds it. What was seen of other holders before is minded and added to.
-    async fn try_acquire(&self, name: &str, seen: &mut Option<Seen>) -> Result<Attempt, LogFailure> {
-        let entry = self.bucket.entry(name).await.map_err(nats)?;
-        let revision = match &entry {
-            // Neither given up nor outlived by all that is known: the broker lost it or its clock jumped, and its holder
-            // relies on it.
-            None if seen.is_some_and(|seen| since_start() < seen.at + ttl()) => return Ok(Attempt::Missed),
-            None => 0,
-            Some(entry) if entry.operation != Operation::Put => entry.revision,
-            Some(entry) => match holder(&entry.value) {
-                name if self.is_alone && name == self.holder => entry.revision,
-                other => {
-                    if seen.is_none_or(|seen| seen.revision != entry.revision) {
-                        *seen = Some(Seen { revision: entry.revision, at: since_start() });
-                    }
-                    return Ok(Attempt::Held(other.into_owned()));
-                }
-            },
-        };
-        let sent = since_start();
-        match self.bucket.update(name, self.value.clone(), revision).await {
-            Ok(revision) => {
-                let valid_until = sent + ttl();
-                let lease = Lease { leases: self.clone(), name: name.to_owned(), revision, valid_until };
-                Ok(Attempt::Taken(Box::new(lease)))
-            }
-            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(Attempt::Missed),
-            Err(error) => Err(nats(error)),
-        }
+        &self.process.name
     }
 
     /// Waits until nobody else holds the lease and takes it; `held_by` hears meanwhile who does. Failures of NATS are
     /// waited out.
-    pub async fn acquire(&self, name: &str, mut held_by: impl FnMut(&str)) -> Lease {
+    pub async fn acquire(&self, unit: &str, mut held_by: impl FnMut(&str)) -> Lease {
         let mut seen = None;
         loop {
-            match self.try_acquire(name, &mut seen).await {
-                Ok(Attempt::Taken(lease)) => return *lease,
+            match self.try_acquire(unit, &mut seen).await {
+                Ok(Attempt::Taken(lease)) => return lease,
                 Ok(Attempt::Held(holder)) => held_by(&holder),
                 Ok(Attempt::Missed) => {}
-                Err(error) => tracing::debug!(lease = name, error = explain(&error), "cannot ask for the lease"),
+                Err(error) => tracing::debug!(lease = unit, error = explain(&error), "cannot ask for the lease"),
             }
             sleep(renew_every() / 4).await;
         }
+    }
+
+    /// Takes the lease if nobody holds it. What was seen of other holders before is minded and added to.
+    async fn try_acquire(&self, unit: &str, seen: &mut Option<Seen>) -> Result<Attempt, LogFailure> {
+        let found = self.entries.unit(unit).await?;
+        match &found {
+            // The broker lost it, and its holder relies on it.
+            None if may_last(*seen) => return Ok(Attempt::Missed),
+            None => {}
+            Some((entry, _)) => {
+                if let Some(holder) = &entry.holder
+                    && let Some(attempt) = self.minded(holder, seen).await?
+                {
+                    return Ok(attempt);
+                }
+            }
+        }
+        if let Some(name) = self.entries.earlier(unit).await?.filter(|name| !self.was(name)) {
+            return Ok(Attempt::Held(name));
+        }
+        let (entry, revision) = found.unwrap_or_default();
+        self.take(unit, entry.epoch + 1, revision).await
+    }
+
+    /// What the holder of a unit makes of the attempt to take it; nothing where its process has ended.
+    async fn minded(&self, holder: &Holder, seen: &mut Option<Seen>) -> Result<Option<Attempt>, LogFailure> {
+        let is_own = self.process.tenures().borrow().as_ref().is_some_and(|tenure| tenure.process == holder.process);
+        if is_own {
+            // The answer was lost when it was taken or given up.
+            return Ok(None);
+        }
+        let Some(revision) = self.entries.process(&holder.process).await? else {
+            // Neither given up nor outlived by all that is known: the broker lost it or its clock jumped.
+            return Ok((may_last(*seen) && !self.was(&holder.name)).then_some(Attempt::Missed));
+        };
+        if seen.is_none_or(|seen| seen.revision != revision) {
+            *seen = Some(Seen { revision, at: since_start() });
+        }
+        if may_last(*seen) && !self.was(&holder.name) {
+            return Ok(Some(Attempt::Held(holder.name.clone())));
+        }
+        // It is over only when its holder can renew it no more.
+        let is_over = self.entries.end(&holder.process, revision).await?;
+        Ok((!is_over).then_some(Attempt::Missed))
+    }
+
+    /// Whether who has this name is the process before this one.
+    fn was(&self, name: &str) -> bool {
+        self.is_alone && name == self.process.name
+    }
+
+    /// Writes this process as holder into the entry of a unit that has this revision.
+    async fn take(&self, unit: &str, epoch: u64, revision: u64) -> Result<Attempt, LogFailure> {
+        let _wanting = self.process.want();
+        let mut tenures = self.process.tenures();
+        let is_valid = |tenure: &Option<Tenure>| tenure.as_ref().is_some_and(|it| since_start() < it.valid_until);
+        let Ok(Some(Tenure { process, .. })) = tenures.wait_for(is_valid).await.map(|tenure| tenure.clone()) else {
+            return Ok(Attempt::Missed);
+        };
+        let holder = Some(Holder { process: process.clone(), name: self.process.name.clone() });
+        let taken = self.entries.replace(unit, &UnitEntry { epoch, holder }, revision).await?;
+        let held = taken.and_then(|revision| self.process.add(Held::new(unit, process, (epoch, revision))));
+        let Some(held) = held else { return Ok(Attempt::Missed) };
+        tracing::debug!(lease = unit, epoch, "the lease was taken");
+        let (process, running) = (self.process.clone(), self.running.clone());
+        Ok(Attempt::Taken(Lease { held, process, tenures, _running: running }))
     }
 }
 
@@ -166,123 +199,68 @@ impl Leases {
 /// # Errors
 /// When NATS does not answer, or there is no bucket.
 pub async fn holders(context: &jetstream::Context) -> Result<Vec<(String, String)>, LogFailure> {
-    let bucket = context.get_key_value(BUCKET).await.map_err(nats)?;
-    let mut names: Vec<String> = bucket.keys().await.map_err(nats)?.try_collect().await.map_err(nats)?;
-    names.sort_unstable();
+    let entries = Entries::find(context).await?;
     let mut held = vec![];
-    for name in names {
-        let entry = bucket.entry(&name).await.map_err(nats)?;
-        if let Some(entry) = entry.filter(|entry| entry.operation == Operation::Put) {
-            held.push((name, holder(&entry.value).into_owned()));
-        }
+    for unit in entries.units().await? {
+        let holder = entries.unit(&unit).await?.and_then(|(entry, _)| entry.holder);
+        let name = match holder {
+            Some(Holder { process, name }) if entries.process(&process).await?.is_some() => Some(name),
+            _ => entries.earlier(&unit).await?,
+        };
+        held.extend(name.map(|name| (unit, name)));
     }
     Ok(held)
 }
 
 impl Lease {
-    /// Lets a task renew the lease.
-    pub fn keep(self) -> KeptLease {
-        let (known, valid_until) = watch::channel(Some(self.valid_until));
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(self.keep_renewing(known, stop.clone()));
-        KeptLease { valid_until, stop, task }
-    }
-
-    async fn keep_renewing(mut self, known: watch::Sender<Option<Duration>>, stop: CancellationToken) {
-        let _held = LEASE_HELD.with(&[self.name.split('.').next().unwrap_or_default()]).hold();
-        loop {
-            tokio::select! {
-                () = sleep((self.valid_until + renew_every()).saturating_sub(ttl() + since_start())) => {}
-                () = stop.cancelled() => return self.release().await,
-            }
-            if let Err(Lost) = self.renew().await {
-                known.send_replace(None);
-                return;
-            }
-            known.send_replace(Some(self.valid_until));
-        }
-    }
-
-    /// Renews the lease. While NATS does not answer the lease stays what it was.
-    async fn renew(&mut self) -> Result<(), Lost> {
-        let sent = since_start();
-        let update = self.leases.bucket.update(&self.name, self.leases.value.clone(), self.revision);
-        match timeout(renew_every(), update).await {
-            Ok(Ok(revision)) => {
-                (self.revision, self.valid_until) = (revision, sent + ttl());
-                Ok(())
-            }
-            // Where only the answer was lost, the next renewal finds a wrong revision.
-            Err(_) => {
-                tracing::warn!(lease = self.name, "NATS does not answer to the renewal of the lease");
-                Ok(())
-            }
-            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => self.take_back().await,
-            Ok(Err(error)) => {
-                tracing::warn!(lease = self.name, error = explain(&error), "cannot renew the lease");
-                sleep(renew_every() / 4).await;
-                Ok(())
-            }
-        }
-    }
-
-    /// A wrong revision means our own renewal whose answer was lost, another process, or an entry that expired. An expired one
-    /// is lost too, though nobody holds it: somebody may have held it meanwhile, done the work and given it up.
-    async fn take_back(&mut self) -> Result<(), Lost> {
-        match self.leases.bucket.entry(&self.name).await {
-            Ok(Some(entry)) if entry.operation == Operation::Put && entry.value == self.leases.value => {
-                // Until when it lasts is not known; the next renewal, which comes at once, tells.
-                self.revision = entry.revision;
-                Ok(())
-            }
-            Ok(_) => Err(Lost),
-            Err(_) => Ok(()),
-        }
-    }
-
-    /// Gives the lease up, so that others need not wait for its end.
-    async fn release(self) {
-        if let Err(error) = self.leases.bucket.delete_expect_revision(&self.name, Some(self.revision)).await {
-            tracing::debug!(lease = self.name, error = explain(&error), "the lease was not released; it expires");
-        }
-    }
-}
-
-impl KeptLease {
     /// Whether nobody else has taken the lease, as far as is known.
     pub fn is_held(&self) -> bool {
-        self.valid_until.borrow().is_some()
+        !self.held.lost.is_cancelled()
     }
 
-    /// Ends when somebody else has taken the lease.
+    /// Ends when somebody else may have taken the lease.
     pub async fn lost(&self) {
-        let _ = self.valid_until.clone().wait_for(Option::is_none).await;
+        self.held.lost.cancelled().await;
     }
 
     /// Whether nobody else can hold the lease at this moment, counted from before its last renewal was sent, by a clock
     /// that runs while the machine sleeps. Where that is in doubt it waits for the next renewal.
     pub async fn confirm(&self) -> bool {
-        let certain = |until: &Option<Duration>| until.is_none_or(|until| since_start() < until);
-        let mut known = self.valid_until.clone();
-        known.wait_for(certain).await.is_ok_and(|until| until.is_some())
+        let is_own = |tenure: &Tenure| tenure.process == self.held.process;
+        let certain = |tenure: &Option<Tenure>| {
+            tenure.as_ref().is_none_or(|tenure| !is_own(tenure) || since_start() < tenure.valid_until)
+        };
+        let mut known = self.tenures.clone();
+        let is_certain = known.wait_for(certain).await.is_ok_and(|tenure| tenure.as_ref().is_some_and(is_own));
+        is_certain && self.is_held()
     }
 
-    /// Gives the lease up.
-    pub async fn release(mut self) {
-        self.stop.cancel();
-        let _ = (&mut self.task).await;
+    /// Gives a sign of life. Without one for ten seconds the lease is given up.
+    pub fn tick(&self) {
+        self.held.tick();
+    }
+
+    /// Gives signs of life while something goes on that may take long and is bounded elsewhere.
+    pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            self.tick();
+            if let Ok(done) = timeout(renew_every(), work.as_mut()).await {
+                return done;
+            }
+        }
+    }
+
+    /// Gives the lease up, so that others need not wait for its end.
+    pub async fn release(self) {
+        self.process.give_up(&self.held);
+        self.held.freed.cancelled().await;
     }
 }
 
-impl Drop for KeptLease {
+impl Drop for Lease {
     /// Whoever is gone without giving it up, as by a panic, does not keep others from the work.
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.process.give_up(&self.held);
     }
-}
-
-/// The name in the value of a lease.
-fn holder(value: &[u8]) -> Cow<'_, str> {
-    let name = value.split(|byte| char::from(*byte) == SEPARATOR).next().unwrap_or_default();
-    String::from_utf8_lossy(name)
 }

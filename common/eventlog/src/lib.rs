@@ -10,3 +10,4 @@ pub mod log;
 pub mod nats;
 pub mod record;
 pub mod streams;
+pub mod unit;

@@ -273,7 +273,7 @@ pub(crate) fn is_absent(error: &async_nats::error::Error<GetStreamErrorKind>) ->
     matches!(error.kind(), GetStreamErrorKind::JetStream(error) if error.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
 }
 
-fn context(client: async_nats::Client) -> jetstream::Context {
+pub(crate) fn context(client: async_nats::Client) -> jetstream::Context {
     jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client)
 }
 

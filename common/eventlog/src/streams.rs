@@ -1,23 +1,15 @@
 //! The streams beside the log: how they are made, and by which rules they do not work. One that somebody else made is
 //! not used before it was looked at.
 
-use std::time::Duration;
-
 use async_nats::jetstream::{
     self,
     kv::Store,
     stream::{Config, DiscardPolicy, StorageType, Stream},
 };
-use base::fault;
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::log::{LogFailure, is_absent, nats};
-
-/// How long a lease lasts after its last renewal: how long its bucket remembers it. In tests of faults it is shorter.
-pub fn lease_ttl() -> Duration {
-    fault::shortened_lease(Duration::from_millis(3500), Duration::from_millis(1400))
-}
 
 /// A stream beside the log.
 #[derive(Debug)]
@@ -33,7 +25,7 @@ pub struct Beside {
 
 /// All of them.
 pub const BESIDE: [Beside; 5] = [
-    Beside { stream: "KV_LEASES", what: "the bucket of leases", loses: NOTHING, fault: leases_fault },
+    Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
     Beside {
@@ -91,13 +83,25 @@ pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream
 ///
 /// # Errors
 /// As [`open`].
-pub async fn bucket(
-    context: &jetstream::Context,
-    name: &str,
-    replicas: usize,
-    max_age: Duration,
-) -> Result<Store, LogFailure> {
-    let config = Config {
+pub async fn bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Store, LogFailure> {
+    open_bucket(context, name, values(name, replicas)).await
+}
+
+/// Opens a bucket in the same way in which a value may have an end of its own.
+///
+/// # Errors
+/// As [`open`].
+pub async fn ending_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Store, LogFailure> {
+    open_bucket(context, name, Config { allow_message_ttl: true, ..values(name, replicas) }).await
+}
+
+async fn open_bucket(context: &jetstream::Context, name: &str, config: Config) -> Result<Store, LogFailure> {
+    open(context, config).await?;
+    context.get_key_value(name).await.map_err(nats)
+}
+
+fn values(name: &str, replicas: usize) -> Config {
+    Config {
         name: format!("KV_{name}"),
         subjects: vec![format!("$KV.{name}.>")],
         storage: StorageType::File,
@@ -107,11 +111,8 @@ pub async fn bucket(
         allow_rollup: true,
         // What a follower that lags tells is not the newest.
         allow_direct: false,
-        max_age,
         ..Config::default()
-    };
-    open(context, config).await?;
-    context.get_key_value(name).await.map_err(nats)
+    }
 }
 
 /// Refuses a stream by whose rules it does not work.
@@ -127,11 +128,11 @@ pub fn check(stream: &Stream) -> Result<(), LogFailure> {
     }
 }
 
-fn leases_fault(config: &Config) -> Option<&'static str> {
-    if config.max_age != lease_ttl() {
-        return Some("another maximum age than a lease lasts");
+fn holders_fault(config: &Config) -> Option<&'static str> {
+    if !config.allow_message_ttl {
+        return Some("no end of single values, by which leases end");
     }
-    one_value_fault(config)
+    values_fault(config)
 }
 
 fn values_fault(config: &Config) -> Option<&'static str> {

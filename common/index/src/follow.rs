@@ -7,7 +7,7 @@ use eventlog::log::Log;
 use futures::{FutureExt, StreamExt};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{Instant, interval_at, sleep},
 };
 use view::{projection::Projection, table::Table};
 
@@ -15,6 +15,8 @@ use crate::{
     failure::IndexFailure,
     folder::Folder,
     layout::{Layout, name},
+    manifest::Manifest,
+    moved::Moved,
     remote::{Publication, Remote},
     replica::Replica,
     search::Snapshot,
@@ -47,6 +49,8 @@ pub struct Follower {
     pub folder: Folder,
     /// What it is made of.
     pub layout: Layout,
+    /// The shard whose log it is of.
+    shard: u16,
 }
 
 /// Shows a snapshot, unless a newer one was shown: nobody sees an index go back.
@@ -93,7 +97,7 @@ impl Follower {
     ) -> Result<Self, IndexFailure> {
         let name = name(projection, table, shard);
         let folder = Folder::open(&folder.join(&name))?;
-        Ok(Self { log, remote, name, folder, layout: Layout::of(table) })
+        Ok(Self { log, remote, name, folder, layout: Layout::of(table), shard })
     }
 
     /// Shows what is published, from now on. It goes on through all failures and never ends.
@@ -117,37 +121,65 @@ impl Follower {
 
     async fn try_follow(&self, shown: &Shown) -> Result<Infallible, IndexFailure> {
         let mut replica = Replica::new(self.folder.clone(), self.layout.clone());
+        // In this order: what is announced of the newest manifest is heard.
+        let mut moves = Moved::listen(&self.log.client(), self.shard, &self.name).await?;
         let mut manifests = self.remote.watch(&self.name).await?;
-        let (mut revision, mut epoch) = (0, None);
+        let mut idle = interval_at(Instant::now() + IDLE, IDLE);
+        let (mut newest, mut revision, mut moved): (Option<Manifest>, _, Option<Moved>) = (None, 0, None);
+        let (mut installed, mut epoch): (Option<Arc<Snapshot>>, _) = (None, None);
         loop {
-            let Ok(told) = timeout(IDLE, manifests.next()).await else {
-                if self.remote.newest(&self.name).await?.revision != revision {
-                    return Err(IndexFailure::Nats("a manifest was lost on its way".to_owned()));
+            tokio::select! {
+                told = manifests.next() => {
+                    let mut told = told.ok_or_else(|| IndexFailure::Nats("the manifests ended".to_owned()))??;
+                    while let Some(Some(newer)) = manifests.next().now_or_never() {
+                        told = newer?;
+                    }
+                    (revision, installed) = (told.revision, None);
+                    newest = match told.manifest {
+                        Publication::Manifest(manifest) => Some(manifest),
+                        Publication::Nothing => None,
+                        Publication::Unreadable => return Err(IndexFailure::Unreadable),
+                    };
+                    idle.reset();
                 }
-                continue;
-            };
-            let mut told = told.ok_or_else(|| IndexFailure::Nats("the manifests ended".to_owned()))??;
-            while let Some(Some(newer)) = manifests.next().now_or_never() {
-                told = newer?;
-            }
-            revision = told.revision;
-            let manifest = match told.manifest {
-                Publication::Manifest(manifest) => manifest,
-                Publication::Nothing => continue,
-                Publication::Unreadable => return Err(IndexFailure::Unreadable),
-            };
-            let position = manifest.position();
-            if manifest.meta.is_empty() || position.stream_sequence < reached(shown) {
-                // It is being built again; what was shown stays until the new one has reached it.
-                continue;
-            }
-            if epoch != Some(manifest.epoch) {
-                if !self.log.has(position).await? {
-                    return Err(IndexFailure::OtherLog);
+                Some(next) = moves.next() => moved = Some(next),
+                _ = idle.tick() => {
+                    if self.remote.newest(&self.name).await?.revision != revision {
+                        return Err(IndexFailure::Nats("a manifest was lost on its way".to_owned()));
+                    }
+                    continue;
                 }
-                epoch = Some(manifest.epoch);
             }
-            show(shown, replica.install(&manifest, &self.remote).await?);
+            let Some(manifest) = newest.as_ref().filter(|manifest| !manifest.meta.is_empty()) else { continue };
+            let stored = manifest.position().stream_sequence;
+            let moved = moved.as_ref().filter(|moved| moved.revision == revision);
+            let moved = moved.filter(|moved| moved.position().stream_sequence > stored);
+            let at = moved.map_or(stored, |moved| moved.position().stream_sequence);
+            if at < reached(shown) || at == reached(shown) && installed.is_some() {
+                // It is being built again, where what was shown stays until the new one has reached it; or it is shown.
+                continue;
+            }
+            let files = match installed.take() {
+                Some(files) => files,
+                None => self.install(&mut replica, manifest, &mut epoch).await?,
+            };
+            show(shown, moved.map_or(Ok(files.clone()), |moved| moved.applied(&files).map(Arc::new))?);
+            installed = Some(files);
         }
+    }
+
+    async fn install(
+        &self,
+        replica: &mut Replica,
+        manifest: &Manifest,
+        epoch: &mut Option<u64>,
+    ) -> Result<Arc<Snapshot>, IndexFailure> {
+        if *epoch != Some(manifest.epoch) {
+            if !self.log.has(manifest.position()).await? {
+                return Err(IndexFailure::OtherLog);
+            }
+            *epoch = Some(manifest.epoch);
+        }
+        replica.install(manifest, &self.remote).await
     }
 }

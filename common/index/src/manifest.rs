@@ -47,7 +47,7 @@ pub struct File {
 }
 
 /// What a commit says of itself, in tantivy's list of segments.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Payload {
     sequence: u64,
     stream_sequence: u64,

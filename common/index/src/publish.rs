@@ -7,6 +7,7 @@ use std::{
 };
 
 use base::{fault, metric::catalog::INDEX_PUBLISHED, secret::sha256};
+use eventlog::record::Position;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     task::spawn_blocking,
@@ -16,12 +17,16 @@ use crate::{
     failure::IndexFailure,
     folder::Folder,
     manifest::{File, Manifest, Pack},
+    moved::Moved,
     remote::{Publication, Remote, Told, pack_id},
     search::Snapshot,
 };
 
 /// A pack of at most this many bytes is read into memory.
 const SMALL: u64 = 8 * 1024 * 1024;
+/// After how many records without new files the position is stored all the same: so many the next one who keeps the index
+/// reads again.
+const STORE_EVERY: u64 = 10_000;
 
 /// The one that publishes an index, until another takes it over.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ pub struct Publisher {
     /// What is published, and the revision that it has.
     manifest: Manifest,
     revision: u64,
+    /// How far its files are.
+    moved: Option<Moved>,
     /// Packs that no manifest names and chunks that no pack has, and since when.
     unnamed: HashMap<String, Instant>,
     /// How long readers may still want them.
@@ -55,7 +62,16 @@ impl Publisher {
             manifest.epoch += 1;
             if let Some(revision) = remote.replace(name, &manifest, revision).await? {
                 let name = name.to_owned();
-                return Ok(Self { remote, name, folder, manifest, revision, unnamed: HashMap::new(), grace });
+                return Ok(Self {
+                    remote,
+                    name,
+                    folder,
+                    manifest,
+                    revision,
+                    moved: None,
+                    unnamed: HashMap::new(),
+                    grace,
+                });
             }
         }
     }
@@ -65,13 +81,29 @@ impl Publisher {
         &self.manifest
     }
 
-    /// Publishes a snapshot of the index in this folder.
+    /// How far the published files are; `None` while that is what the manifest says.
+    pub fn moved(&self) -> Option<&Moved> {
+        self.moved.as_ref()
+    }
+
+    /// The last record that is in what is published.
+    pub fn reached(&self) -> Position {
+        self.moved.as_ref().map_or_else(|| self.manifest.position(), Moved::position)
+    }
+
+    /// Publishes a snapshot of the index in this folder. Where its files are published already, only its position is noted.
     ///
     /// # Errors
     /// [`IndexFailure::Fenced`] when another one publishes the index now.
     pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
         let wanted = snapshot.files(&self.folder)?;
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
+        let is_the_same = known.len() == wanted.len() && wanted.iter().all(|name| known.contains(name.as_str()));
+        let (at, stored) = (snapshot.position.stream_sequence, self.manifest.position().stream_sequence);
+        if is_the_same && !self.manifest.meta.is_empty() && at < stored + STORE_EVERY {
+            self.moved = Some(Moved::new(self.revision, snapshot));
+            return Ok(());
+        }
         let new: Vec<String> = wanted.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
         let mut packs = self.manifest.packs.clone();
         for pack in &mut packs {
@@ -85,7 +117,7 @@ impl Publisher {
         let manifest = Manifest { meta: snapshot.meta()?, packs, ..self.manifest.clone() };
         let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
         self.revision = replaced.ok_or(IndexFailure::Fenced)?;
-        self.manifest = manifest;
+        (self.manifest, self.moved) = (manifest, None);
         fault::point("index.published");
         Ok(())
     }

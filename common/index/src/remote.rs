@@ -196,7 +196,7 @@ impl Remote {
 
 /// Opens the bucket of manifests, and makes what is missing.
 async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Store, IndexFailure> {
-    let manifests = streams::bucket(context, MANIFESTS, replicas, Duration::ZERO).await.map_err(nats)?;
+    let manifests = streams::bucket(context, MANIFESTS, replicas).await.map_err(nats)?;
     if context.get_object_store(FILES).await.is_err() {
         let config = object_store::Config { bucket: FILES.to_owned(), num_replicas: replicas, ..Default::default() };
         context.create_object_store(config).await.map_err(nats)?;

@@ -1,10 +1,10 @@
 //! A node: the adapters that its roles share, and its roles.
 
+mod connect;
 mod options;
 
 use std::{
     collections::HashMap,
-    future::Future,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,9 +12,8 @@ use std::{
 };
 
 use action::{Actions, client::Client, executions::ExecutionIndex};
-use async_nats::ConnectOptions;
 use axum::Router;
-use base::{explain::explain, health::Health, id::Ids, private_file};
+use base::{explain::explain, health::Health, id::Ids};
 use command::reaction::{
     delivery::{Deliveries, Patience},
     sweep::Sweeps,
@@ -24,13 +23,15 @@ use command::{
     forward::{Bus, forwarding},
     writer::{Handle, Phase, Writer},
 };
+pub(crate) use connect::connect;
+use connect::{ConnectError, renewing};
 use domain::address::Allowed;
 use edge::{
     admission::Edge,
     caller::{External, SystemUsers},
     consistency::Tokens,
 };
-use eventlog::{durability::Durability, lease::Leases, log::Log, nats};
+use eventlog::{durability::Durability, lease::Leases, log::Log};
 use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
@@ -62,7 +63,6 @@ pub(crate) const SHARD: u16 = 0;
 const READ_CONNECTIONS: usize = 16;
 /// Connections for projections; each holds one at a time.
 const PROJECTOR_CONNECTIONS: usize = 4;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
@@ -105,18 +105,6 @@ pub(crate) struct Node {
     searches: SearchBounds,
 }
 
-/// What a node cannot do without.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error(
-        "cannot connect to NATS at {url}: {error}; check --nats-url, that the server runs with JetStream, and the token, \
-         credentials or user that it asks for"
-    )]
-    Nats { url: String, error: String },
-    #[error("cannot use Postgres: {0}; check --postgres-url, and that the server runs")]
-    Postgres(String),
-}
-
 impl Adapters {
     /// Connects to NATS and Postgres, checks that the log is safe there, and prepares the read models' schemas.
     pub(crate) async fn connect(options: NodeOptions) -> Result<Self, Failure> {
@@ -132,7 +120,7 @@ impl Adapters {
         let reading = connect(&format!("{}, reading", options.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
         let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
-        let leases = Leases::open(log.context(), &options.name, replicas).await?;
+        let leases = Leases::open(log.context(), (options.role, &options.name), replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
@@ -329,28 +317,6 @@ impl Node {
     }
 }
 
-/// Connects to NATS under a name that its server shows.
-///
-/// Each role hears answers in an inbox of its own, so that permissions can keep the others from it: the answers of command
-/// nodes to each other hold secrets.
-pub(crate) async fn connect(
-    flags: &cli::Nats,
-    url: &str,
-    (role, name): (&str, &str),
-) -> Result<async_nats::Client, Failure> {
-    let options = match (&flags.nats_token, &flags.nats_credentials) {
-        (Some(token), _) => ConnectOptions::with_token(token.clone()),
-        (None, Some(file)) => {
-            private_file::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-            ConnectOptions::with_credentials_file(file).await?
-        }
-        (None, None) => nats::options(url),
-    };
-    let options = options.name(name).custom_inbox_prefix(format!("_INBOX.{role}")).connection_timeout(CONNECT_TIMEOUT);
-    let connected = within(nats::connect(options, url)).await;
-    connected.map_err(|error| ConnectError::Nats { url: nats::without_password(url), error }.into())
-}
-
 /// How to ask whether NATS keeps what it acknowledges.
 pub(crate) fn durability(flags: &cli::Nats) -> Durability {
     Durability {
@@ -358,14 +324,5 @@ pub(crate) fn durability(flags: &cli::Nats) -> Durability {
         system_url: flags.nats_system_url.clone(),
         replicas: usize::from(flags.nats_replicas),
         unsafe_durability: flags.unsafe_durability,
-    }
-}
-
-async fn within<T, E: std::error::Error + 'static>(
-    connecting: impl Future<Output = Result<T, E>>,
-) -> Result<T, String> {
-    match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
-        Ok(connected) => connected.map_err(|error| explain(&error)),
-        Err(_) => Err("no answer".to_owned()),
     }
 }

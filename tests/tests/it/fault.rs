@@ -13,5 +13,6 @@ mod log;
 mod model;
 mod projector;
 mod replay;
+mod rest;
 mod settle;
 mod tail;

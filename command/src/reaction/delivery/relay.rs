@@ -8,9 +8,15 @@ use std::{
 };
 
 use action::executions::{Definitions, Matcher};
-use eventlog::record::{Position, Record, Recorded};
+use eventlog::{
+    lease::Lease,
+    record::{Position, Record, Recorded},
+};
 use futures::StreamExt;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 
 use super::{
     Deliveries, DeliveryFailure, depth,
@@ -25,6 +31,8 @@ const MOST_MADE: usize = 1024;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// How often the position is saved while nothing is triggered.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How often it gives a sign of life while nothing is written.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The relay while it runs.
 pub(super) struct Relay<'a> {
@@ -79,10 +87,12 @@ impl<'a> Relay<'a> {
         Ok(relay)
     }
 
-    pub(super) async fn run(mut self) -> Result<Infallible, DeliveryFailure> {
+    pub(super) async fn run(mut self, lease: &Lease) -> Result<Infallible, DeliveryFailure> {
         let mut records = self.deliveries.log.follow(self.at).await?.ready_chunks(CHUNK);
         loop {
-            let chunk = records.next().await.ok_or(DeliveryFailure::LogEnded)?;
+            lease.tick();
+            let Ok(chunk) = timeout(IDLE, records.next()).await else { continue };
+            let chunk = chunk.ok_or(DeliveryFailure::LogEnded)?;
             for record in chunk {
                 self.take(&*record?).await?;
             }

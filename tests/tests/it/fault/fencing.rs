@@ -170,7 +170,7 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     cluster.writes(&first).await;
     let nodes = [first, cluster.node("command", "second", &[("--node-number", "1")], &[])];
     // Each is told again and again that the other has given the lease up.
-    let bucket = jetstream::new(cluster.servers.nats().await).get_key_value("LEASES").await.expect("it is there");
+    let bucket = jetstream::new(cluster.servers.nats().await).get_key_value("HOLDERS").await.expect("it is there");
     let giving_up = tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;

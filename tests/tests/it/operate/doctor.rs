@@ -150,7 +150,7 @@ async fn what_is_not_set_up_is_left_so() {
     let (is_success, out) = doctor(&words(&all));
     assert!(is_success, "a platform can begin here");
     assert_line(&out, "warn  log", &["there is no stream EVENTS_0", "platform standalone"]);
-    assert_line(&out, "warn  stream", &["KV_LEASES", "the first node"]);
+    assert_line(&out, "warn  stream", &["KV_HOLDERS", "the first node"]);
     assert_line(&out, "warn  read model", &["history_2 are missing"]);
     let account = jetstream::new(servers.nats().await).query_account().await.expect("NATS is there");
     assert_eq!(account.streams, 0, "a look makes nothing");
@@ -168,7 +168,7 @@ async fn each_fault_of_the_servers_is_named_with_its_remedy() {
     let servers = Servers::start().await;
     let nats = jetstream::new(servers.nats().await);
     // Neither has what keeps it from losing what it must not lose.
-    for (name, subject) in [("EVENTS_0", "events.0"), ("KV_LEASES", "$KV.LEASES.>")] {
+    for (name, subject) in [("EVENTS_0", "events.0"), ("KV_HOLDERS", "$KV.HOLDERS.>")] {
         let config = Config { name: name.into(), subjects: vec![subject.into()], ..Config::default() };
         nats.create_stream(Config { max_messages_per_subject: 1, max_age: Duration::from_hours(1), ..config })
             .await
@@ -186,7 +186,7 @@ async fn each_fault_of_the_servers_is_named_with_its_remedy() {
     .await;
     let (_, out) = doctor(&words(&guest));
     assert_line(&out, "fail  log", &["EVENTS_0 has deletes allowed", "docs/nats-permissions.md"]);
-    assert_line(&out, "fail  stream", &["KV_LEASES", "another maximum age", "remove KV_LEASES"]);
+    assert_line(&out, "fail  stream", &["KV_HOLDERS", "no end of single values", "remove KV_HOLDERS"]);
     assert_line(&out, "fail  postgres disk", &["full_page_writes is off", "alter system"]);
     assert_line(&out, "fail  schemas", &["guest may not create", "grant create on database postgres to guest"]);
 

@@ -178,14 +178,14 @@ async fn only_one_writes(nats: &Nats) {
     for user in ["projector", "query", "oidc"] {
         let client = nats.client(user).await;
         client.publish("events.0", "hello".into()).await.expect("it is sent");
-        client.publish("$KV.LEASES.writer.0", user.into()).await.expect("it is sent");
+        client.publish("$KV.HOLDERS.writer.0", user.into()).await.expect("it is sent");
         client.flush().await.expect("NATS is there");
         let refused = || async {
             let refused = nats.refused();
             let is_refused = |subject: &str| {
                 refused.iter().any(|line| line.contains(&format!("user:{user}\"")) && line.contains(subject))
             };
-            (is_refused("events.0") && is_refused("$KV.LEASES.writer.0")).then_some(())
+            (is_refused("events.0") && is_refused("$KV.HOLDERS.writer.0")).then_some(())
         };
         eventually("both are refused", refused).await;
     }

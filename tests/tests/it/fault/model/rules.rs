@@ -29,7 +29,7 @@ pub(super) struct Rules {
     pub(super) commands: u8,
     /// How many records the log gets at most.
     pub(super) records: u8,
-    /// How many processes die.
+    /// How many processes die or fall silent.
     pub(super) deaths: u8,
     pub(super) without: Option<Rule>,
 }
@@ -60,6 +60,8 @@ pub(super) enum Step {
     /// Takes silence for: not committed.
     GiveUp(usize),
     Die(usize),
+    /// Gives no sign of life, and is left to others.
+    Silence(usize),
 }
 
 impl Rules {
@@ -77,12 +79,19 @@ impl Rules {
     fn steps_of(&self, world: &World, index: usize, steps: &mut Vec<Step>) {
         let writer = &world.writers[index];
         match writer.lease {
+            // What it waits for has come: now it hears that it has lost the lease.
+            Lease::None if writer.phase != Phase::Standby && writer.in_flight.is_empty() => {
+                steps.push(Step::Renew(index));
+            }
             Lease::None => {}
             Lease::Certain => steps.push(Step::ClockOut(index)),
             Lease::Doubtful => steps.push(Step::Renew(index)),
         }
         if world.deaths < self.deaths && writer.phase != Phase::Standby {
             steps.push(Step::Die(index));
+            if writer.lease != Lease::None {
+                steps.push(Step::Silence(index));
+            }
         }
         if let Some(oldest) = writer.in_flight.first() {
             if world.end() > oldest.behind {
@@ -143,6 +152,11 @@ impl Rules {
             Step::GiveUp(index) => {
                 let given_up = std::mem::take(&mut world.writers[index].in_flight);
                 world.denied |= given_up.iter().fold(0, |all, record| all | record.commands);
+            }
+            Step::Silence(index) => {
+                world.deaths += 1;
+                world.writers[index].lease = Lease::None;
+                world.holder = world.holder.filter(|holder| *holder != index);
             }
             Step::Die(index) => {
                 world.deaths += 1;

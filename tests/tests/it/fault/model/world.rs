@@ -67,7 +67,7 @@ pub(super) struct World {
     pub(super) acknowledged: Commands,
     /// What clients were told to be not done, now and for ever.
     pub(super) denied: Commands,
-    /// How many processes have died.
+    /// How many processes have died or fallen silent.
     pub(super) deaths: u8,
 }
 
