@@ -14,7 +14,7 @@ use std::{
 };
 
 use base::{clock, explain::explain, fault, health::Reached, metric::catalog::INDEX_COMMITS};
-use eventlog::{log::LogFailure, record::Undecodable};
+use eventlog::log::LogFailure;
 use index::{Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show};
 use tokio::{
     sync::watch,
@@ -30,6 +30,7 @@ use view::{
 
 use crate::{
     Projector, batch,
+    project::{EventFailure, fold},
     reporter::{Cause, Reporter},
     unit::{WAY, span},
 };
@@ -59,7 +60,7 @@ enum Stall {
     #[error(transparent)]
     Index(#[from] index::IndexFailure),
     #[error(transparent)]
-    Event(#[from] Undecodable),
+    Event(#[from] EventFailure),
     #[error("the log ended")]
     LogEnded,
 }
@@ -224,7 +225,7 @@ impl Unit {
             };
             let (end, committed_at) = (batch.end, batch.committed_at());
             let begun = Instant::now();
-            let changes = self.table.fold(&batch.events)?;
+            let changes = fold(self.table, &batch.events)?;
             if !changes.is_empty() {
                 writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;
