@@ -10,9 +10,13 @@ mod fill;
 mod load;
 mod queue;
 mod report;
+mod ruling;
 mod serve;
+mod submission;
+mod ticket;
+mod unavailable;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
 pub use clocks::WrongClock;
@@ -23,9 +27,12 @@ use eventlog::{
 };
 pub use queue::Handle;
 use queue::Queue;
-pub(crate) use queue::{Decide, Once, Verdict, outcome_unknown, writer_unavailable};
+use serve::Undone;
+pub(crate) use submission::{Decide, Once, Verdict};
+pub(crate) use ticket::Origin;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
+pub(crate) use unavailable::{outcome_unknown, writer_unavailable};
 use view::{database::Database, progress::Progress};
 
 pub use crate::turn::Decided;
@@ -160,19 +167,19 @@ impl Writer {
                     Ok(Some(active)) => {
                         self.enter(&phase, Phase::Active);
                         let stays = gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
-                        let active = if stays { active.staying() } else { active };
                         if stays {
                             self.report_outdated();
                         }
-                        active.serve(&mut queue, &lease, &shutdown).await
+                        active.staying(stays).serve(&mut queue, &lease, &shutdown).await
                     }
-                    Ok(None) => (End::SteppedDown, VecDeque::new()),
-                    Err(failure) => (End::Failed(failure), VecDeque::new()),
+                    Ok(None) => (End::SteppedDown, Undone::default()),
+                    Err(failure) => (End::Failed(failure), Undone::default()),
                 },
-                () = shutdown.cancelled() => (End::Shutdown, VecDeque::new()),
+                () = shutdown.cancelled() => (End::Shutdown, Undone::default()),
             };
             self.enter(&phase, Phase::Standby(None));
-            queue.refuse_all(undone);
+            queue.refuse_all(undone.submissions);
+            drop(undone.under_way);
             lease.release().await;
             tokio::select! {
                 biased;
