@@ -9,7 +9,7 @@ use bytes::Bytes;
 use domain::{
     address::Allowed,
     aggregate::Aggregate,
-    context::Owner,
+    context::{Owner, OwnerType},
     rejection::Rejection,
     standard::{Resource, Standard},
 };
@@ -39,7 +39,7 @@ use crate::{
     challenge::Challenges,
     stored_answer,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
-    writer::{Decide, Handle, Once, Verdict},
+    writer::{Decide, Handle, Once, Origin, Verdict},
 };
 
 /// Binds stored answers to their purpose.
@@ -219,7 +219,7 @@ impl Commands {
         let once = self.once(call, request, answer.clone()).await?;
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
-        match self.submit(call, command, once).await? {
+        match self.submit(call, request.encoded_len(), command, once).await? {
             Verdict::Decided(decided, outcome) => {
                 let status = status(call.operation, &decided);
                 if ExecutionIndex::follows(decided.aggregate_type) {
@@ -247,16 +247,17 @@ impl Commands {
 
     /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
     pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
-        match self.submit(call, Look { key: key.clone(), resource: PhantomData }, None).await? {
+        match self.submit(call, 0, Look { key: key.clone(), resource: PhantomData }, None).await? {
             Verdict::Decided(_, seen) => Ok(seen),
             Verdict::Replayed(_) => Err(Error::internal(&Unpermitted)),
         }
     }
 
-    /// Lets a command have its turn, with the rights of its caller.
+    /// Lets a command, of so many bytes, have its turn, with the rights of its caller.
     async fn submit<C: Command>(
         &self,
         call: &Call,
+        bytes: usize,
         command: C,
         once: Option<Once<C::Outcome>>,
     ) -> Result<Verdict<C::Outcome>, Error> {
@@ -276,7 +277,9 @@ impl Commands {
         let (if_match, authority) = (call.if_match.clone(), Authority::of(call, own));
         let (compared, permitted) = (Cell::new(false), Cell::new(None));
         let deciding = Deciding { if_match, compared, authority, keys, cause, permitted };
-        self.writer.submit(Authorized { command, deciding }, once).await
+        let place = if call.context.kind == OwnerType::System { SYSTEM } else { &call.tenant.id };
+        let origin = Origin { operation: call.operation.method, instance_id: place.into(), bytes };
+        self.writer.submit(origin, Authorized { command, deciding }, once).await
     }
 
     async fn answer<O>(

@@ -19,7 +19,7 @@ pub use crate::plan::{ADMIN, Plan, PlanFailure, ServiceUser, Wanted, WantedUser,
 use crate::{
     founding::Founding,
     turn::{Cause, Decided, Refusal, Turn},
-    writer::{Decide, Handle, Verdict},
+    writer::{Decide, Handle, Origin, Verdict},
 };
 
 /// What happened to a plan.
@@ -34,7 +34,8 @@ pub enum Outcome {
 /// Carries the plan out, unless the log is set up already.
 pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, PlanFailure> {
     let beginning = Beginning::new(keyring, &ids, plan.clone());
-    match writer.submit(beginning, None).await.map_err(PlanFailure::Refused)? {
+    let origin = Origin { operation: "setup", instance_id: SYSTEM.into(), bytes: 0 };
+    match writer.submit(origin, beginning, None).await.map_err(PlanFailure::Refused)? {
         Verdict::Decided(decided, ()) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
         Verdict::Decided(decided, ()) => Ok(Outcome::Other(decided.owner.id)),
         Verdict::Replayed(_) => {

@@ -48,6 +48,11 @@ impl Tail {
         }
     }
 
+    /// Where it begins.
+    pub(crate) fn begin(&self) -> Position {
+        self.begin
+    }
+
     /// Where the log ends.
     pub(crate) fn end(&self) -> Position {
         self.end

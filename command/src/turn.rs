@@ -12,7 +12,7 @@ mod written;
 
 use std::{mem, sync::Arc};
 
-use base::secret;
+use base::{fault, secret};
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
@@ -122,6 +122,7 @@ impl<'a> Turn<'a> {
             return Current::absent(key);
         };
         if let Entry::Loaded(events) = entry {
+            fault::point_of("turn.folding", &key.id);
             match restore::<A>(events) {
                 Ok(cached) => *entry = Entry::Cached(cached),
                 Err(error) => {

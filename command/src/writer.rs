@@ -10,9 +10,13 @@ mod fill;
 mod load;
 mod queue;
 mod report;
+mod ruling;
 mod serve;
+mod submission;
+mod ticket;
+mod unavailable;
 
-use std::{collections::VecDeque, mem, ops::ControlFlow, sync::Arc, time::Duration};
+use std::{mem, ops::ControlFlow, sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
 pub use clocks::WrongClock;
@@ -23,10 +27,13 @@ use eventlog::{
     unit::{Unit, supervise},
 };
 pub use queue::Handle;
-pub(crate) use queue::{Decide, Once, Verdict, outcome_unknown, writer_unavailable};
-use queue::{Queue, Submission};
+use queue::Queue;
+use serve::Undone;
+pub(crate) use submission::{Decide, Once, Verdict};
+pub(crate) use ticket::Origin;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
+pub(crate) use unavailable::{outcome_unknown, writer_unavailable};
 use view::{database::Database, progress::Progress};
 
 pub use crate::turn::Decided;
@@ -176,7 +183,8 @@ impl Unit for Writing {
         self.writer.enter(&self.phase, Phase::TakingOver);
         let (end, undone) = self.write(lease, shutdown).await;
         self.writer.enter(&self.phase, Phase::Standby(None));
-        self.queue.refuse_all(undone);
+        self.queue.refuse_all(undone.submissions);
+        drop(undone.under_way);
         match end {
             End::Shutdown => {}
             End::SteppedDown => report::stepped_down(),
@@ -213,23 +221,22 @@ impl Unit for Writing {
 
 impl Writing {
     /// Takes the log over and writes, and gives back the commands that were not done.
-    async fn write(&mut self, lease: &Lease, shutdown: &CancellationToken) -> (End, VecDeque<Submission>) {
+    async fn write(&mut self, lease: &Lease, shutdown: &CancellationToken) -> (End, Undone) {
         let activated = tokio::select! {
             activated = lease.during(self.writer.activate(lease)) => activated,
-            () = shutdown.cancelled() => return (End::Shutdown, VecDeque::new()),
+            () = shutdown.cancelled() => return (End::Shutdown, Undone::default()),
         };
         let active = match activated {
             Ok(Some(active)) => active,
-            Ok(None) => return (End::SteppedDown, VecDeque::new()),
-            Err(failure) => return (End::Failed(failure), VecDeque::new()),
+            Ok(None) => return (End::SteppedDown, Undone::default()),
+            Err(failure) => return (End::Failed(failure), Undone::default()),
         };
         self.writer.enter(&self.phase, Phase::Active);
         let stays = self.gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
-        let active = if stays { active.staying() } else { active };
         if stays {
             self.writer.report_outdated();
         }
-        active.serve(&mut self.queue, lease, shutdown).await
+        active.staying(stays).serve(&mut self.queue, lease, shutdown).await
     }
 }
 

@@ -18,7 +18,6 @@ use base::{clock, explain::explain, fault, health::Reached, metric::catalog::IND
 use eventlog::{
     lease::Lease,
     log::LogFailure,
-    record::Undecodable,
     unit::{self, supervise, while_held},
 };
 use index::{Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show};
@@ -36,6 +35,7 @@ use view::{
 
 use crate::{
     Projector, batch,
+    project::{EventFailure, fold},
     reporter::{Cause, Reporter},
     unit::{WAY, span},
 };
@@ -65,7 +65,7 @@ enum Stall {
     #[error(transparent)]
     Index(#[from] index::IndexFailure),
     #[error(transparent)]
-    Event(#[from] Undecodable),
+    Event(#[from] EventFailure),
     #[error("the log ended")]
     LogEnded,
 }
@@ -244,7 +244,7 @@ impl Unit {
             };
             let (end, committed_at) = (batch.end, batch.committed_at());
             let begun = Instant::now();
-            let changes = self.table.fold(&batch.events)?;
+            let changes = fold(self.table, &batch.events)?;
             if !changes.is_empty() {
                 writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use base::fault;
+use base::{
+    fault,
+    panic::{Panicked, caught},
+};
 use eventlog::record::{Recorded, Undecodable};
 use view::{
     checkpoint::{Checkpoint, Fenced},
@@ -20,13 +23,46 @@ use crate::batch::Batch;
 pub(crate) enum BatchFailure {
     /// An event cannot be read.
     #[error(transparent)]
-    Event(#[from] Undecodable),
+    Event(#[from] EventFailure),
     /// Postgres refused.
     #[error(transparent)]
     Database(#[from] database::DatabaseFailure),
     /// The checkpoint is not the one that this worker left.
     #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
     Fenced,
+}
+
+/// An event with which the projection cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EventFailure {
+    /// It cannot be read.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
+    /// It is read, and the code that takes it up panics.
+    #[error("event {sequence}, {event_type} of {aggregate_id}, cannot be taken up")]
+    Panicked {
+        /// Its sequence.
+        sequence: u64,
+        /// Its type.
+        event_type: String,
+        /// Its aggregate.
+        aggregate_id: String,
+        /// What the panic said.
+        #[source]
+        panicked: Panicked,
+    },
+}
+
+impl EventFailure {
+    fn of(recorded: &Recorded, panicked: Panicked) -> Self {
+        let (event_type, aggregate_id) = (recorded.event.r#type.clone(), recorded.event.aggregate_id.clone());
+        Self::Panicked { sequence: recorded.sequence, event_type, aggregate_id, panicked }
+    }
+
+    /// Whether only a newer build can go on.
+    pub(crate) fn is_newer(&self) -> bool {
+        matches!(self, Self::Undecodable(event) if event.is_newer())
+    }
 }
 
 impl From<tokio_postgres::Error> for BatchFailure {
@@ -75,9 +111,24 @@ pub(crate) async fn project(
 fn changes<'a>(
     projection: &'a Projection,
     events: &[Arc<Recorded>],
-) -> Result<Vec<(&'a Table, Vec<Change>)>, Undecodable> {
+) -> Result<Vec<(&'a Table, Vec<Change>)>, EventFailure> {
     // History has tables of its own, and indexes are kept in files.
     let Kind::Rows(tables) = &projection.kind else { return Ok(vec![]) };
-    let folded = tables.iter().map(|table| Ok((table, table.fold(events)?)));
+    let folded = tables.iter().map(|table| Ok((table, fold(table, events)?)));
     folded.filter(|folded| !matches!(folded, Ok((_, changes)) if changes.is_empty())).collect()
+}
+
+/// Folds events to the changes of a table. One that makes the code panic is a failing event, like one that cannot be read.
+pub(crate) fn fold(table: &Table, events: &[Arc<Recorded>]) -> Result<Vec<Change>, EventFailure> {
+    // It changes nothing that it borrows, and what it has made so far goes with its panic.
+    let fold = |events| caught(|| table.fold(events));
+    match (fold(events), events.last()) {
+        (Ok(folded), _) => Ok(folded?),
+        (Err(panicked), Some(last)) => {
+            // Which one it is. An event that is folded alone may pass; then it is the last, before which the others stand.
+            let guilty = events.iter().find(|event| fold(std::slice::from_ref(*event)).is_err());
+            Err(EventFailure::of(guilty.unwrap_or(last), panicked))
+        }
+        (Err(_), None) => Ok(vec![]),
+    }
 }

@@ -4,14 +4,15 @@ pub mod api;
 pub mod follow;
 mod get;
 mod search;
+mod seats;
 mod standard;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use edge::{consistency::Tokens, page::Limits};
 use index::Indexes;
 use proto::operation::Facts;
-use tokio::sync::Semaphore;
+pub use seats::Seats;
 use view::{database::Database, ended::Ended, progress::Progress};
 
 /// What the queries of a node need.
@@ -26,8 +27,8 @@ pub struct Queries {
     pub indexes: Indexes,
     /// Consistency tokens.
     pub tokens: Tokens,
-    /// Seats for searches: each takes a processor while it runs.
-    pub searches: Arc<Semaphore>,
+    /// Seats for searches.
+    pub searches: Seats,
     /// What a search may take.
     pub bounds: SearchBounds,
     /// The operations that are built.

@@ -54,8 +54,8 @@ impl Queries {
         let (instance_id, mut filters) = self.visible::<R>(call);
         filters.extend(list.filters);
         let search = Search { instance_id, filters, page };
-        let seat = timeout(SEAT_WAIT, self.searches.clone().acquire_owned()).await.ok().and_then(Result::ok);
-        let seat = seat.ok_or_else(busy)?;
+        let seat = timeout(SEAT_WAIT, self.searches.take(&call.tenant.id)).await;
+        let seat = seat.ok().flatten().ok_or_else(busy)?;
         let bounds = Bounds::new(self.bounds.time, self.bounds.documents);
         // With this request, which is dropped when its client has gone.
         let _caller = bounds.caller();

@@ -76,6 +76,11 @@ impl Client {
         Self { token, ..self.clone() }
     }
 
+    /// The same client with connections of its own, which it needs on another runtime.
+    pub fn reconnected(&self) -> Self {
+        Self::with_token(&self.base, self.token.clone())
+    }
+
     /// A request with the token, to be sent with [`send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token)

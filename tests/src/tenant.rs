@@ -54,21 +54,7 @@ impl Shared {
 
     /// Makes an instance.
     pub async fn instance(&self) -> Instance {
-        let domain = new_host();
-        let operator = self.first.operator().await;
-        let founded = json!({ "name": "Tenant", "domain": domain, "organizationName": "Default" });
-        let made = post(&operator, INSTANCES, founded).await;
-        assert_eq!(made.status, 201, "{}", made.body);
-        let mut bootstrap = made.body.clone();
-        bootstrap["instanceId"] = json!(made.id());
-        let bootstrap: Bootstrap = serde_json::from_value(bootstrap).expect("it says what it made");
-        let instance = Instance::of(self.first.data(), bootstrap);
-        instance.ready().await;
-        eventually("the first user is known", async || {
-            Client::try_log_in(&instance.bootstrap.issuer, &instance.bootstrap.service_user).await.ok()
-        })
-        .await;
-        instance
+        instance_beside(&self.first).await
     }
 }
 
@@ -125,6 +111,25 @@ impl Deref for Tenant {
     fn deref(&self) -> &Instance {
         &self.instance
     }
+}
+
+/// Makes an instance on the platform of another, which is its first.
+pub async fn instance_beside(first: &Instance) -> Instance {
+    let domain = new_host();
+    let operator = first.operator().await;
+    let founded = json!({ "name": "Tenant", "domain": domain, "organizationName": "Default" });
+    let made = post(&operator, INSTANCES, founded).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let mut bootstrap = made.body.clone();
+    bootstrap["instanceId"] = json!(made.id());
+    let bootstrap: Bootstrap = serde_json::from_value(bootstrap).expect("it says what it made");
+    let instance = Instance::of(first.data(), bootstrap);
+    instance.ready().await;
+    eventually("the first user is known", async || {
+        Client::try_log_in(&instance.bootstrap.issuer, &instance.bootstrap.service_user).await.ok()
+    })
+    .await;
+    instance
 }
 
 /// The name of a host that no other test has.

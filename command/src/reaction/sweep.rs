@@ -27,7 +27,7 @@ use crate::{
     references::{Complete, Note},
     removal::{Dependents, Swept},
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
-    writer::{Decide, Handle, Phase, Verdict},
+    writer::{Decide, Handle, Origin, Phase, Verdict},
 };
 
 /// How long it waits after a failure.
@@ -40,6 +40,8 @@ const MOST_IDLE: u32 = 100;
 const NOTED_AT_ONCE: u32 = 100;
 /// How many records are read before the place is saved, where there was nothing to sweep.
 const SAVE_EVERY: u64 = 10_000;
+/// What notes the references of earlier versions, in turns of the system.
+const NOTING: (&str, &str) = ("note references", SYSTEM);
 
 /// What the sweep needs.
 #[derive(Clone)]
@@ -175,7 +177,8 @@ impl Sweeps {
 
     async fn sweep(&self, unswept: &Unswept) -> Result<Swept, SweepFailure> {
         let keys = self.keys(&unswept.key.instance_id).await?;
-        self.submit(Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys }).await
+        let step = Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys };
+        self.submit(("sweep", &unswept.key.instance_id), step).await
     }
 }
 
@@ -183,7 +186,7 @@ impl Sweeps {
     /// Has the references noted of all that earlier versions wrote, once.
     async fn complete_references(&self) -> Result<(), SweepFailure> {
         if fault::is_before_references()
-            || self.submit(Complete { is_done: false, keys: self.keys(SYSTEM).await? }).await?
+            || self.submit(NOTING, Complete { is_done: false, keys: self.keys(SYSTEM).await? }).await?
         {
             return Ok(());
         }
@@ -202,13 +205,13 @@ impl Sweeps {
                 let keys = self.keys(&aggregates[0].instance_id).await?;
                 let mut rest = aggregates;
                 while !rest.is_empty() {
-                    let noted = self.submit(Note { aggregates: rest.to_vec(), keys: keys.clone() }).await?;
+                    let noted = self.submit(NOTING, Note { aggregates: rest.to_vec(), keys: keys.clone() }).await?;
                     rest = &rest[noted..];
                 }
             }
             last = newest;
         }
-        self.submit(Complete { is_done: true, keys: self.keys(SYSTEM).await? }).await?;
+        self.submit(NOTING, Complete { is_done: true, keys: self.keys(SYSTEM).await? }).await?;
         tracing::info!("all that earlier versions wrote is up to date");
         Ok(())
     }
@@ -220,8 +223,13 @@ impl Sweeps {
         })
     }
 
-    async fn submit<C: Decide>(&self, command: C) -> Result<C::Outcome, SweepFailure> {
-        match self.writer.submit(command, None).await {
+    async fn submit<C: Decide>(
+        &self,
+        (operation, instance_id): (&'static str, &str),
+        command: C,
+    ) -> Result<C::Outcome, SweepFailure> {
+        let origin = Origin { operation, instance_id: instance_id.into(), bytes: 0 };
+        match self.writer.submit(origin, command, None).await {
             Ok(Verdict::Decided(_, outcome)) => Ok(outcome),
             Ok(Verdict::Replayed(_)) => Err(SweepFailure::Replayed),
             Err(error) => Err(SweepFailure::Refused(error)),

@@ -1,17 +1,31 @@
-//! Loading what commands need to know, outside the turn: for many at once, and where that fails, for fewer.
+//! Loading what commands need to know, outside the turn: for many at once, and where that fails, for each by itself.
+//!
+//! An instance has one load at a time, and there are several, so what is slow for one keeps the others from nothing.
 
-use std::{collections::HashSet, hash::Hash};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::sync::mpsc;
+use base::{explain::explain, fair::Turns};
+use tokio::task::{Id, JoinError, JoinSet};
 use view::{
     database::{Database, DatabaseFailure},
     history::{Needs, Snapshot},
 };
 
-use super::queue::Submission;
+use super::submission::Submission;
 
-/// How often one load is split at most: enough to find a few guilty commands among all that may wait.
-const MOST_SPLITS: usize = 64;
+/// How many loads may be under way.
+const LOADS: usize = 8;
+/// How many of them may be those of commands that are loaded by themselves, because together it failed.
+const ALONE: usize = LOADS / 2;
+/// About how many keys are asked for in one load.
+const MOST_KEYS: usize = 1024;
+/// How long each statement of a load for several may take, much shorter than one for a single command.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 /// A command that waits for history.
 pub(super) struct Unread {
@@ -23,31 +37,169 @@ pub(super) struct Unread {
 /// What was missing for some commands.
 pub(super) struct Loaded {
     pub(super) snapshot: Result<Option<Snapshot>, DatabaseFailure>,
-    pub(super) submissions: Vec<Submission>,
+    pub(super) unread: Vec<Unread>,
+    /// Where history was known to be in the log when it set out. A snapshot of an earlier place is one of a Postgres that has
+    /// lost commits.
+    pub(super) since: u64,
 }
 
-/// Loads what these commands need, in one snapshot where that works.
-///
-/// Where it does not, each half is loaded by itself, and so on: what one command asks for may be what cannot be read,
-/// and the others are none the worse for it.
-pub(super) async fn load(database: Database, shard: u16, unread: Vec<Unread>, loaded: mpsc::Sender<Loaded>) {
-    let (mut parts, mut splits) = (vec![unread], 0);
-    while let Some(mut part) = parts.pop() {
-        let snapshot = database.within(merged(&part).load(&database, shard)).await;
-        // A Postgres that is away does not answer half of it either.
-        if let Err(DatabaseFailure::Statement(_) | DatabaseFailure::Inconsistent { .. }) = snapshot
-            && part.len() > 1
-            && splits < MOST_SPLITS
-        {
-            splits += 1;
-            parts.push(part.split_off(part.len() / 2));
-            parts.push(part);
-            continue;
-        }
-        let submissions = part.into_iter().map(|unread| unread.submission).collect();
-        // Nobody listens any more when the writer stepped down; the callers notice by themselves.
-        let _ = loaded.send(Loaded { snapshot, submissions }).await;
+/// The commands that wait for history, and the loads that are under way.
+pub(super) struct Loads {
+    database: Database,
+    shard: u16,
+    together: Turns<Arc<str>, Unread>,
+    alone: Turns<Arc<str>, Unread>,
+    running: JoinSet<Loaded>,
+    flights: HashMap<Id, Flight>,
+}
+
+/// A load that is under way.
+struct Flight {
+    since: u64,
+    instances: HashSet<Arc<str>>,
+    is_alone: bool,
+}
+
+impl Loads {
+    pub(super) fn new(database: Database, shard: u16) -> Self {
+        let (together, alone) = (Turns::default(), Turns::default());
+        Self { database, shard, together, alone, running: JoinSet::new(), flights: HashMap::new() }
     }
+
+    /// Has this loaded with what others need.
+    pub(super) fn add(&mut self, unread: Unread) {
+        self.together.push(unread.submission.origin.instance_id.clone(), unread);
+    }
+
+    /// Begins what may begin, with history at a place of the log or after that.
+    pub(super) fn begin(&mut self, since: u64) {
+        while self.running.len() < LOADS {
+            let (is_alone, unread) = match self.next_alone() {
+                Some(unread) => (true, vec![unread]),
+                None => (false, self.next_together()),
+            };
+            if unread.is_empty() {
+                return;
+            }
+            let instances = unread.iter().map(|unread| unread.submission.origin.instance_id.clone()).collect();
+            let task = self.running.spawn(load(self.database.clone(), self.shard, unread, since));
+            self.flights.insert(task.id(), Flight { since, instances, is_alone });
+        }
+    }
+
+    /// The next load that has ended; `None` when none is under way.
+    pub(super) async fn next(&mut self) -> Option<Loaded> {
+        loop {
+            let ended = self.running.join_next_with_id().await?;
+            if let Some(loaded) = self.end(ended) {
+                return Some(loaded);
+            }
+        }
+    }
+
+    /// One that has ended already.
+    pub(super) fn ready(&mut self) -> Option<Loaded> {
+        loop {
+            let ended = self.running.try_join_next_with_id()?;
+            if let Some(loaded) = self.end(ended) {
+                return Some(loaded);
+            }
+        }
+    }
+
+    /// What did not work together is loaded by itself: what one command asks for may be what cannot be read, and the others
+    /// are none the worse for it. Gives both back where that helps nobody.
+    pub(super) fn again(
+        &mut self,
+        failure: DatabaseFailure,
+        unread: Vec<Unread>,
+    ) -> Option<(DatabaseFailure, Vec<Unread>)> {
+        // A Postgres that is away does not answer one of them either.
+        let may_help = matches!(failure, DatabaseFailure::Statement(_) | DatabaseFailure::Inconsistent { .. });
+        if unread.len() == 1 || !may_help {
+            return Some((failure, unread));
+        }
+        tracing::info!(
+            error = explain(&failure),
+            commands = unread.len(),
+            "history is read for each command by itself"
+        );
+        for unread in unread {
+            self.alone.push(unread.submission.origin.instance_id.clone(), unread);
+        }
+        None
+    }
+
+    /// Whether there is one to wait for.
+    pub(super) fn are_under_way(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Where history was when the oldest load set out that is under way.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.flights.values().map(|flight| flight.since).min()
+    }
+
+    /// Takes those out that wait for a load.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Submission> {
+        self.together.drain().chain(self.alone.drain()).map(|unread| unread.submission)
+    }
+
+    fn end(&mut self, ended: Result<(Id, Loaded), JoinError>) -> Option<Loaded> {
+        match ended {
+            Ok((id, loaded)) => {
+                self.flights.remove(&id);
+                Some(loaded)
+            }
+            Err(error) => {
+                // Its commands went with it, so their callers know.
+                tracing::error!(%error, "a load of history has ended by itself");
+                self.flights.remove(&error.id());
+                None
+            }
+        }
+    }
+
+    fn next_alone(&mut self) -> Option<Unread> {
+        if self.flights.values().filter(|flight| flight.is_alone).count() >= ALONE {
+            return None;
+        }
+        let flights = &self.flights;
+        next(&mut self.alone, |instance| is_free(flights, instance))
+    }
+
+    fn next_together(&mut self) -> Vec<Unread> {
+        let (mut found, mut keys) = (vec![], 0);
+        while keys < MOST_KEYS
+            && let Some(unread) = next(&mut self.together, |instance| is_free(&self.flights, instance))
+        {
+            keys += unread.needs.len();
+            found.push(unread);
+        }
+        found
+    }
+}
+
+/// Whether an instance has no load under way.
+fn is_free(flights: &HashMap<Id, Flight>, instance: &Arc<str>) -> bool {
+    !flights.values().any(|flight| flight.instances.contains(instance))
+}
+
+/// The next for which somebody still waits.
+fn next(unread: &mut Turns<Arc<str>, Unread>, may: impl Fn(&Arc<str>) -> bool) -> Option<Unread> {
+    loop {
+        let (_, unread) = unread.pop_of(&may)?;
+        if !unread.submission.held.is_withdrawn() {
+            return Some(unread);
+        }
+    }
+}
+
+/// Loads what these commands need, in one snapshot.
+async fn load(database: Database, shard: u16, unread: Vec<Unread>, since: u64) -> Loaded {
+    let limit = (unread.len() > 1).then_some(TOGETHER);
+    let snapshot = database.within(merged(&unread).load(&database, shard, limit)).await;
+    Loaded { snapshot, unread, since }
 }
 
 /// What all of them need, each thing once.

@@ -1,53 +1,51 @@
 //! An active writer: turn after turn, one record in flight.
 
 use std::{
-    collections::VecDeque,
     mem,
     pin::pin,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use base::{
     clock,
     explain::explain,
+    fair::Turns,
     fault,
+    health::Reached,
     metric::catalog::{FENCE_REJECTIONS, TAIL_BYTES},
     secret,
 };
-use edge::error::{Error, Reason};
+use edge::error::Error;
 use eventlog::{
     lease::Lease,
     record::{CommitRecord, Record, Undecodable},
 };
 use jiff::Timestamp;
 use prost::Message;
-use tokio::{sync::mpsc, time::interval};
+use tokio::{sync::watch, time::interval};
 use tokio_util::sync::CancellationToken;
-use view::{
-    history::{ANSWERS_KEPT, Needs},
-    projection::HISTORY,
-};
+use view::{history::Needs, projection::HISTORY};
 
 use super::{
-    End, Verdict, Writer,
-    load::{Loaded, Unread, load},
-    queue::{Queue, Submission, writer_unavailable},
+    End, Writer,
+    load::{Loaded, Loads, Unread},
+    queue::Queue,
+    ruling::{Ruling, rule},
+    submission::{Submission, Verdict},
+    unavailable::writer_unavailable,
 };
 use crate::{
     settle::{Settled, commit},
-    turn::{Draft, Lack, Memory, Refusal, Turn},
+    turn::{Draft, Lack, Memory, Turn},
 };
 
 /// How often a command may wait for history before something must be wrong.
 const MOST_ROUNDS: u8 = 20;
-/// How many commands may wait for history.
-const MOST_LOADING: usize = 4096;
 /// For how long commands may gather before they are decided, while more arrive without a pause.
 const GATHER: Duration = Duration::from_millis(1);
 /// How often it gives a sign of life while nothing arrives.
 const IDLE: Duration = Duration::from_secs(1);
-/// How many snapshots may be on their way.
-const LOADS: usize = 256;
 
 /// The writer while it writes.
 pub(super) struct Active<'a> {
@@ -55,28 +53,35 @@ pub(super) struct Active<'a> {
     /// What every record of this writer says, and when the last one was committed.
     header: CommitRecord,
     memory: Memory,
-    waiting: VecDeque<Submission>,
-    loaded: (mpsc::Sender<Loaded>, mpsc::Receiver<Loaded>),
-    /// How many commands wait for history.
-    loading: usize,
-    /// How far history said it was, one announcement ago: a snapshot that is on its way is hardly older than that.
-    trimmed: u64,
+    /// The commands whose turn may come, by instance.
+    waiting: Turns<Arc<str>, Submission>,
+    /// Those that wait for history.
+    loads: Loads,
+    /// Those that had their turn in a record that was not committed.
+    undone: Vec<Submission>,
+    /// What history says of how far it is, and what was heard of it.
+    history: watch::Receiver<Reached>,
+    reached: u64,
     /// Whether the turn met an event that only a newer build can read.
     is_outdated: bool,
     /// Whether it then leaves the writing to another node.
     gives_way: bool,
 }
 
+/// Commands that an active writer has left undone.
+#[derive(Default)]
+pub(super) struct Undone {
+    pub(super) submissions: Vec<Submission>,
+    /// With the loads that are under way, their commands end.
+    pub(super) under_way: Option<Loads>,
+}
+
 /// A command whose turn came.
 enum Turned {
     Decided(Result<Verdict<()>, Box<Error>>),
     Missing(Needs),
-}
-
-impl Turned {
-    fn refused(refusal: Refusal) -> Self {
-        Self::Decided(Err(refusal.into()))
-    }
+    /// Nobody waits for it any more.
+    Withdrawn,
 }
 
 /// When the next record is committed, in whole microseconds as the log keeps it: never before the last one.
@@ -91,18 +96,19 @@ impl<'a> Active<'a> {
             writer,
             header: barrier.commit,
             memory,
-            waiting: VecDeque::new(),
-            loaded: mpsc::channel(LOADS),
-            loading: 0,
-            trimmed: 0,
+            waiting: Turns::default(),
+            loads: Loads::new(writer.database.clone(), writer.shard),
+            undone: vec![],
+            history: writer.progress.of(&HISTORY),
+            reached: 0,
             is_outdated: false,
             gives_way: true,
         }
     }
 
-    /// A writer that goes on also when it is outdated, because no other node took over when it gave way.
-    pub(super) fn staying(self) -> Self {
-        Self { gives_way: false, ..self }
+    /// Whether it goes on also when it is outdated, because no other node took over when it gave way.
+    pub(super) fn staying(self, stays: bool) -> Self {
+        Self { gives_way: !stays, ..self }
     }
 
     /// Takes turns until another node may write, or has to, and gives back the commands that were not done.
@@ -111,47 +117,69 @@ impl<'a> Active<'a> {
         queue: &mut Queue,
         lease: &Lease,
         shutdown: &CancellationToken,
-    ) -> (End, VecDeque<Submission>) {
+    ) -> (End, Undone) {
         let end = self.take_all_turns(queue, lease, shutdown).await;
-        // Those that were loaded and had no turn were not done either.
-        while let Ok(loaded) = self.loaded.1.try_recv() {
-            self.waiting.extend(loaded.submissions);
-        }
-        (end, self.waiting)
+        let mut submissions = self.undone;
+        submissions.extend(self.waiting.drain());
+        submissions.extend(self.loads.drain());
+        (end, Undone { submissions, under_way: Some(self.loads) })
     }
 
     async fn take_all_turns(&mut self, queue: &mut Queue, lease: &Lease, shutdown: &CancellationToken) -> End {
-        let mut history = self.writer.progress.of(&HISTORY);
         let mut clocks_differ = pin!(self.writer.clocks_differ());
         let mut idle = interval(IDLE);
         loop {
             lease.tick();
-            tokio::select! {
+            // It only waits here until there is something to do.
+            let loaded = tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return End::Shutdown,
                 () = lease.lost() => return End::SteppedDown,
                 wrong = &mut clocks_differ => return End::Failed(wrong.into()),
-                Some(loaded) = self.loaded.1.recv() => {
-                    if let Err(end) = self.take_up(loaded, lease).await {
-                        return end;
-                    }
+                () = std::future::ready(()), if !self.waiting.is_empty() => None,
+                loaded = self.loads.next(), if self.loads.are_under_way() => loaded,
+                Ok(()) = self.history.changed() => {
+                    self.trim();
+                    None
                 }
-                Ok(()) = history.changed() => {
-                    let reached = history.borrow_and_update().stream_sequence;
-                    self.memory.tail.trim(mem::replace(&mut self.trimmed, reached));
+                Some(submission) = queue.arrivals.recv() => {
+                    self.admit(submission);
+                    None
                 }
-                Some(submission) = queue.arrivals.recv() => self.admit(submission),
-                _ = idle.tick() => {}
-            }
-            self.gather(queue).await;
-            while !self.waiting.is_empty() {
-                lease.tick();
-                if let Err(end) = self.take_turns(lease).await {
-                    return end;
-                }
+                _ = idle.tick() => None,
+            };
+            if let Err(end) = self.take_turn(loaded, queue, lease).await {
+                return end;
             }
             TAIL_BYTES.one().set_integer(self.memory.tail.bytes() as u64);
         }
+    }
+
+    /// Takes up whatever is there, of each kind, so that none waits for another, and then fills one record.
+    async fn take_turn(&mut self, loaded: Option<Loaded>, queue: &mut Queue, lease: &Lease) -> Result<(), End> {
+        let mut next = loaded.or_else(|| self.loads.ready());
+        while let Some(loaded) = next {
+            self.take_up(loaded, lease).await?;
+            next = self.loads.ready();
+        }
+        if self.history.has_changed().unwrap_or_default() {
+            self.trim();
+        }
+        self.gather(queue).await;
+        if !self.waiting.is_empty() {
+            self.fill_record(lease).await?;
+        }
+        self.loads.begin(self.memory.tail.begin().stream_sequence.max(self.reached));
+        Ok(())
+    }
+
+    /// Forgets what history has. What is loaded at the moment has to continue the tail when it comes, so the tail waits for
+    /// it; but not where the tail is long, since no load may keep all commands waiting.
+    fn trim(&mut self) {
+        self.reached = self.history.borrow_and_update().stream_sequence;
+        let may_wait = self.memory.tail.bytes() <= self.writer.tail_limit / 2;
+        let oldest = self.loads.oldest().filter(|_| may_wait);
+        self.memory.tail.trim(oldest.map_or(self.reached, |oldest| oldest.min(self.reached)));
     }
 
     /// Lets those go first who are about to ask, as long as there are some: a record costs about the same for many
@@ -181,47 +209,35 @@ impl<'a> Active<'a> {
             return submission
                 .refuse(writer_unavailable(message).with("tailBytes", self.memory.tail.bytes().to_string()));
         }
-        if self.loading > MOST_LOADING {
-            return submission
-                .refuse(writer_unavailable("too many commands wait for the read model of the write node"));
-        }
-        self.waiting.push_back(submission);
+        self.waiting.push(submission.origin.instance_id.clone(), submission);
     }
 
-    /// Decides what waits, as much as fits one record, and commits it.
-    async fn take_turns(&mut self, lease: &Lease) -> Result<(), End> {
+    /// Decides what waits, of each instance in turn, as much as fits one record, and commits it.
+    async fn fill_record(&mut self, lease: &Lease) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
-        let mut unread = vec![];
         while draft.bytes <= self.writer.record_limit / 2
-            && let Some(mut submission) = self.waiting.pop_front()
+            && let Some((_, mut submission)) = self.waiting.pop()
         {
             match self.decide(&mut submission, &mut draft, now) {
                 Turned::Decided(verdict) => decided.push((submission, verdict)),
-                Turned::Missing(needs) => {
-                    submission.rounds += 1;
-                    unread.push(Unread { submission, needs });
-                }
+                Turned::Missing(needs) => self.load(Unread { submission, needs }),
+                Turned::Withdrawn => {}
             }
-        }
-        if !unread.is_empty() {
-            self.loading += unread.len();
-            let (database, shard) = (self.writer.database.clone(), self.writer.shard);
-            tokio::spawn(load(database, shard, unread, self.loaded.0.clone()));
         }
         let is_committed = !draft.is_empty();
         if is_committed {
             fault::point("commit.decided");
             if let Err(end) = self.commit(draft, now).await {
                 // The record is not in the log, and never will be.
-                self.waiting.extend(decided.into_iter().map(|(submission, _)| submission));
+                self.undone.extend(decided.into_iter().map(|(submission, _)| submission));
                 return Err(end);
             }
             fault::point("commit.answering");
         } else if !decided.is_empty() {
             fault::point("commit.confirming");
             if !lease.confirm().await {
-                self.waiting.extend(decided.into_iter().map(|(submission, _)| submission));
+                self.undone.extend(decided.into_iter().map(|(submission, _)| submission));
                 return Err(End::SteppedDown);
             }
         }
@@ -244,41 +260,28 @@ impl<'a> Active<'a> {
     }
 
     fn decide(&mut self, submission: &mut Submission, draft: &mut Draft, now: Timestamp) -> Turned {
-        let (task, limit) = (&mut submission.task, self.writer.record_limit / 2);
+        if submission.held.is_withdrawn() {
+            return Turned::Withdrawn;
+        }
         let mut turn = Turn::new(&mut self.memory, draft, now);
-        // Both are read before either is looked at, so that one load brings both.
-        let permitted = task.permit(&mut turn);
-        let once = task.once().map(|(command_id, digest)| (turn.answer(command_id), *digest));
-        if let Some(lack) = turn.lack() {
-            return self.lacking(lack);
+        let (decided, answer) = match rule(submission, &mut turn, now) {
+            Ruling::Decided(decided, answer) => (decided, answer),
+            Ruling::Replayed(answered) => return Turned::Decided(Ok(Verdict::Replayed(answered))),
+            Ruling::Refused(refusal) => return Turned::Decided(Err(refusal.into())),
+            Ruling::Lacking(lack) => return self.lacking(lack),
+        };
+        // From now on its caller cannot withdraw it.
+        if !submission.held.take() {
+            return Turned::Withdrawn;
         }
-        if let Err(refusal) = permitted {
-            return Turned::refused(refusal);
+        if let Err(refusal) = turn.finish(self.writer.record_limit / 2) {
+            return Turned::Decided(Err(refusal.into()));
         }
-        if let Some((Some(answered), digest)) = once
-            && answered.committed_at + ANSWERS_KEPT > now
-        {
-            return Turned::Decided(if answered.answer.request_digest == digest.as_slice() {
-                Ok(Verdict::Replayed(answered))
-            } else {
-                let message = "this Idempotency-Key was used for another request";
-                Err(Box::new(Error::new(Reason::IdempotencyKeyReused, message)))
-            });
+        if let Some(answer) = answer {
+            draft.bytes += answer.encoded_len();
+            draft.answers.push(answer);
         }
-        let decided = task.decide(&mut turn);
-        if let Some(lack) = turn.lack() {
-            return self.lacking(lack);
-        }
-        match decided.and_then(|decided| turn.finish(limit).map(|()| decided)) {
-            Ok(decided) => {
-                if let Some(answer) = task.stored(&decided) {
-                    draft.bytes += answer.encoded_len();
-                    draft.answers.push(answer);
-                }
-                Turned::Decided(Ok(Verdict::Decided(decided, ())))
-            }
-            Err(refusal) => Turned::refused(refusal),
-        }
+        Turned::Decided(Ok(Verdict::Decided(decided, ())))
     }
 
     /// What becomes of a command whose verdict does not count.
@@ -321,45 +324,62 @@ impl<'a> Active<'a> {
     }
 
     async fn take_up(&mut self, loaded: Loaded, lease: &Lease) -> Result<(), End> {
-        self.loading -= loaded.submissions.len();
-        match loaded.snapshot {
-            Ok(Some(snapshot)) => {
-                let begin = snapshot.checkpoint.position;
-                if !self.memory.tail.continues(begin) {
-                    // Postgres lost its last commits, or the snapshot was slow: the log fills the gap.
-                    tracing::warn!(history = begin.sequence, "reading again what history does not have");
-                    let refilled = lease.during(self.writer.refill(begin, self.memory.tail.end(), lease)).await;
-                    // Where there is no tail, the next take-over waits for history.
-                    match refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown)) {
-                        Ok(tail) => self.memory.tail = tail,
-                        Err(end) => {
-                            self.waiting.extend(loaded.submissions);
-                            return Err(end);
-                        }
-                    }
-                    self.trimmed = self.trimmed.min(begin.stream_sequence);
+        let Loaded { snapshot, unread, since } = loaded;
+        let snapshot = match snapshot {
+            Ok(Some(snapshot)) => snapshot,
+            Ok(None) => {
+                refuse(unread, "history is not there yet");
+                return Ok(());
+            }
+            Err(failure) => {
+                if let Some((failure, unread)) = self.loads.again(failure, unread) {
+                    tracing::warn!(error = explain(&failure), commands = unread.len(), "history cannot be read");
+                    refuse(unread, "history cannot be read");
                 }
-                self.memory.learn(snapshot);
-                for submission in loaded.submissions {
-                    if submission.rounds < MOST_ROUNDS {
-                        self.waiting.push_back(submission);
-                    } else {
-                        refuse(vec![submission], "what the command rests on keeps changing");
-                    }
+                return Ok(());
+            }
+        };
+        let begin = snapshot.checkpoint.position;
+        if !self.memory.tail.continues(begin) {
+            if begin.stream_sequence >= since {
+                // It was slow, and the tail did not wait for it.
+                unread.into_iter().for_each(|unread| self.load(unread));
+                return Ok(());
+            }
+            // Postgres lost its last commits: the log fills the gap.
+            tracing::warn!(history = begin.sequence, "reading again what history does not have");
+            let refilled = lease.during(self.writer.refill(begin, self.memory.tail.end(), lease)).await;
+            // Where there is no tail, the next take-over waits for history.
+            match refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown)) {
+                Ok(tail) => self.memory.tail = tail,
+                Err(end) => {
+                    self.undone.extend(unread.into_iter().map(|unread| unread.submission));
+                    return Err(end);
                 }
             }
-            Ok(None) => refuse(loaded.submissions, "history is not there yet"),
-            Err(error) => {
-                tracing::warn!(error = explain(&error), commands = loaded.submissions.len(), "history cannot be read");
-                refuse(loaded.submissions, "history cannot be read");
-            }
+            self.reached = self.reached.min(begin.stream_sequence);
+        }
+        self.memory.learn(snapshot);
+        // They were here before those of their instance that wait now.
+        for Unread { submission, .. } in unread.into_iter().rev() {
+            self.waiting.push_first(submission.origin.instance_id.clone(), submission);
         }
         Ok(())
     }
+
+    /// Has loaded what a command lacks, unless it has waited for that too often.
+    fn load(&mut self, mut unread: Unread) {
+        unread.submission.rounds += 1;
+        if unread.submission.rounds > MOST_ROUNDS {
+            refuse(vec![unread], "what the command rests on keeps changing");
+        } else {
+            self.loads.add(unread);
+        }
+    }
 }
 
-fn refuse(submissions: Vec<Submission>, message: &str) {
-    for submission in submissions {
+fn refuse(unread: Vec<Unread>, message: &str) {
+    for Unread { submission, .. } in unread {
         submission.refuse(writer_unavailable(message));
     }
 }

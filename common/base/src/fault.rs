@@ -1,7 +1,8 @@
-//! Fail points: places where a test makes the process die or stand still.
+//! Fail points: places where a test makes the process die, stand still or panic.
 //!
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
-//! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each fires once.
+//! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each of these fires once.
+//! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`.
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
@@ -75,41 +76,58 @@ fn seconds_in(file: Option<&std::ffi::OsStr>) -> Duration {
 }
 
 /// Comes by a fail point.
+#[inline]
+pub fn point(name: &str) {
+    point_of(name, "");
+}
+
+/// Comes by a fail point with something that a test can name.
 #[cfg(not(feature = "fault"))]
 #[inline]
-pub fn point(_name: &str) {}
+pub fn point_of(_name: &str, _subject: &str) {}
 
-/// Comes by a fail point.
+/// Comes by a fail point with something that a test can name.
 #[cfg(feature = "fault")]
-pub fn point(name: &str) {
+pub fn point_of(name: &str, subject: &str) {
     use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rustix::process::{Signal, getpid, kill_process};
 
     struct Fault {
         point: String,
-        left: AtomicU64,
-        signal: rustix::process::Signal,
+        subject: String,
+        at: u64,
+        passed: AtomicU64,
+        /// `None` where it panics.
+        signal: Option<Signal>,
     }
 
     static FAULT: LazyLock<Option<Fault>> = LazyLock::new(|| {
         let text = std::env::var("PLATFORM_FAULT").ok()?;
         let mut parts = text.split(':');
-        let point = parts.next()?.to_owned();
-        let left = AtomicU64::new(parts.next()?.parse().ok()?);
+        let place = parts.next()?;
+        let (point, subject) = place.split_once('/').unwrap_or((place, ""));
+        let at = parts.next()?.parse().ok()?;
         let signal = match parts.next()? {
-            "kill" => rustix::process::Signal::KILL,
-            "stop" => rustix::process::Signal::STOP,
+            "kill" => Some(Signal::KILL),
+            "stop" => Some(Signal::STOP),
+            "panic" => None,
             _ => return None,
         };
-        Some(Fault { point, left, signal })
+        let (point, subject) = (point.to_owned(), subject.to_owned());
+        Some(Fault { point, subject, at, passed: AtomicU64::new(0), signal })
     });
 
-    if let Some(fault) = FAULT.as_ref()
-        && fault.point == name
-        && fault.left.fetch_sub(1, Ordering::SeqCst) == 1
-    {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), fault.signal);
+    let Some(fault) = FAULT.as_ref().filter(|fault| fault.point == name && fault.subject == subject) else { return };
+    let passed = fault.passed.fetch_add(1, Ordering::SeqCst) + 1;
+    let Some(signal) = fault.signal else {
+        assert!(passed < fault.at, "the fail point {name} was passed for the {passed}th time");
+        return;
+    };
+    if passed == fault.at {
+        let _ = kill_process(getpid(), signal);
         // Another thread may take the signal, so this one waits for it: nothing after the point happens before it came.
-        let seconds = if fault.signal == rustix::process::Signal::KILL { 60 } else { 1 };
-        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        let seconds = if signal == Signal::KILL { 60 } else { 1 };
+        std::thread::sleep(Duration::from_secs(seconds));
     }
 }

@@ -2,15 +2,18 @@
 //! on.
 //!
 //! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process reports about itself goes through
-//! here ([`metric`], [`health`], [`trace`], [`explain`]); [`fault`] ends it where a test asks for that.
+//! here ([`metric`], [`health`], [`trace`], [`explain`]); [`fair`] shares what there is among tenants; [`panic`] keeps a panic
+//! from ending more than it must; [`fault`] ends the process where a test asks for that.
 
 pub mod clock;
 pub mod explain;
+pub mod fair;
 pub mod fault;
 pub mod fold;
 pub mod health;
 pub mod id;
 pub mod metric;
+pub mod panic;
 pub mod private_file;
 pub mod secret;
 pub mod signing;

@@ -188,6 +188,15 @@ pub async fn snapshot(
     Ok(transaction.start().await?)
 }
 
+/// Has Postgres end a statement of a transaction that takes longer than this, if it is given.
+pub async fn limited(
+    transaction: &deadpool_postgres::Transaction<'_>,
+    limit: Option<Duration>,
+) -> Result<(), DatabaseFailure> {
+    let Some(limit) = limit else { return Ok(()) };
+    Ok(transaction.batch_execute(&format!("set local statement_timeout = {}", limit.as_millis())).await?)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -6,7 +6,7 @@ pub mod audit;
 mod referrers;
 pub(crate) mod tables;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use deadpool_postgres::{GenericClient, Transaction};
@@ -17,7 +17,7 @@ use tokio_postgres::{Row, types::Type};
 pub use self::referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes};
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
-    database::{Database, DatabaseFailure, snapshot},
+    database::{Database, DatabaseFailure, limited, snapshot},
     projection::{HISTORY, Sql},
 };
 
@@ -232,11 +232,24 @@ impl Needs {
         self.aggregates.is_empty() && self.claims.is_empty() && self.referrers.is_empty() && self.commands.is_empty()
     }
 
-    /// Reads what is needed in one snapshot; `None` before history has a checkpoint.
-    pub async fn load(self, database: &Database, shard: u16) -> Result<Option<Snapshot>, DatabaseFailure> {
+    /// How many things are needed.
+    pub fn len(&self) -> usize {
+        self.aggregates.len() + self.claims.len() + self.referrers.len() + self.commands.len()
+    }
+
+    /// Reads what is needed in one snapshot; `None` before history has a checkpoint. Postgres ends a statement that takes
+    /// longer than the limit, which is that of all reads where none is given.
+    pub async fn load(
+        self,
+        database: &Database,
+        shard: u16,
+        limit: Option<Duration>,
+    ) -> Result<Option<Snapshot>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
-        let (checkpoint, aggregates, claims, referrers, commands) = futures::try_join!(
+        let ((), checkpoint, aggregates, claims, referrers, commands) = futures::try_join!(
+            // It is sent first, together with the others.
+            limited(&transaction, limit),
             Checkpoint::read(&transaction, &HISTORY, shard),
             load_aggregates(&transaction, self.aggregates),
             load_claims(&transaction, self.claims),

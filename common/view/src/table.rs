@@ -6,6 +6,7 @@ pub(crate) mod layout;
 
 use std::{collections::HashMap, sync::Arc};
 
+use base::fault;
 use domain::{
     aggregate::Aggregate,
     column::{Column, Definition, Value},
@@ -162,6 +163,7 @@ impl Table {
         let mut changes: Vec<Change> = vec![];
         let mut places: HashMap<AggregateKey, usize> = HashMap::new();
         for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == self.aggregate_type) {
+            fault::point_of("table.folding", &recorded.event.aggregate_id);
             let effect = (self.apply)(recorded)?;
             if effect == Effect::Keep {
                 continue;

@@ -36,8 +36,8 @@ use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
 use projector::{Indexing, Projector};
-use query::{Queries, SearchBounds};
-use tokio::{sync::Semaphore, task::JoinHandle};
+use query::{Queries, SearchBounds, Seats};
+use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
     database::Database,
@@ -304,7 +304,7 @@ impl Node {
     pub(crate) fn queries(&self, edge: &Arc<Edge>, indexes: Indexes) -> Router {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
-        let searches = Arc::new(Semaphore::new(seats));
+        let searches = Seats::new(seats);
         let (ended, operations, bounds) = (self.ended.clone(), built(), self.searches);
         let queries = Queries { database, progress, ended, indexes, tokens, searches, bounds, operations };
         let queries = Arc::new(queries);

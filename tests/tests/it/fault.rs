@@ -8,6 +8,7 @@ mod fencing;
 mod follow;
 mod history;
 mod index;
+mod isolation;
 mod lease;
 mod log;
 mod model;

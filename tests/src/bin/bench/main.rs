@@ -7,6 +7,7 @@ mod actions;
 mod bare;
 mod commands;
 mod cpu;
+mod fair;
 mod index;
 mod load;
 mod machine;
@@ -49,6 +50,7 @@ async fn main() {
         }
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
+        Some("fair") => return fair::measure().await,
         Some("index") => return index::measure().await,
         Some("apart") => return nodes::apart().await,
         Some("tenants") => return tenants::measure(argument(2).unwrap_or(TENANTS)).await,
@@ -65,6 +67,7 @@ async fn main() {
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
     platform.stop().await;
+    fair::measure().await;
     nodes::measure().await;
     tenants::measure(TENANTS).await;
     index::measure().await;

@@ -1,0 +1,38 @@
+//! Panics of pure code as failures: of one decision, or of one fold, and not of the process.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// Pure code panicked. Where is in what the process has said on standard error.
+#[derive(Debug, thiserror::Error)]
+#[error("it panicked: {0}")]
+pub struct Panicked(String);
+
+/// Calls pure code, and makes a failure of its panic.
+///
+/// # Errors
+/// Where it panicked. The caller answers for what the code had borrowed to change: it says why that can be used on, or
+/// throws it away.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked(said(payload.as_ref())))
+}
+
+fn said(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::caught;
+
+    #[test]
+    fn a_panic_is_a_failure_that_says_what_the_panic_said() {
+        let number = |text: &str| text.parse::<u8>().expect("it is small");
+        assert_eq!(caught(|| number("7")).ok(), Some(7));
+        let said = caught(|| number("700")).unwrap_err().to_string();
+        assert!(said.starts_with("it panicked: it is small"), "{said}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Seats for searches, which instances take in turns: each takes a processor while it runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::fair::Turns;
+use tokio::sync::oneshot;
+
+/// A number of seats.
+#[derive(Clone)]
+pub struct Seats(Arc<Mutex<Taken>>);
+
+struct Taken {
+    free: usize,
+    waiting: Turns<Arc<str>, oneshot::Sender<Seat>>,
+}
+
+/// One of them. Whose turn is next has it when it is dropped.
+pub(crate) struct Seat(Seats);
+
+impl Seats {
+    /// So many, all of them free.
+    pub fn new(count: usize) -> Self {
+        Self(Arc::new(Mutex::new(Taken { free: count, waiting: Turns::default() })))
+    }
+
+    /// Waits for a seat.
+    pub(crate) async fn take(&self, instance_id: &str) -> Option<Seat> {
+        let given = {
+            let mut taken = self.lock();
+            // Whoever waits has no free seat left.
+            if taken.free > 0 {
+                taken.free -= 1;
+                return Some(Seat(self.clone()));
+            }
+            let (giver, given) = oneshot::channel();
+            taken.waiting.push(instance_id.into(), giver);
+            given
+        };
+        given.await.ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next that still waits. Where there is none, a seat is free.
+    fn next(&self) -> Option<oneshot::Sender<Seat>> {
+        let mut taken = self.lock();
+        while let Some((_, giver)) = taken.waiting.pop() {
+            if !giver.is_closed() {
+                return Some(giver);
+            }
+        }
+        taken.free += 1;
+        None
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(giver) = self.0.next() {
+            // Whoever has gone meanwhile drops it, so that the next one has it.
+            let _ = giver.send(Self(self.0.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{sync::mpsc, task::yield_now};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn instances_take_seats_in_turns_and_whoever_has_gone_keeps_none() {
+        let seats = Seats::new(1);
+        let first = seats.take("greedy").await.expect("it is free");
+        let (served, mut order) = mpsc::unbounded_channel();
+        let mut waiting = vec![];
+        for (number, instance_id) in ["greedy", "greedy", "greedy", "gone", "quiet"].into_iter().enumerate() {
+            let (seats, served) = (seats.clone(), served.clone());
+            waiting.push(tokio::spawn(async move {
+                let _seat = seats.take(instance_id).await;
+                served.send(number).expect("the test goes on");
+            }));
+            yield_now().await;
+        }
+        waiting[3].abort();
+        yield_now().await;
+        drop(first);
+        let mut all = vec![];
+        for _ in 0..4 {
+            all.push(order.recv().await.expect("all are served"));
+        }
+        assert_eq!(all, [0, 4, 1, 2], "the quiet one does not wait for all of the greedy one");
+        yield_now().await;
+        assert!(seats.take("other").await.is_some());
+        assert_eq!(seats.lock().free, 1);
+    }
+}
