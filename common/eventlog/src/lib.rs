@@ -1,8 +1,8 @@
 //! No database, no read model and no payload's meaning enters here: this is the log in JetStream, which is the only truth,
 //! and what works beside it on NATS.
 //!
-//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work; [`streams`] and [`durability`] refuse a NATS that
-//! would lose something.
+//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`unit`]; [`streams`] and
+//! [`durability`] refuse a NATS that would lose something.
 
 pub mod durability;
 pub mod lease;

@@ -113,8 +113,8 @@ async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
     let (by_old, by_new) = (everything(&reader, end).await, everything(&cluster.client(&new), end).await);
     assert_eq!(by_old, by_new, "a node that was there all the time and a new one say the same");
     assert_found(&audit, &reader, &cluster.bootstrap.instance_id).await;
-    drop(old);
     watch.end().await;
+    drop(old);
     assert!(slowest < RECOVERY * SLACK, "{slowest:?}");
 }
 
