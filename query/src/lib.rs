@@ -4,6 +4,7 @@ pub mod api;
 pub mod follow;
 mod get;
 mod search;
+mod settings;
 mod standard;
 
 use std::{sync::Arc, time::Duration};
@@ -12,7 +13,7 @@ use edge::{consistency::Tokens, page::Limits};
 use index::Indexes;
 use proto::operation::Facts;
 use tokio::sync::Semaphore;
-use view::{database::Database, ended::Ended, progress::Progress};
+use view::{database::Database, ended::Ended, progress::Progress, settings::SettingsIndex};
 
 /// What the queries of a node need.
 pub struct Queries {
@@ -22,6 +23,8 @@ pub struct Queries {
     pub progress: Progress,
     /// What was removed with all that belongs to it.
     pub ended: Ended,
+    /// What is set in which context.
+    pub settings: SettingsIndex,
     /// The newest snapshots of the search indexes.
     pub indexes: Indexes,
     /// Consistency tokens.
