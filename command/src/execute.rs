@@ -105,7 +105,9 @@ impl Deciding {
         if !matches!(events, Err(Rejection::NotFound(_))) {
             let owner = current.owner()?;
             let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
-            let object = Object { name: A::NAME, exists: current.head.version > 0, user_id };
+            // Of what is always there it can only be hidden whose it is.
+            let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
+            let object = Object { name: A::NAME, exists, user_id };
             // What is created is no context yet.
             let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
             self.permit(turn, &context, &object)?;

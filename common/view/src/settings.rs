@@ -74,6 +74,13 @@ impl std::fmt::Debug for SettingsIndex {
     }
 }
 
+/// An index of a log that has nothing yet.
+impl Default for SettingsIndex {
+    fn default() -> Self {
+        Self::of(Contexts::default())
+    }
+}
+
 impl SettingsIndex {
     /// An index that is as far as the log now, and follows it from here.
     ///
@@ -120,6 +127,10 @@ impl SettingsIndex {
 
     /// How far it is when it has an event, or when the time is over.
     pub async fn processed_by(&self, sequence: u64, wait: Duration) -> u64 {
+        let known = *self.reached.borrow();
+        if known >= sequence {
+            return known;
+        }
         // Its sender is this index's own.
         let _ = timeout(wait, self.changes().wait_for(|reached| *reached >= sequence)).await;
         *self.reached.borrow()

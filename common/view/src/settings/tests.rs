@@ -193,7 +193,7 @@ fn assert_same(index: &SettingsIndex, model: &[Model]) {
 proptest! {
     #[test]
     fn what_holds_is_what_a_naive_model_says(steps in steps(), again in 0..60_usize) {
-        let mut scene = Scene { index: SettingsIndex::of(Contexts::default()), records: vec![], events: 0 };
+        let mut scene = Scene { index: SettingsIndex::default(), records: vec![], events: 0 };
         let mut model = vec![Model::default(); contexts().len()];
         for (at, step) in &steps {
             scene.step(&mut model, *at, step);
@@ -211,7 +211,7 @@ proptest! {
 
 #[test]
 fn a_context_has_the_sequence_of_its_own_last_change() {
-    let mut scene = Scene { index: SettingsIndex::of(Contexts::default()), records: vec![], events: 0 };
+    let mut scene = Scene { index: SettingsIndex::default(), records: vec![], events: 0 };
     let mut model = vec![Model::default(); contexts().len()];
     scene.step(&mut model, 0, &Step::Flag(0, Some(true)));
     scene.step(&mut model, 1, &Step::Flag(0, Some(false)));
@@ -225,7 +225,7 @@ fn a_context_has_the_sequence_of_its_own_last_change() {
 
 #[test]
 fn a_removed_context_leaves_nothing() {
-    let mut scene = Scene { index: SettingsIndex::of(Contexts::default()), records: vec![], events: 0 };
+    let mut scene = Scene { index: SettingsIndex::default(), records: vec![], events: 0 };
     let mut model = vec![Model::default(); contexts().len()];
     for step in [Step::Flag(0, Some(true)), Step::Languages(None, Some(Some(vec![0]))), Step::Remove] {
         scene.step(&mut model, 2, &step);

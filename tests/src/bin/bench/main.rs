@@ -15,6 +15,7 @@ mod nodes;
 mod replay;
 mod requests;
 mod search;
+mod settings;
 mod start;
 mod tenants;
 mod tokens;
@@ -49,6 +50,7 @@ async fn main() {
         }
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
+        Some("settings") => return settings::measure(),
         Some("index") => return index::measure().await,
         Some("apart") => return nodes::apart().await,
         Some("tenants") => return tenants::measure(argument(2).unwrap_or(TENANTS)).await,
@@ -68,6 +70,7 @@ async fn main() {
     nodes::measure().await;
     tenants::measure(TENANTS).await;
     index::measure().await;
+    settings::measure();
     search::measure(DOCUMENTS).await;
 }
 
