@@ -28,10 +28,7 @@ use view::{
     keyring::{SYSTEM, claim_hash},
 };
 
-use crate::{
-    settings::known,
-    turn::{Current, Refusal, Turn},
-};
+use crate::turn::{Current, Refusal, Turn};
 
 /// On what a caller's right to an operation rests.
 pub(crate) struct Authority {
@@ -113,7 +110,7 @@ impl Authority {
                 _ => return Err(Error::new(Reason::InstanceInactive, "the instance is switched off").into()),
             }
         }
-        let [instance, system] = features.map(|found| known(&found));
+        let [instance, system] = features.map(|found| found.set());
         let features = Chain { own: instance, above: vec![(Owner::system(), system)] };
         if let Some(flag) = self.operation.feature
             && !features.has(flag)

@@ -12,7 +12,7 @@ use view::settings::key;
 
 use crate::{
     execute::{Command, Commands, Deciding},
-    turn::{Current, Decided, Refusal, Turn},
+    turn::{Decided, Refusal, Turn},
 };
 
 /// Mounts what is written of a settings service.
@@ -43,17 +43,12 @@ impl<P: Properties> Command for Change<P> {
         let current = get(&self.context).owned_by(&self.context);
         let above = self.context.chain(&self.instance_id).into_iter().skip(1);
         let above = above.map(|context| {
-            let set = known(&get(&context));
+            let set = get(&context).set();
             (context, set)
         });
         let above = above.collect();
         Ok((deciding.decide(turn, current, Asked::Change { change: self.change.clone(), above })?, ()))
     }
-}
-
-/// What is set, if something ever was.
-pub(crate) fn known<P: Properties>(current: &Current<Settings<P>>) -> Option<Arc<P>> {
-    current.state.as_ref().as_ref().map(|set| Arc::new(set.known.clone()))
 }
 
 /// What a write answers of the settings.
