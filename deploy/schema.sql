@@ -195,6 +195,20 @@ create table if not exists access_3.feature_settings (
   primary key (instance_id, id)
 );
 
+create schema if not exists settings_1;
+
+create table if not exists settings_1.language_settings (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
 create schema if not exists targets_1;
 
 create table if not exists targets_1.targets (

@@ -1,4 +1,4 @@
-//! The operations that a command node answers, a line for each resource.
+//! The operations that a command node answers, a line for each resource and settings service.
 
 mod domain;
 mod execution;
@@ -16,10 +16,11 @@ use edge::{
     admission::Edge,
     handler::{Mount, Mounting},
 };
+use proto::{feature_settings::SetFeaturesRequest, language_settings::SetLanguagesRequest};
 
-use crate::execute::Commands;
+use crate::{execute::Commands, settings};
 
-/// What is written of each resource.
+/// What is written of each resource, and of each settings service.
 const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
@@ -29,6 +30,8 @@ const RESOURCES: &[Mount<Commands>] = &[
     domain::mount,
     system::mount,
     membership::mount,
+    settings::mount::<SetFeaturesRequest>,
+    settings::mount::<SetLanguagesRequest>,
 ];
 
 /// Mounts every command on all transports.

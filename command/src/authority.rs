@@ -13,7 +13,7 @@ use domain::{
     resource::{instance::Instance, membership::Membership, organization::Organization, user::User},
     rights::permits,
     setting::features::Features,
-    settings::Settings,
+    settings::{Chain, Settings},
     standard::{Resource, Standard},
 };
 use edge::{
@@ -110,8 +110,10 @@ impl Authority {
                 _ => return Err(Error::new(Reason::InstanceInactive, "the instance is switched off").into()),
             }
         }
+        let [instance, system] = features.map(|found| found.set());
+        let features = Chain { own: instance, above: vec![(Owner::system(), system)] };
         if let Some(flag) = self.operation.feature
-            && !features.iter().find_map(|features| features.state.flag(flag)).unwrap_or(false)
+            && !features.has(flag)
         {
             return Err(feature_disabled(flag).into());
         }
@@ -129,7 +131,8 @@ impl Authority {
             let organization = AggregateKey::of::<Standard<Organization>>(&self.instance_id, &context.id);
             turn.get::<Standard<Organization>>(&organization).resource().ok_or_else(|| nothing.clone())?;
         }
-        let Some(permission) = self.operation.permission else { return self.permit_own(object) };
+        let is_system = context.kind == OwnerType::System;
+        let Some(permission) = self.operation.permission_in(is_system) else { return self.permit_own(object) };
         if self.may(turn, permission, context) {
             return Ok(());
         }

@@ -31,6 +31,7 @@ use view::{
     keyring::{Keyring, Purpose, SYSTEM},
     progress::Progress,
     projection::PROJECTIONS,
+    settings::SettingsIndex,
 };
 
 use crate::reaction::delivery;
@@ -63,6 +64,8 @@ pub struct Commands {
     pub challenges: Challenges,
     /// What executions need.
     pub actions: Actions,
+    /// What is set in which context.
+    pub settings: SettingsIndex,
     /// How instances are reached from outside.
     pub external: External,
     /// The operations that are built.
@@ -102,7 +105,9 @@ impl Deciding {
         if !matches!(events, Err(Rejection::NotFound(_))) {
             let owner = current.owner()?;
             let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
-            let object = Object { name: A::NAME, exists: current.head.version > 0, user_id };
+            // Of what is always there it can only be hidden whose it is.
+            let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
+            let object = Object { name: A::NAME, exists, user_id };
             // What is created is no context yet.
             let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
             self.permit(turn, &context, &object)?;
@@ -118,7 +123,7 @@ impl Deciding {
     pub(crate) fn compare<A: Aggregate>(&self, current: &Current<A>) -> Result<(), Refusal> {
         self.compared.set(true);
         let Some(expected) = &self.if_match else { return Ok(()) };
-        let is_there = current.head.version > 0 && A::exists(&current.state);
+        let is_there = A::ALWAYS_EXISTS || current.head.version > 0 && A::exists(&current.state);
         let sequence = is_there.then_some(current.head.sequence);
         if expected.has(sequence) {
             return Ok(());
@@ -222,9 +227,11 @@ impl Commands {
         match self.submit(call, request.encoded_len(), command, once).await? {
             Verdict::Decided(decided, outcome) => {
                 let status = status(call.operation, &decided);
+                // What was written is in force on this node at once.
                 if ExecutionIndex::follows(decided.aggregate_type) {
-                    // What was written is in force on this node at once.
                     self.actions.executions.wait_briefly_for(decided.sequence).await;
+                } else if SettingsIndex::follows(decided.aggregate_type) {
+                    self.settings.wait_briefly_for(decided.sequence).await;
                 }
                 self.answer(call, answer(&decided, &outcome), (decided.sequence, status), false).await
             }
@@ -234,8 +241,9 @@ impl Commands {
                 let opened =
                     key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
                 // What is shown once is not shown again to whoever has lost the right to it.
-                if let Some(needed) = call.operation.permission
-                    && stored_answer::context(&opened).is_some_and(|context| !call.may(&context))
+                if let Some(context) = stored_answer::context(&opened)
+                    && let Some(needed) = call.needs(&context)
+                    && !call.may(&context)
                 {
                     return Err(permission_denied(needed));
                 }

@@ -12,7 +12,7 @@ use domain::{
     },
     secret::Sealed,
     setting::features::{Features, FeaturesChange},
-    settings::Settings,
+    settings::{Command as Asked, Settings},
     standard::{Command, Resource, Standard},
 };
 use edge::error::{Error, Reason};
@@ -30,7 +30,7 @@ pub(crate) struct Founding {
     /// What its data keys are wrapped by.
     master_key_id: String,
     plan: Plan,
-    features: FeaturesChange,
+    features: Asked<Features>,
     keys: ClaimKeys,
     data_keys: Vec<(String, DataKey)>,
     signing_key: SigningKey,
@@ -74,7 +74,7 @@ impl Founding {
             users: plan.service_users.iter().map(user).collect(),
             ids: (0..plan.service_users.len() + plan.hosts.len()).map(|_| ids.next()).collect(),
             data_keys,
-            features: FeaturesChange::on(&plan.features),
+            features: Asked::Change { change: FeaturesChange::on(&plan.features), above: vec![] },
             plan,
         }
     }

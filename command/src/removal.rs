@@ -14,7 +14,7 @@ use domain::{
     links::links_to,
     reference::Reference,
     resource::instance::Instance,
-    settings::Properties,
+    settings::{self, Properties, Settings},
     standard::{Command as Asked, Resource, Standard},
 };
 use eventlog::record::AggregateKey;
@@ -238,7 +238,15 @@ impl Visitor for Kinds {
         self.0.push(Kind { name: R::NAME, exists: exists::<R>, goes: goes::<R>, unlink: unlink::<R> });
     }
 
-    fn settings<P: Properties>(&mut self) {}
+    fn settings<P: Properties>(&mut self) {
+        self.0.push(Kind {
+            name: P::NAME,
+            exists: |turn, key| turn.get::<Settings<P>>(key).state.is_some(),
+            // They name nothing but the context that they are of.
+            goes: |_, _, _| true,
+            unlink: remove_settings::<P>,
+        });
+    }
 }
 
 /// Whether an object still names something.
@@ -254,6 +262,21 @@ fn exists<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> bool {
 fn goes<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, reference: &Reference) -> bool {
     let current = turn.get::<Standard<R>>(key);
     names(&current, reference) && current.resource().is_some_and(|found| found.clone().unlinked(reference).is_none())
+}
+
+fn remove_settings<P: Properties>(
+    turn: &mut Turn<'_>,
+    key: &AggregateKey,
+    _: &[Reference],
+    keys: &ClaimKeys,
+    cause: &Cause,
+) -> Result<bool, Refusal> {
+    let current = turn.get::<Settings<P>>(key);
+    let events = Settings::<P>::decide(&current.state, settings::Command::Remove)?;
+    if !events.is_empty() {
+        turn.append(current, &events, keys, cause)?;
+    }
+    Ok(!events.is_empty())
 }
 
 fn unlink<R: Resource>(

@@ -7,7 +7,7 @@ use domain::{
     aggregate::Aggregate,
     context::Owner,
     setting::features::{Features, FeaturesChange},
-    settings::{Set, Settings},
+    settings::{Command as Asked, Set, Settings},
     standard::{self, Resource, Standard},
 };
 use eventlog::record::{AggregateKey, Event, Position};
@@ -83,7 +83,8 @@ impl Scene {
             let key = AggregateKey::of::<Settings<Features>>(place, place);
             let current = turn.unborn::<Settings<Features>>(&key, &Owner::system())?;
             let change = FeaturesChange { multitenancy_resources_api: Some(Set::To(on)), ..FeaturesChange::default() };
-            let events = Settings::<Features>::decide(&current.state, change)?;
+            let asked = Asked::Change { change, above: vec![] };
+            let events = Settings::<Features>::decide(&current.state, asked)?;
             turn.append(current, &events, keys, &cause())
         })
     }

@@ -7,14 +7,19 @@ use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, Me
 
 use crate::validation::rust_path;
 
-const DETAILS: &str = "platform.object.v3alpha.Details";
+/// The details of resources and of settings, and their types.
+const DETAILS: [(&str, &str); 2] = [
+    ("platform.object.v3alpha.Details", "crate::object::Details"),
+    ("platform.settings.object.v3alpha.Details", "crate::object_settings::Details"),
+];
 
 /// The code, by package.
 pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     let mut packages: BTreeMap<String, String> = BTreeMap::new();
     for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
         let (request, response) = (method.input(), method.output());
-        let code = [Some(asked(&method)), identified(&request), written(&response), got(&method), searched(&method)];
+        let mut code = vec![Some(asked(&method)), identified(&request), written(&response), got(&method)];
+        code.extend([searched(&method), resolved(&method)]);
         packages.entry(request.package_name().to_owned()).or_default().extend(code.into_iter().flatten());
     }
     packages
@@ -41,12 +46,29 @@ fn identified(request: &MessageDescriptor) -> Option<String> {
 /// A response of a write that shows nothing but the details.
 fn written(response: &MessageDescriptor) -> Option<String> {
     let path = rust_path(response.full_name());
-    (names(response) == ["details"] && message(&only(response)?)?.full_name() == DETAILS).then(|| {
+    let details = message(&only(response)?)?;
+    let (_, details) = DETAILS.iter().find(|(name, _)| *name == details.full_name())?;
+    (names(response) == ["details"]).then(|| {
         format!(
-            "impl From<crate::object::Details> for {path} {{ \
-             fn from(details: crate::object::Details) -> Self {{ Self {{ details: Some(details) }} }} }}\n"
+            "impl From<{details}> for {path} {{ \
+             fn from(details: {details}) -> Self {{ Self {{ details: Some(details) }} }} }}\n"
         )
     })
+}
+
+/// A request for the settings of a context, which are all that the response has beside their details.
+fn resolved(method: &MethodDescriptor) -> Option<String> {
+    let (request, response) = (method.input(), method.output());
+    if names(&request) != ["ctx"] || names(&response) != ["details", "settings"] {
+        return None;
+    }
+    let settings = rust_path(message(&response.get_field_by_name("settings")?)?.full_name());
+    Some(format!(
+        "impl crate::shape::Resolve for {} {{ type Settings = {settings}; \
+         fn response(details: crate::object_settings::Details, settings: {settings}) -> Self::Response {{ \
+         Self::Response {{ details: Some(details), settings: Some(settings) }} }} }}\n",
+        rust_path(request.full_name()),
+    ))
 }
 
 /// A request for one resource, which is all that the response has.

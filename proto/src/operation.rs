@@ -25,7 +25,9 @@ pub struct Facts {
     pub also: Option<u16>,
     /// The permission that the caller needs. Without one nobody may call, unless the operation is about the caller itself.
     pub permission: Option<&'static str>,
-    /// Whether it is about the caller itself, who needs no permission for that.
+    /// What it needs in the context of the system, where that is another permission.
+    pub system_permission: Option<&'static str>,
+    /// Whether the caller needs no permission for what is about itself, or about the context that it belongs to.
     pub is_self: bool,
     /// The feature flag that the operation is behind.
     pub feature: Option<&'static str>,
@@ -47,13 +49,23 @@ impl Facts {
 
     /// Whether somebody may call it who holds no role.
     pub fn is_for_any_caller(&self) -> bool {
-        self.permission.is_none() && self.is_self
+        self.is_self
+    }
+
+    /// The permission that it needs, in the context of the system or in any other.
+    pub fn permission_in(&self, is_system: bool) -> Option<&'static str> {
+        self.system_permission.filter(|_| is_system).or(self.permission)
     }
 
     /// Whether a caller may do to what belongs to a user what no role permits: only an operation about the caller itself
     /// gives that, on the caller alone.
     pub fn gives(&self, caller_id: &str, user_id: Option<&str>) -> bool {
         self.is_for_any_caller() && user_id == Some(caller_id)
+    }
+
+    /// Whether it changes one object, which its path or its context names.
+    pub fn changes_one(&self) -> bool {
+        !self.only_reads() && (self.path.contains('{') || self.verb == Verb::Patch)
     }
 
     /// Whether the operation only reads.
@@ -161,10 +173,18 @@ mod tests {
     }
 
     #[test]
-    fn only_resolving_settings_needs_no_permission() {
+    fn only_resolving_settings_is_for_whoever_belongs_to_the_context() {
         let open: Vec<_> =
-            OPERATIONS.iter().filter(|facts| facts.permission.is_none()).map(|facts| facts.method).collect();
+            OPERATIONS.iter().filter(|facts| facts.is_for_any_caller()).map(|facts| facts.method).collect();
         assert_eq!(open, ["ResolveLanguages"]);
+    }
+
+    #[test]
+    fn the_system_may_need_a_permission_of_its_own() {
+        let facts = &SET_FEATURES.facts;
+        let needed = [true, false].map(|is_system| facts.permission_in(is_system).unwrap_or_default());
+        assert_eq!(needed, ["system.feature.write", "iam.feature.write"]);
+        assert_eq!(SET_LANGUAGES.facts.permission_in(true), Some("policy.write"));
     }
 
     #[test]
@@ -173,13 +193,15 @@ mod tests {
         let (own, unsaid) = (Facts { is_self: true, ..without() }, without());
         assert!(own.gives("1", Some("1")) && !own.gives("1", Some("2")) && !own.gives("1", None));
         assert!(!unsaid.gives("1", Some("1")) && !unsaid.is_for_any_caller(), "it does not say so");
-        assert!(!Facts { is_self: true, ..GET_USER.facts }.gives("1", Some("1")), "roles decide");
+        assert!(!GET_USER.facts.gives("1", Some("1")), "roles decide");
     }
 
     #[test]
     fn resources_and_settings_are_behind_their_flags() {
         for facts in OPERATIONS {
             let flag = match facts.path.split('/').nth(1) {
+                // So that a flag can be switched on.
+                _ if facts.path.ends_with("/features") => None,
                 Some("resources") => Some("multitenancy_resources_api"),
                 Some("settings") => Some("multitenancy_settings"),
                 _ => None,

@@ -52,7 +52,9 @@ pub struct Http {
 pub struct Operation {
     /// What the caller needs; empty for nothing.
     pub permission: String,
-    /// It is about the caller itself, and gives nothing on others.
+    /// What the caller needs in the context of the system; empty where that is the same.
+    pub system_permission: String,
+    /// What is about the caller itself needs no permission.
     pub is_self: bool,
     /// The HTTP status of success; 0 where it says nothing.
     pub success: u32,
@@ -118,6 +120,7 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
     };
     Some(Operation {
         permission: text(&operation, "permission"),
+        system_permission: text(&operation, "system_permission"),
         is_self: flag(&operation, "self"),
         success: number(&operation, "success"),
         also: number(&operation, "also"),

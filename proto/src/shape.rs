@@ -7,6 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     Contextual, Validate,
     object::{ListDetails, ListQuery},
+    object_settings as settings,
     operation::Operation,
 };
 
@@ -31,6 +32,15 @@ pub trait Get: Identified {
 
     /// The response with it.
     fn response(resource: Self::Resource) -> Self::Response;
+}
+
+/// A request for the settings of a context as they hold there.
+pub trait Resolve: Request {
+    /// The settings as clients read them.
+    type Settings;
+
+    /// The response with them.
+    fn response(details: settings::Details, settings: Self::Settings) -> Self::Response;
 }
 
 /// A request for a sorted page of what filters find.

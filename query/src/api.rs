@@ -1,4 +1,4 @@
-//! The operations that a query node answers, a line for each resource.
+//! The operations that a query node answers, a line for each resource and settings service.
 
 mod event;
 mod execution;
@@ -8,17 +8,21 @@ mod organization;
 use std::sync::Arc;
 
 use axum::Router;
-use domain::resource::{
-    domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target, user::User,
+use domain::{
+    resource::{
+        domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target,
+        user::User,
+    },
+    setting::{features::Features, languages::Languages},
 };
 use edge::{
     admission::Edge,
     handler::{Mount, Mounting},
 };
 
-use crate::{Queries, standard};
+use crate::{Queries, settings, standard};
 
-/// What is read of each resource; a module where there is more than the two standard reads.
+/// What is read of each resource, and of each settings service; a module where there is more than the two standard reads.
 const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Target>,
     execution::mount,
@@ -30,6 +34,8 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Domain>,
     standard::mount::<Membership>,
     membership::mount,
+    settings::mount::<Features>,
+    settings::mount::<Languages>,
 ];
 
 /// Mounts every query on all transports.

@@ -5,6 +5,7 @@ pub mod follow;
 mod get;
 mod search;
 mod seats;
+mod settings;
 mod standard;
 
 use std::time::Duration;
@@ -13,7 +14,7 @@ use edge::{consistency::Tokens, page::Limits};
 use index::Indexes;
 use proto::operation::Facts;
 pub use seats::Seats;
-use view::{database::Database, ended::Ended, progress::Progress};
+use view::{database::Database, ended::Ended, progress::Progress, settings::SettingsIndex};
 
 /// What the queries of a node need.
 pub struct Queries {
@@ -23,6 +24,8 @@ pub struct Queries {
     pub progress: Progress,
     /// What was removed with all that belongs to it.
     pub ended: Ended,
+    /// What is set in which context.
+    pub settings: SettingsIndex,
     /// The newest snapshots of the search indexes.
     pub indexes: Indexes,
     /// Consistency tokens.

@@ -9,7 +9,7 @@ use domain::{
     rejection::Rejection,
     resource::instance::{Instance, InstancePatch},
     role::IAM_OWNER,
-    setting::features::FLAGS,
+    setting::features::{FLAGS, Features},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
@@ -65,7 +65,7 @@ async fn create(
         project_id: commands.ids.next(),
         signing_key_id: commands.ids.next(),
         service_users: vec![first.clone()],
-        features: flags(&call),
+        features: flags(&commands, &call),
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let founding = Founding::new(&commands.keyring, &commands.ids, plan.clone(), system);
@@ -98,8 +98,10 @@ impl Command for Create {
     }
 }
 
-fn flags(call: &Call) -> Vec<String> {
-    FLAGS.into_iter().filter(|flag| call.home.has_feature(flag)).map(str::to_owned).collect()
+fn flags(commands: &Commands, call: &Call) -> Vec<String> {
+    let id = &call.home.id;
+    let on = commands.settings.effective::<Features>(id, &Owner::instance(id)).chain;
+    FLAGS.into_iter().filter(|flag| on.has(flag)).map(str::to_owned).collect()
 }
 
 async fn delete(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
+    settings::{Properties, Settings},
     standard::{Resource, Standard},
 };
 use edge::error::Error;
@@ -60,6 +61,13 @@ impl<A: Aggregate> Current<A> {
     /// The context that it belongs to.
     pub(crate) fn owner(&self) -> Result<&Owner, Refusal> {
         self.head.owner.as_ref().ok_or_else(|| Error::internal(&Ownerless).into())
+    }
+}
+
+impl<P: Properties> Current<Settings<P>> {
+    /// What is set, if something ever was.
+    pub(crate) fn set(&self) -> Option<Arc<P>> {
+        self.state.as_ref().as_ref().map(|set| Arc::new(set.known.clone()))
     }
 }
 

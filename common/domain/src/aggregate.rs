@@ -17,6 +17,9 @@ pub trait Aggregate: 'static {
     /// The names of its events, for example `added` of `target.added`.
     const EVENTS: &'static [&'static str];
 
+    /// Whether it is there without having been created, at sequence 0 before its first event.
+    const ALWAYS_EXISTS: bool = false;
+
     /// What the events so far add up to.
     type State: Default + Clone + Send + Sync;
     /// An intention that can be refused. It is cloned because a command may be decided more than once.

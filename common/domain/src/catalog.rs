@@ -12,7 +12,7 @@ use crate::{
         user::User,
     },
     secret,
-    setting::features::Features,
+    setting::{features::Features, languages::Languages},
     settings::{Properties, Settings},
     standard::{Resource, Standard},
 };
@@ -38,6 +38,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<SigningKey>();
     visitor.resource::<DataKey>();
     visitor.settings::<Features>();
+    visitor.settings::<Languages>();
     visitor.resource::<Target>();
     visitor.resource::<Execution>();
     visitor.resource::<System>();

@@ -16,5 +16,8 @@ impl Name {
     }
 }
 
+/// The settings of contexts.
+pub const SETTINGS: Name = Name::first("settings");
+
 /// What admits requests and issues tokens: tenants, users, roles, keys.
 pub const ACCESS: Name = Name { name: "access", version: 3 };

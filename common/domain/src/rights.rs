@@ -36,7 +36,9 @@ impl Visitor for Found {
         self.0.extend(R::PERMISSIONS);
     }
 
-    fn settings<P: Properties>(&mut self) {}
+    fn settings<P: Properties>(&mut self) {
+        self.0.extend(P::PERMISSIONS);
+    }
 }
 
 /// The permissions that a role gives.

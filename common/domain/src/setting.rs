@@ -1,3 +1,4 @@
 //! The settings, one module each.
 
 pub mod features;
+pub mod languages;

@@ -1,12 +1,15 @@
 //! The settings shape: no identity, every property set, reset or inherited.
 
-use std::{fmt::Debug, marker::PhantomData};
+use std::{fmt::Debug, marker::PhantomData, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     aggregate::{Aggregate, changed_fields},
-    projection::Name,
+    context::{Owner, OwnerType},
+    permission::Permissions,
+    projection::{Name, SETTINGS},
+    reference::Reference,
     rejection::Rejection,
     with_unknown::WithUnknown,
 };
@@ -35,19 +38,80 @@ impl<T> Set<T> {
 pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + Send + Sync + 'static {
     /// The name, for example `language_settings`.
     const NAME: &'static str;
+    /// The levels of the contexts that have such settings.
+    const LEVELS: &'static [OwnerType] = &[OwnerType::System, OwnerType::Instance, OwnerType::Organization];
     /// The projection that keeps its rows.
-    const ROWS: Name;
+    const ROWS: Name = SETTINGS;
+    /// The permissions that are about it alone.
+    const PERMISSIONS: &'static [Permissions] = &[];
     /// The writes of one request.
-    type Change: Clone + Send + Sync;
+    type Change: Clone + Debug + Send + Sync + 'static;
 
-    /// Checks the rules that span properties.
-    fn validate(&self) -> Result<(), Rejection>;
+    /// What holds where no context sets it: a value for every property.
+    fn defaults() -> &'static Self;
+
     /// Applies the writes.
     fn changed(self, change: Self::Change) -> Self;
+
+    /// Checks the rules that span properties, on what would hold in the context after a change.
+    fn validate(_after: &Chain<Self>) -> Result<(), Rejection> {
+        Ok(())
+    }
+}
+
+/// What is set in a context and in those above it.
+#[derive(Debug, Clone)]
+pub struct Chain<P> {
+    /// What is set in the context itself.
+    pub own: Option<Arc<P>>,
+    /// What is set in those above, the nearest first and the system last; none above the system.
+    pub above: Vec<(Owner, Option<Arc<P>>)>,
+}
+
+/// A property as it holds in a context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolved<'a, T> {
+    /// The value.
+    pub value: &'a T,
+    /// The context that it is inherited from; `None` where it is set in the context itself.
+    pub owner: Option<&'a Owner>,
+}
+
+impl<P: Properties> Chain<P> {
+    /// The property as the nearest context sets it, or else as it is everywhere.
+    pub fn resolve<'a, T: 'static>(&'a self, property: fn(&'a P) -> Option<&'a T>) -> Resolved<'a, T> {
+        self.values(property).next().expect("every property has a default")
+    }
+
+    /// What each context makes of a property, the nearest first; the last is the default, which is the system's.
+    pub fn values<'a, T: 'static>(
+        &'a self,
+        property: fn(&'a P) -> Option<&'a T>,
+    ) -> impl Iterator<Item = Resolved<'a, T>> {
+        let own = (None, self.own.as_deref());
+        let above = self.above.iter().map(|(owner, settings)| (Some(owner), settings.as_deref()));
+        let default = (self.above.last().map(|(system, _)| system), Some(P::defaults()));
+        let all = std::iter::once(own).chain(above).chain(std::iter::once(default));
+        all.filter_map(move |(owner, settings)| Some(Resolved { value: property(settings?)?, owner }))
+    }
 }
 
 /// The aggregate of a settings service in one context. Its id is the id of that context.
 pub struct Settings<P>(PhantomData<P>);
+
+/// What can be asked of settings.
+#[derive(Debug, Clone)]
+pub enum Command<P: Properties> {
+    /// Set and reset properties.
+    Change {
+        /// Which.
+        change: P::Change,
+        /// What is set in the contexts above, as in [`Chain::above`].
+        above: Vec<(Owner, Option<Arc<P>>)>,
+    },
+    /// The context was removed: so are they.
+    Remove,
+}
 
 /// What can happen to settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,58 +125,122 @@ pub enum Event<P> {
         /// The names of the properties that differ.
         fields: Vec<String>,
     },
+    /// They were removed with their context.
+    Removed,
+}
+
+impl<P> Event<P> {
+    /// The settings after the event, if there are some.
+    pub fn into_state(self) -> Option<WithUnknown<P>> {
+        match self {
+            Self::Changed { to, .. } => Some(to),
+            Self::Removed => None,
+        }
+    }
 }
 
 impl<P: Properties> Aggregate for Settings<P> {
     const NAME: &'static str = P::NAME;
-    const EVENTS: &'static [&'static str] = &["changed"];
-    type State = WithUnknown<P>;
-    type Command = P::Change;
+    const EVENTS: &'static [&'static str] = &["changed", "removed"];
+    const ALWAYS_EXISTS: bool = true;
+    /// `None` before the first property is set.
+    type State = Option<WithUnknown<P>>;
+    type Command = Command<P>;
     type Event = Event<P>;
 
-    fn decide(state: &WithUnknown<P>, change: P::Change) -> Result<Vec<Event<P>>, Rejection> {
-        let to = state.clone().map(|properties| properties.changed(change));
-        to.validate()?;
-        let fields = changed_fields(&state.known, &to.known);
-        Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
+    fn decide(state: &Option<WithUnknown<P>>, command: Command<P>) -> Result<Vec<Event<P>>, Rejection> {
+        let Command::Change { change, above } = command else {
+            return Ok(state.iter().map(|_| Event::Removed).collect());
+        };
+        let before = state.clone().unwrap_or_else(|| P::default().into());
+        let to = before.clone().map(|properties| properties.changed(change));
+        let fields = changed_fields(&before.known, &to.known);
+        if fields.is_empty() {
+            return Ok(vec![]);
+        }
+        P::validate(&Chain { own: Some(Arc::new(to.known.clone())), above })?;
+        Ok(vec![Event::Changed { to, fields }])
     }
 
-    fn evolve(_: WithUnknown<P>, event: &Event<P>) -> WithUnknown<P> {
-        let Event::Changed { to, .. } = event;
-        to.clone()
+    fn evolve(_: Option<WithUnknown<P>>, event: &Event<P>) -> Option<WithUnknown<P>> {
+        event.clone().into_state()
     }
 
     fn restores(_: &Event<P>) -> bool {
         true
     }
-}
 
-/// The nearest value on the way from a context to the system, with the index of its owner.
-pub fn resolve<'a, P, T>(chain: &'a [P], property: fn(&'a P) -> Option<&'a T>) -> Option<(usize, &'a T)> {
-    chain.iter().enumerate().find_map(|(depth, settings)| property(settings).map(|value| (depth, value)))
+    fn references(state: &Option<WithUnknown<P>>, owner: &Owner) -> Vec<Reference> {
+        state.iter().filter_map(|_| Reference::to_owner(owner)).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::features::{Features, FeaturesChange};
+    use crate::{
+        reference::Link,
+        setting::features::{Features, FeaturesChange},
+        testing::given,
+    };
+
+    fn of(oidc_token_exchange: Option<bool>) -> Features {
+        Features { oidc_token_exchange, ..Features::default() }
+    }
+
+    fn set(change: Option<Set<bool>>) -> Command<Features> {
+        let change = FeaturesChange { oidc_token_exchange: change, ..FeaturesChange::default() };
+        Command::Change { change, above: vec![] }
+    }
+
+    fn changed(to: Option<bool>) -> Event<Features> {
+        Event::Changed { to: of(to).into(), fields: vec!["oidc_token_exchange".into()] }
+    }
 
     #[test]
-    fn an_event_alone_gives_the_settings_and_they_always_exist() {
-        let to: WithUnknown<Features> = Features { oidc_token_exchange: Some(true), ..Features::default() }.into();
-        let changed = Event::Changed { to: to.clone(), fields: vec!["oidc_token_exchange".to_owned()] };
-        assert!(Settings::<Features>::restores(&changed));
-        assert_eq!(Settings::<Features>::evolve(WithUnknown::default(), &changed), to);
-        assert!(Settings::<Features>::exists(&WithUnknown::default()));
-        assert_eq!(Settings::<Features>::claims(&to), []);
+    fn an_event_alone_gives_the_settings() {
+        for (event, state) in [(changed(Some(true)), Some(of(Some(true)).into())), (Event::Removed, None)] {
+            assert!(Settings::<Features>::restores(&event));
+            let before = Some(WithUnknown::from(of(Some(false))));
+            assert_eq!(Settings::<Features>::evolve(before, &event), state);
+        }
+        assert_eq!(Settings::<Features>::claims(&None), []);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_no_event() {
+        given::<Settings<Features>>([]).when(set(None)).then([]);
+        given::<Settings<Features>>([]).when(set(Some(Set::Reset))).then([]);
+        given::<Settings<Features>>([changed(Some(true))]).when(set(Some(Set::To(true)))).then([]);
+        given::<Settings<Features>>([changed(None)]).when(set(Some(Set::Reset))).then([]);
+    }
+
+    #[test]
+    fn a_property_is_set_and_reset() {
+        given::<Settings<Features>>([]).when(set(Some(Set::To(false)))).then([changed(Some(false))]);
+        given::<Settings<Features>>([changed(Some(false))]).when(set(Some(Set::Reset))).then([changed(None)]);
+    }
+
+    #[test]
+    fn what_was_set_goes_with_its_context() {
+        given::<Settings<Features>>([changed(Some(true))]).when(Command::Remove).then([Event::Removed]);
+        given::<Settings<Features>>([]).when(Command::Remove).then([]);
+    }
+
+    #[test]
+    fn what_is_set_names_the_context_that_it_is_of() {
+        let (state, organization) = (Some(of(None).into()), Owner::organization("2"));
+        let names = Settings::<Features>::references;
+        assert_eq!(names(&state, &organization), [Reference::new(Link::ORGANIZATION, "2")]);
+        assert_eq!(names(&state, &Owner::system()), []);
+        assert_eq!(names(&None, &organization), []);
     }
 
     #[test]
     fn a_write_keeps_what_this_build_does_not_know() {
         let newer = serde_json::json!({ "oidc_token_exchange": true, "of_the_next_version": 1 });
         let newer: WithUnknown<Features> = serde_json::from_value(newer).unwrap();
-        let off = FeaturesChange { oidc_token_exchange: Some(Set::Reset), ..FeaturesChange::default() };
-        let events = Settings::<Features>::decide(&newer, off).unwrap();
+        let events = Settings::<Features>::decide(&Some(newer.clone()), set(Some(Set::Reset))).unwrap();
         let [Event::Changed { to, fields }] = &events[..] else { panic!("{events:?}") };
         assert_eq!((to.oidc_token_exchange, &to.unknown), (None, &newer.unknown));
         assert_eq!(fields, &["oidc_token_exchange"]);
@@ -120,9 +248,20 @@ mod tests {
 
     #[test]
     fn the_nearest_context_that_sets_a_property_gives_it() {
-        let set = |oidc_token_exchange| Features { oidc_token_exchange, ..Features::default() };
-        let chain = [set(None), set(Some(false)), set(Some(true))];
-        assert_eq!(resolve(&chain, |settings| settings.oidc_token_exchange.as_ref()), Some((1, &false)));
-        assert_eq!(resolve(&chain, |settings| settings.multitenancy_settings.as_ref()), None);
+        let (instance, system) = (Owner::instance("1"), Owner::system());
+        let resolve = |own, of_instance, of_system| {
+            let some = |value: Option<bool>| value.map(|value| Arc::new(of(Some(value))));
+            let above = vec![(instance.clone(), some(of_instance)), (system.clone(), some(of_system))];
+            let chain = Chain { own: some(own), above };
+            let found = chain.resolve(|settings| settings.oidc_token_exchange.as_ref());
+            (*found.value, found.owner.cloned())
+        };
+        assert_eq!(resolve(Some(true), Some(false), None), (true, None));
+        assert_eq!(resolve(None, Some(true), Some(false)), (true, Some(instance.clone())));
+        assert_eq!(resolve(None, None, Some(true)), (true, Some(system.clone())));
+        assert_eq!(resolve(None, None, None), (false, Some(system.clone())), "the default is the system's");
+        let chain = Chain::<Features> { own: None, above: vec![] };
+        let found = chain.resolve(|settings| settings.oidc_token_exchange.as_ref());
+        assert_eq!(found, Resolved { value: &false, owner: None }, "and there inherited from nobody");
     }
 }

@@ -11,6 +11,8 @@ use domain::{
     context::{Owner, OwnerType},
     permission,
     rejection::Rejection,
+    setting::features::Features,
+    settings::Chain,
 };
 use http::request::Parts;
 use proto::{
@@ -21,6 +23,7 @@ use view::{
     database::DatabaseFailure,
     directory::{Directory, Name, Named, Principal, Tenant},
     ended::Ended,
+    settings::SettingsIndex,
 };
 
 use crate::{
@@ -38,12 +41,24 @@ use crate::{
     trigger::{self, Triggered},
 };
 
+/// What a node knows of the log.
+pub struct Known {
+    /// Instances, organizations and users.
+    pub directory: Directory,
+    /// What was deactivated or removed.
+    pub ended: Ended,
+    /// What is set in which context.
+    pub settings: SettingsIndex,
+}
+
 /// What a node needs to admit requests.
 pub struct Edge {
     /// Instances, organizations and users.
     pub directory: Directory,
     /// What was deactivated or removed.
     pub ended: Ended,
+    /// What is set in which context.
+    pub settings: SettingsIndex,
     /// Consistency tokens.
     pub tokens: Tokens,
     /// How instances are reached from outside.
@@ -63,12 +78,13 @@ struct Recognised {
 impl Edge {
     /// An edge with an empty cache of verified tokens.
     pub fn new(
-        (directory, ended): (Directory, Ended),
+        Known { directory, ended, settings }: Known,
         tokens: Tokens,
         (external, system): (External, SystemUsers),
         actions: Actions,
     ) -> Self {
-        Self { directory, ended, tokens, verifier: Verifier::new(external.clone(), system), external, actions }
+        let verifier = Verifier::new(external.clone(), system);
+        Self { directory, ended, settings, tokens, verifier, external, actions }
     }
 
     /// The instance that a request names, where it has a token for it: what can be said before it is known what is asked.
@@ -178,16 +194,22 @@ impl Edge {
             is_open(&tenant, &self.ended)?;
         }
         if let Some(feature) = operation.feature
-            && !tenant.has_feature(feature)
+            && !self.features(&tenant.id).has(feature)
         {
             return Err(feature_disabled(feature));
         }
         // In which contexts it is needed is known when the body is.
         match operation.permission {
+            _ if operation.is_for_any_caller() => Ok((tenant, caller)),
             Some(permission) if caller.places(permission).next().is_none() => Err(permission_denied(permission)),
-            None if !operation.is_for_any_caller() => Err(for_nobody()),
-            _ => Ok((tenant, caller)),
+            Some(_) => Ok((tenant, caller)),
+            None => Err(for_nobody()),
         }
+    }
+
+    /// The feature flags of an instance.
+    pub fn features(&self, instance_id: &str) -> Chain<Features> {
+        self.settings.effective(instance_id, &Owner::instance(instance_id)).chain
     }
 
     /// The user that a token belongs to, as of a sequence or later.
@@ -213,6 +235,8 @@ impl Edge {
 
     /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.
     async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
+        let set = self.settings.processed_by(consistency.required, consistency.left()).await;
+        consistency.accept(set).inspect_err(|_| waited(consistency, None))?;
         match self.directory.processed_by(consistency.required, consistency.left()).await {
             Ok(processed) => consistency.accept(processed).inspect_err(|_| waited(consistency, None)),
             Err(failure @ DatabaseFailure::Inconsistent { .. }) => Err(read_model(Arc::new(failure))),
@@ -235,6 +259,7 @@ impl Edge {
         );
         rests_on_rights
             && seen > 0
+            && self.settings.processed_by(seen, OWN_WAIT).await >= seen
             && self.directory.processed_by(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
     }
 
@@ -275,7 +300,7 @@ impl Edge {
             Some(ResourceOwner::System(_)) => {
                 let context = Owner::system();
                 if !call.may(&context) {
-                    return Err(call.operation.permission.map_or_else(for_nobody, permission_denied));
+                    return Err(call.needs(&context).map_or_else(for_nobody, permission_denied));
                 }
                 Ok((context, call.tenant.clone()))
             }
@@ -314,10 +339,11 @@ impl Edge {
         let unknown = || Error::from(Rejection::NotFound("organization"));
         let found = self.directory.organization(&call.tenant.id, name, sequence).await;
         let context = Owner::organization(&found.map_err(read_model)?.ok_or_else(unknown)?.id);
-        let Some(needed) = call.operation.permission else {
-            // Its own is what the caller may name where it needs no role.
-            return if context == call.caller.owner { Ok(context) } else { Err(unknown()) };
-        };
+        // Its own is what the caller may name where it needs no role.
+        if call.belongs_to(&context) {
+            return Ok(context);
+        }
+        let Some(needed) = call.operation.permission else { return Err(unknown()) };
         let chain = context.chain(&call.tenant.id);
         if !call.caller.may(needed, &chain) {
             let may_read = call.caller.may(&permission::reading(needed), &chain);

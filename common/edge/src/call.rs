@@ -66,10 +66,22 @@ impl Call {
         self.instance_for::<R>().unwrap_or(id)
     }
 
+    /// The permission that the operation needs in a context.
+    pub fn needs(&self, context: &Owner) -> Option<&'static str> {
+        self.operation.permission_in(context.kind == OwnerType::System)
+    }
+
     /// Whether the caller may do what the operation does to something in a context, by its roles.
     pub fn may(&self, context: &Owner) -> bool {
         let permitted = |permission: &str| self.caller.may(permission, &context.chain(&self.tenant.id));
-        self.operation.permission.is_some_and(permitted)
+        self.needs(context).is_some_and(permitted)
+    }
+
+    /// Whether the operation gives the caller something in a context because it belongs to it, whatever its roles.
+    pub fn belongs_to(&self, context: &Owner) -> bool {
+        let is_home = self.home.id == self.tenant.id && !self.is_system;
+        let is_own = *context == self.caller.owner || *context == Owner::instance(&self.home.id);
+        self.operation.is_for_any_caller() && is_home && is_own
     }
 
     /// Whether the operation gives the caller something on what belongs to a user, whatever its roles.

@@ -20,7 +20,6 @@ use domain::{
         instance::Instance, membership::Membership, organization::Organization, signing_key::SigningKey, user::User,
     },
     rights::permits,
-    setting::features::Features,
     standard::Resource,
 };
 use serde::de::DeserializeOwned;
@@ -29,15 +28,11 @@ use tokio_postgres::{Row, types::ToSql};
 
 use self::{
     read_through::{Cached, ReadThrough},
-    sql::{
-        FEATURES, KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID,
-        USER_BY_NAME,
-    },
+    sql::{KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID, USER_BY_NAME},
 };
 use crate::{
     checkpoint::unsigned,
     database::{Database, DatabaseFailure},
-    keyring::SYSTEM,
     progress::Progress,
     projection::{ACCESS, Sql},
     read_model::ReadModel,
@@ -64,8 +59,6 @@ pub struct Tenant {
     pub primary_domain: String,
     /// Its signing keys, by id.
     pub signing_keys: Vec<(String, SigningKey)>,
-    /// The flags of the instance and of the system, the nearest first.
-    pub features: Vec<Features>,
 }
 
 /// A user as requests see it.
@@ -239,16 +232,13 @@ impl Directory {
         let row = connection.query_one(&statement, &parameters).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
-        let contexts: &[&str] = &[&id, SYSTEM];
         let signing_keys = KEYS.rows(&connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
-        let features = FEATURES.rows(&connection, &[&contexts]).await?.into_iter().map(|Stored { found, .. }| found);
         let found = Tenant {
             processed,
             shard: self.shard,
             instance: state(Instance::NAME, &id, &row)?,
             primary_domain: row.get("primary_domain"),
             signing_keys: signing_keys.map(|key| (key.id, key.state)).collect(),
-            features: features.map(|features| features.state).collect(),
             id,
         };
         Ok(Cached { processed, found: Some(Arc::new(found)) })
@@ -311,13 +301,6 @@ fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row)
         instance_id: instance_id.to_owned(),
         id: row.get("id"),
     })
-}
-
-impl Tenant {
-    /// Whether a feature is switched on; a flag that no context sets is off.
-    pub fn has_feature(&self, flag: &str) -> bool {
-        self.features.iter().find_map(|features| features.flag(flag)).unwrap_or(false)
-    }
 }
 
 impl Principal {

@@ -3,7 +3,7 @@
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
 //! nodes. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
-//! [`directory`], [`ended`] and [`keyring`] are what admits requests.
+//! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests.
 
 pub mod checkpoint;
 pub mod database;
@@ -17,4 +17,5 @@ pub mod progress;
 pub mod projection;
 pub mod read_model;
 pub mod rows;
+pub mod settings;
 pub mod table;

@@ -77,6 +77,11 @@ pub fn rows_of<R: Resource>() -> &'static Projection {
     named(R::ROWS)
 }
 
+/// What keeps the rows of a settings service.
+pub(crate) fn rows_of_settings<P: Properties>() -> &'static Projection {
+    named(Some(P::ROWS))
+}
+
 /// What keeps the search index of a resource.
 pub fn index_of<R: Resource>() -> &'static Projection {
     named(R::INDEX)

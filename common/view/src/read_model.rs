@@ -125,6 +125,15 @@ impl<'a> ReadModel<'a> {
     pub async fn all<R: Resource>(self, client: &impl GenericClient) -> Result<Vec<Stored<R>>, DatabaseFailure> {
         stored(client, R::NAME, &layout(self.projection, R::NAME).all, &[]).await
     }
+
+    /// Every row of an aggregate's table, as JSON.
+    pub(crate) async fn every(
+        self,
+        client: &impl GenericClient,
+        aggregate_type: &'static str,
+    ) -> Result<Vec<Stored<serde_json::Value>>, DatabaseFailure> {
+        stored(client, aggregate_type, &layout(self.projection, aggregate_type).all, &[]).await
+    }
 }
 
 /// A statement that finds rows of one table; its text is made when it is first needed.

@@ -11,7 +11,7 @@ use domain::{
     aggregate::Aggregate,
     column::{Column, Definition, Value},
     context::Owner,
-    settings::{self, Properties, Settings},
+    settings::{Properties, Settings},
     standard::{self, Resource, Standard},
     with_unknown::WithUnknown,
 };
@@ -115,8 +115,8 @@ pub const fn settings<P: Properties>() -> Table {
         columns: Vec::new,
         context: <Settings<P> as Aggregate>::context,
         apply: |recorded| {
-            let settings::Event::Changed { to, .. } = decode::<Settings<P>>(recorded)?;
-            Ok(Effect::Set(content(&to, &[])))
+            let after = decode::<Settings<P>>(recorded)?.into_state();
+            Ok(after.map_or(Effect::End, |to| Effect::Set(content(&to, &[]))))
         },
     }
 }

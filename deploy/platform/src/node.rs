@@ -27,7 +27,7 @@ pub(crate) use connect::connect;
 use connect::{ConnectError, renewing};
 use domain::address::Allowed;
 use edge::{
-    admission::Edge,
+    admission::{Edge, Known},
     caller::{External, SystemUsers},
     consistency::Tokens,
 };
@@ -45,6 +45,7 @@ use view::{
     ended::Ended,
     keyring::{Keyring, MasterKeys},
     progress::Progress,
+    settings::SettingsIndex,
 };
 
 use crate::{
@@ -94,6 +95,8 @@ pub(crate) struct Node {
     pub(crate) directory: Directory,
     /// What was deactivated or removed.
     pub(crate) ended: Ended,
+    /// What is set in which context.
+    settings: SettingsIndex,
     pub(crate) progress: Progress,
     external: External,
     pub(crate) actions: Actions,
@@ -170,6 +173,7 @@ impl Node {
         let targets = Arc::new(options.targets);
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, options.silence).await?;
+        let settings = SettingsIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
             unproved: (!is_proved).then(|| (master_keys.clone(), file.to_owned())),
@@ -179,6 +183,7 @@ impl Node {
             keyring,
             ids: Arc::new(Ids::new(options.number)),
             ended,
+            settings,
             directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
             progress,
             external: external(&options.external),
@@ -265,8 +270,9 @@ impl Node {
             prove(log, database, (keys, file)).await?;
         }
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
+        let (directory, ended, settings) = (self.directory.clone(), self.ended.clone(), self.settings.clone());
         Ok(Arc::new(Edge::new(
-            (self.directory.clone(), self.ended.clone()),
+            Known { directory, ended, settings },
             tokens,
             (self.external.clone(), self.system_users.clone()),
             self.actions.clone(),
@@ -291,6 +297,7 @@ impl Node {
             targets: self.targets.clone(),
             challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
+            settings: self.settings.clone(),
             external: self.external.clone(),
             operations: built(),
         });
@@ -305,8 +312,9 @@ impl Node {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Seats::new(seats);
-        let (ended, operations, bounds) = (self.ended.clone(), built(), self.searches);
-        let queries = Queries { database, progress, ended, indexes, tokens, searches, bounds, operations };
+        let (ended, settings) = (self.ended.clone(), self.settings.clone());
+        let (operations, bounds) = (built(), self.searches);
+        let queries = Queries { database, progress, ended, settings, indexes, tokens, searches, bounds, operations };
         let queries = Arc::new(queries);
         query::api::routes(Router::new(), edge, &queries)
     }

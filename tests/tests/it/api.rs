@@ -25,6 +25,7 @@ mod revoked;
 mod rights;
 mod schemathesis;
 mod search;
+mod settings;
 mod target;
 mod tenancy;
 mod transports;

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    context::OwnerType,
+    permission::Permissions,
     projection::{ACCESS, Name},
-    rejection::Rejection,
-    settings::{Properties, Set},
+    settings::{Chain, Properties, Set},
 };
 
-/// The flags of one context; a flag that no context sets is off.
+/// The flags of one context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
     /// The resource services of the preview API.
@@ -43,24 +44,41 @@ impl FeaturesChange {
 }
 
 impl Features {
-    /// The flag of this name; `None` when it is not set here or does not exist.
-    pub fn flag(&self, name: &str) -> Option<bool> {
+    /// What finds the flag of this name, where there is one.
+    fn flag(name: &str) -> Option<fn(&Self) -> Option<&bool>> {
         match name {
-            "multitenancy_resources_api" => self.multitenancy_resources_api,
-            "multitenancy_settings" => self.multitenancy_settings,
-            "oidc_token_exchange" => self.oidc_token_exchange,
+            "multitenancy_resources_api" => Some(|features| features.multitenancy_resources_api.as_ref()),
+            "multitenancy_settings" => Some(|features| features.multitenancy_settings.as_ref()),
+            "oidc_token_exchange" => Some(|features| features.oidc_token_exchange.as_ref()),
             _ => None,
         }
     }
 }
 
+impl Chain<Features> {
+    /// Whether the flag of this name is on.
+    pub fn has(&self, flag: &str) -> bool {
+        Features::flag(flag).is_some_and(|flag| *self.resolve(flag).value)
+    }
+}
+
 impl Properties for Features {
     const NAME: &'static str = "feature_settings";
+    const LEVELS: &'static [OwnerType] = &[OwnerType::System, OwnerType::Instance];
     const ROWS: Name = ACCESS;
+    const PERMISSIONS: &'static [Permissions] = &[
+        Permissions::new("iam.feature", &["read", "write"]).at(&[OwnerType::System, OwnerType::Instance]),
+        Permissions::new("system.feature", &["read", "write"]).at(&[OwnerType::System]),
+    ];
     type Change = FeaturesChange;
 
-    fn validate(&self) -> Result<(), Rejection> {
-        Ok(())
+    fn defaults() -> &'static Self {
+        static OFF: Features = Features {
+            multitenancy_resources_api: Some(false),
+            multitenancy_settings: Some(false),
+            oidc_token_exchange: Some(false),
+        };
+        &OFF
     }
 
     fn changed(self, change: FeaturesChange) -> Self {
@@ -74,54 +92,53 @@ impl Properties for Features {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::settings::{Event, Settings};
-    use crate::testing::given;
+    use crate::context::Owner;
+
+    /// What is on, where an instance and the system set these.
+    fn on(instance: Option<Features>, system: Option<Features>) -> Vec<&'static str> {
+        let chain = Chain { own: instance.map(Arc::new), above: vec![(Owner::system(), system.map(Arc::new))] };
+        assert!(!chain.has("no_flag"));
+        FLAGS.into_iter().filter(|flag| chain.has(flag)).collect()
+    }
 
     #[test]
     fn flags_are_switched_on_by_their_names() {
         for flag in FLAGS {
-            let on = Features::default().changed(FeaturesChange::on(&[flag]));
-            assert_eq!(FLAGS.map(|other| on.flag(other)), FLAGS.map(|other| (other == flag).then_some(true)));
+            assert_eq!(on(Some(Features::default().changed(FeaturesChange::on(&[flag]))), None), [flag]);
         }
         assert_eq!(Features::default().changed(FeaturesChange::on::<&str>(&[])), Features::default());
     }
 
     #[test]
-    fn a_flag_that_nobody_set_is_not_on() {
-        assert_eq!(Features::default().flag("multitenancy_settings"), None);
+    fn a_flag_that_nobody_sets_is_off() {
+        assert_eq!(on(None, None), [""; 0]);
+        assert_eq!(on(Some(Features::default()), Some(Features::default())), [""; 0]);
     }
 
     #[test]
-    fn switching_on_twice_is_one_event() {
-        let on = Features::default().changed(FeaturesChange::on(&FLAGS));
-        let fields =
-            vec!["multitenancy_resources_api".into(), "multitenancy_settings".into(), "oidc_token_exchange".into()];
-        let changed = Event::Changed { to: on.into(), fields };
-        given::<Settings<Features>>([]).when(FeaturesChange::on(&FLAGS)).then([changed.clone()]);
-        given::<Settings<Features>>([changed]).when(FeaturesChange::on(&FLAGS)).then([]);
-    }
-
-    #[test]
-    fn a_reset_flag_falls_back() {
-        let off = FeaturesChange { multitenancy_settings: Some(Set::Reset), ..FeaturesChange::default() };
-        let on = Features::default().changed(FeaturesChange::on(&FLAGS));
-        assert_eq!(on.changed(off).flag("multitenancy_settings"), None);
+    fn an_instance_has_the_flags_of_the_system_and_its_own() {
+        let all = || Features::default().changed(FeaturesChange::on(&FLAGS));
+        assert_eq!(on(None, Some(all())), FLAGS);
+        let off = FeaturesChange { multitenancy_settings: Some(Set::To(false)), ..FeaturesChange::default() };
+        let without = Features::default().changed(off);
+        assert_eq!(on(Some(without.clone()), Some(all())), [FLAGS[0], FLAGS[2]]);
+        let reset = FeaturesChange { multitenancy_settings: Some(Set::Reset), ..FeaturesChange::default() };
+        assert_eq!(on(Some(without.changed(reset)), Some(all())), FLAGS);
     }
 
     #[test]
     fn each_write_changes_its_own_flag() {
-        let (none, on) = (FeaturesChange::default, || Some(Set::To(true)));
-        let names = ["multitenancy_resources_api", "multitenancy_settings", "oidc_token_exchange"];
+        let (none, yes) = (FeaturesChange::default, || Some(Set::To(true)));
         let changes = [
-            FeaturesChange { multitenancy_resources_api: on(), ..none() },
-            FeaturesChange { multitenancy_settings: on(), ..none() },
-            FeaturesChange { oidc_token_exchange: on(), ..none() },
+            FeaturesChange { multitenancy_resources_api: yes(), ..none() },
+            FeaturesChange { multitenancy_settings: yes(), ..none() },
+            FeaturesChange { oidc_token_exchange: yes(), ..none() },
         ];
-        for (name, change) in names.into_iter().zip(changes) {
-            let features = Features::default().changed(change);
-            assert_eq!(names.map(|other| features.flag(other)), names.map(|other| (other == name).then_some(true)));
-            assert_eq!(features.flag("no_flag"), None);
+        for (name, change) in FLAGS.into_iter().zip(changes) {
+            assert_eq!(on(Some(Features::default().changed(change)), None), [name]);
         }
     }
 }

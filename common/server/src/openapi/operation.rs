@@ -37,10 +37,16 @@ pub(super) fn operation(facts: &Facts, source: &Source, schemas: &mut Schemas<'_
 }
 
 fn description(facts: &Facts, comment: &str) -> String {
-    let permission =
-        facts.permission.map_or("It is about the caller itself, who needs no permission.".to_owned(), |permission| {
-            format!("The caller needs the permission `{permission}`.")
-        });
+    let permission = match (facts.permission, facts.is_self) {
+        (Some(permission), false) => {
+            let in_system = facts.system_permission.map(|needed| format!(", in the system `{needed}`"));
+            format!("The caller needs the permission `{permission}`{}.", in_system.unwrap_or_default())
+        }
+        (Some(permission), true) => {
+            format!("The caller belongs to the context, or needs the permission `{permission}` there.")
+        }
+        (None, _) => "It is about the caller itself, who needs no permission.".to_owned(),
+    };
     let feature = facts.feature.map_or_else(String::new, |feature| format!(" Behind the feature flag `{feature}`."));
     format!("{comment}\n\n{permission}{feature}")
 }
@@ -60,7 +66,7 @@ fn parameters(facts: &Facts, request: &MessageDescriptor, schemas: &mut Schemas<
         shared.extend(["Consistency-Token", "Consistency-Wait"]);
     } else {
         shared.extend(["Idempotency-Key", "Prefer"]);
-        if facts.path.contains('{') {
+        if facts.changes_one() {
             shared.push("If-Match");
         }
     }

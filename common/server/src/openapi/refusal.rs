@@ -74,7 +74,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         // A put names what must be there, and so does a context.
         Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context(),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
-        Reason::SequenceMismatch => !reads && names_one,
+        Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
         Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
         Reason::PreconditionFailed

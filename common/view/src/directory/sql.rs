@@ -1,8 +1,6 @@
 //! The statements of the directory. Each says in one row what it finds and how far the read model was.
 
-use domain::{
-    resource::signing_key::SigningKey, setting::features::Features, settings::Properties, standard::Resource,
-};
+use domain::{resource::signing_key::SigningKey, standard::Resource};
 
 use crate::{
     projection::{ACCESS, Sql},
@@ -36,9 +34,6 @@ const ORGANIZATION: &str = "select o.id, o.state::text from {organization} o";
 
 pub(super) static KEYS: Select<SigningKey> =
     Select::new(&ACCESS, SigningKey::NAME, "where instance_id = $1 order by id");
-
-pub(super) static FEATURES: Select<Features> =
-    Select::new(&ACCESS, Features::NAME, "where instance_id = any($1) and id = any($1) order by instance_id desc");
 
 pub(super) static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
 

@@ -16,6 +16,7 @@ mod nodes;
 mod replay;
 mod requests;
 mod search;
+mod settings;
 mod start;
 mod tenants;
 mod tokens;
@@ -51,6 +52,7 @@ async fn main() {
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("fair") => return fair::measure().await,
+        Some("settings") => return settings::measure(),
         Some("index") => return index::measure().await,
         Some("apart") => return nodes::apart().await,
         Some("tenants") => return tenants::measure(argument(2).unwrap_or(TENANTS)).await,
@@ -71,6 +73,7 @@ async fn main() {
     nodes::measure().await;
     tenants::measure(TENANTS).await;
     index::measure().await;
+    settings::measure();
     search::measure(DOCUMENTS).await;
 }
 

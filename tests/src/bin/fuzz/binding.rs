@@ -122,6 +122,7 @@ fn operations() -> Vec<Bound> {
         bound(&operation::PATCH_CODE_HOST_BIDP),
         bound(&operation::PATCH_TARGET),
         bound(&operation::PUT_EXECUTION),
+        bound(&operation::RESOLVE_FEATURES),
         bound(&operation::RESOLVE_LANGUAGES),
         bound(&operation::RETRY_FAILED_EVENT),
         bound(&operation::RETRY_FAILED_EVENTS),
@@ -132,6 +133,7 @@ fn operations() -> Vec<Bound> {
         bound(&operation::SEARCH_SYSTEM_EVENTS),
         bound(&operation::SEARCH_TARGETS),
         bound(&operation::SEARCH_VIEWS),
+        bound(&operation::SET_FEATURES),
         bound(&operation::SET_LANGUAGES),
     ];
     all.extend(of_tenants());

@@ -189,6 +189,7 @@ fn events() -> Vec<Event> {
         event::<Standard<Target>>(&standard::Event::Removed),
         event::<Standard<User>>(&standard::Event::Added(user.into())),
         event::<Settings<Features>>(&flags),
+        event::<Settings<Features>>(&domain::settings::Event::Removed),
     ]
 }
 

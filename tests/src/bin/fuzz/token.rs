@@ -105,7 +105,6 @@ fn tenant(id: &str, point: &[u8]) -> Tenant {
         instance: Instance::new(id, &format!("p{id}")),
         primary_domain: format!("{id}.example.com"),
         signing_keys: vec![("k".to_owned(), key)],
-        features: vec![],
     }
 }
 

@@ -17,6 +17,7 @@ const README: &str = include_str!("../../../../README.md");
 const API: &str = include_str!("../../../../docs/api.md");
 const CLIENTS: &str = include_str!("../../../../docs/clients.md");
 
+const SETTINGS: &str = include_str!("../../../../docs/settings.md");
 const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
 
 /// Where the documents have the platform.
@@ -194,6 +195,18 @@ async fn the_tenants_live_as_their_document_says() {
     println!("{told}");
     assert_eq!(reasons(&told), BTreeSet::from(["CHALLENGE_NOT_FOUND"]), "only what is shown on purpose: {told}");
     for expected in ["\"totalResult\":\"1\"", "\"previousValidUntil\":", "http://acme.id.example", "\"actorId\":"] {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
+}
+
+#[tokio::test]
+async fn settings_are_set_as_their_document_says() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let told = shell(&platform, &blocks(SETTINGS, "sh").join("\n"));
+    println!("{told}");
+    assert_eq!(reasons(&told), BTreeSet::from(["SEQUENCE_MISMATCH"]), "only what is shown on purpose: {told}");
+    for expected in ["\"defaultLanguage\":{\"value\":\"fr\"}", "\"tokenExchange\":{\"value\":true}"] {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
 }

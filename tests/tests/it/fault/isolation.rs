@@ -187,8 +187,12 @@ async fn what_is_slow_to_read_for_one_command_refuses_no_other() {
     before.process.end().await;
     projector.process.end().await;
     // Whoever reads the events of this one waits.
-    let text = "alter table history_2.events rename to kept; create view history_2.events as \
-                select * from history_2.kept where aggregate_id <> $$ID$$ or pg_sleep(60) is not null";
+    let text = "create function history_2.slow() returns boolean language plpgsql volatile cost 1000000000 as \
+                $$begin perform pg_sleep(60); return true; end$$; \
+                alter table history_2.events rename to kept; create view history_2.events as \
+                select * from history_2.kept where aggregate_id <> 'ID' or history_2.slow(); \
+                alter role current_user set enable_seqscan = off; alter role current_user set enable_hashjoin = off; \
+                alter role current_user set enable_mergejoin = off";
     connect(url).await.batch_execute(&text.replace("ID", &ids[3])).await.expect("Postgres is there");
 
     let proxy = Proxy::start(cluster.servers.places.nats_url.trim_start_matches("nats://")).await;

@@ -11,6 +11,7 @@ mod membership;
 mod organization;
 mod outcome;
 pub(super) mod row;
+mod settings;
 mod shown;
 mod user;
 pub(super) mod wire;
@@ -61,7 +62,7 @@ fn tenants() -> Rows {
 }
 
 fn others() -> Rows {
-    domain::rows().into_iter().chain(event::rows()).collect()
+    domain::rows().into_iter().chain(event::rows()).chain(settings::rows()).collect()
 }
 
 /// Each operation must come to the same over every transport.
@@ -103,7 +104,7 @@ async fn operations_on_instances_and_organizations_come_to_the_same_over_every_t
 }
 
 #[tokio::test]
-async fn operations_on_domains_and_events_come_to_the_same_over_every_transport() {
+async fn operations_on_domains_events_and_settings_come_to_the_same_over_every_transport() {
     check(others()).await;
 }
 

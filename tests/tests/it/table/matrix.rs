@@ -68,12 +68,20 @@ impl Expects {
         match (self, facts.permission) {
             (Self::Refusal(status, code), _) => Some((status, code)),
             (Self::Entry, _) | (_, None) => None,
+            _ if facts.is_for_any_caller() => None,
+            // What is asked for where they have none is the instance's.
+            (Self::Elsewhere(_), Some(_)) if is_of_settings(facts) => Some(DENIED),
             (Self::NoRole, Some(_)) => Some(DENIED),
             (Self::Role(role) | Self::Elsewhere(role), Some(permission)) => {
                 (!rights::of(role).contains(permission)).then_some(DENIED)
             }
         }
     }
+}
+
+/// Whether it is about settings, which have no id: a change of nothing is a good request.
+fn is_of_settings(facts: &Facts) -> bool {
+    facts.path.starts_with("/settings/")
 }
 
 /// A request that asks for nothing, or for nothing of an object, over HTTP.
@@ -92,7 +100,7 @@ fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
 fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let request = asking(caller, Method::POST, facts.grpc);
     let mut message = GetTargetRequest { id: id.to_owned() }.encode_to_vec();
-    if !id.is_empty() {
+    if !id.is_empty() || is_of_settings(facts) {
         // The second field of a patch is what is patched, a message.
         message.extend(match (facts.method, facts.verb) {
             (VALIDATE, _) => &[2 << 3, DomainValidationType::Dns as u8][..],

@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use domain::{rights::permits, role::ROLES};
-use proto::operation::{Body, OPERATIONS};
+use proto::operation::{Body, Facts, OPERATIONS};
 use tests::{client::send, tenant::Shared};
 
 fn same_as_committed(name: &str, printed: &str) {
@@ -16,13 +16,19 @@ fn same_as_committed(name: &str, printed: &str) {
     assert!(committed == printed, "{name} is not true any more; `make bless` accepts this:\n{printed}");
 }
 
+/// What the caller needs, where it is not about what is its own.
+fn needed(facts: &Facts) -> String {
+    let own = if facts.is_for_any_caller() { "(self)" } else { "" };
+    [facts.permission.unwrap_or_default(), own].join(" ").trim().to_owned()
+}
+
 #[test]
 fn every_operation_has_a_permission_or_is_for_everybody_who_is_known() {
     let mut table = format!("{:<34} {:<28}", "operation", "permission");
     table.extend(ROLES.iter().map(|role| format!(" {:<17}", role.name)));
     table.push('\n');
     for facts in OPERATIONS {
-        let permission = facts.permission.unwrap_or("(self)");
+        let permission = needed(facts);
         let line = format!("{:<34} {permission:<28}", facts.method);
         let roles = ROLES.iter().map(|role| {
             let may = facts.permission.is_none_or(|permission| permits([role.name], permission));
@@ -58,7 +64,7 @@ async fn every_route_is_the_committed_one() {
             Body::Field { name, .. } => name,
         };
         let (path, feature, success) = (facts.path, facts.feature.unwrap_or("-"), facts.success);
-        let permission = facts.permission.unwrap_or("(self)");
+        let permission = needed(facts);
         let line = format!(
             "{verb:<6} {path:<50} {success} {built:<9} {permission:<23} {feature:<26} {body:<9} {}\n",
             facts.grpc

@@ -221,7 +221,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             ("a garbage token", Some("Bearer garbage"), "TOKEN_INVALID"),
             ("another scheme", Some("Basic Zm9vOmJhcg=="), "TOKEN_MISSING"),
         ];
-        if self.row.facts().permission.is_some() {
+        if !self.row.facts().is_for_any_caller() {
             callers.push(("a caller without roles", Some(nobody.as_str()), "PERMISSION_DENIED"));
         }
         for (case, authorization, reason) in callers {

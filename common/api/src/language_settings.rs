@@ -1,0 +1,59 @@
+//! Languages in the API's words.
+
+use domain::{
+    context::Owner,
+    setting::languages::{Languages, LanguagesChange, SUPPORTED},
+    settings::{Chain, Set},
+};
+use proto::{
+    language_settings::{ResolveLanguagesRequest, ResolvedLanguageSettings, ResolvedLanguages, SetLanguagesRequest},
+    object_settings::{Language, ResolvedString},
+};
+
+use crate::{
+    details::owner,
+    settings::{ResolvedSettings, SetSettings, inherited},
+};
+
+impl ResolvedSettings for Languages {
+    type Resolve = ResolveLanguagesRequest;
+
+    fn resolved(chain: &Chain<Self>) -> ResolvedLanguageSettings {
+        let (default, restricted) = (chain.default_language(), chain.restricted_languages());
+        // They are inherited everywhere but in the system itself.
+        let system = (!chain.above.is_empty()).then(|| owner(&Owner::system()));
+        ResolvedLanguageSettings {
+            default_language: Some(ResolvedString { value: default.value.clone(), owner: inherited(&default) }),
+            restricted_languages: Some(ResolvedLanguages {
+                value: restricted.value.iter().map(|key| language(key)).collect(),
+                owner: inherited(&restricted),
+            }),
+            supported_languages: Some(ResolvedLanguages {
+                value: SUPPORTED.into_iter().map(language).collect(),
+                owner: system,
+            }),
+        }
+    }
+}
+
+fn language(key: &str) -> Language {
+    Language { key: key.to_owned() }
+}
+
+impl SetSettings for SetLanguagesRequest {
+    type Properties = Languages;
+
+    /// An empty message resets.
+    fn change(&self) -> LanguagesChange {
+        let wanted = self.settings.clone().unwrap_or_default();
+        let default = wanted.default_language.map(|language| language.key);
+        let restricted = wanted.restricted_languages.map(|list| list.languages);
+        LanguagesChange {
+            default_language: default.map(|key| if key.is_empty() { Set::Reset } else { Set::To(key) }),
+            restricted_languages: restricted.map(|list| match &list[..] {
+                [] => Set::Reset,
+                list => Set::To(list.iter().map(|language| language.key.clone()).collect()),
+            }),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The settings index: what is set in every context, in memory, loaded from the read models once and then updated from the
+//! log alone. So what holds in a context asks nobody, and is known as soon as the log tells it.
+
+mod follow;
+mod kind;
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use domain::{
+    context::{Owner, OwnerType},
+    settings::{Chain, Properties, Settings},
+};
+use eventlog::{
+    log::{self, Log, LogFailure},
+    record::AggregateKey,
+};
+use jiff::Timestamp;
+use tokio::{sync::watch, time::timeout};
+
+use self::kind::KINDS;
+use crate::{database::Database, keyring::SYSTEM};
+
+/// How long a change is waited for that this node has written itself.
+const OWN_WAIT: Duration = Duration::from_secs(2);
+
+/// What is set in every context.
+#[derive(Clone)]
+pub struct SettingsIndex {
+    contexts: Arc<RwLock<Contexts>>,
+    /// The sequence of the last event that it has.
+    reached: Arc<watch::Sender<u64>>,
+}
+
+/// The settings as they hold in a context.
+#[derive(Debug)]
+pub struct Effective<P> {
+    /// The sequence of the last event that the index has.
+    pub processed: u64,
+    /// The sequence of the last change in the context itself; 0 when nothing was ever set there.
+    pub sequence: u64,
+    /// When that was.
+    pub changed_at: Timestamp,
+    /// What is set there and above.
+    pub chain: Chain<P>,
+}
+
+/// By instance, by the id of the context in it, and by the name of the settings service.
+#[derive(Default)]
+struct Contexts {
+    by_instance: HashMap<String, HashMap<String, HashMap<&'static str, Entry>>>,
+    /// The sequence of the last event that is in them.
+    processed: u64,
+}
+
+/// What is set in one context.
+struct Entry {
+    sequence: u64,
+    changed_at: Timestamp,
+    /// The properties, of the type that the name of the service stands for.
+    set: AnySettings,
+}
+
+/// Properties of whatever service.
+type AnySettings = Arc<dyn Any + Send + Sync>;
+
+impl std::fmt::Debug for SettingsIndex {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SettingsIndex").finish_non_exhaustive()
+    }
+}
+
+/// An index of a log that has nothing yet.
+impl Default for SettingsIndex {
+    fn default() -> Self {
+        Self::of(Contexts::default())
+    }
+}
+
+impl SettingsIndex {
+    /// An index that is as far as the log now, and follows it from here.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, LogFailure> {
+        let (contexts, at) = follow::begin(&log, database, shard).await?;
+        let index = Self::of(contexts);
+        tokio::spawn(log::keep_updated(log, index.clone(), at).await?);
+        Ok(index)
+    }
+
+    fn of(contexts: Contexts) -> Self {
+        let reached = Arc::new(watch::Sender::new(contexts.processed));
+        Self { contexts: Arc::new(RwLock::new(contexts)), reached }
+    }
+
+    /// What holds in a context of an instance.
+    pub fn effective<P: Properties>(&self, instance_id: &str, context: &Owner) -> Effective<P> {
+        let above = context.chain(instance_id).into_iter().skip(1);
+        let contexts = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
+        let own = contexts.entry::<P>(instance_id, context);
+        let above = above.map(|owner| {
+            let set = contexts.entry::<P>(instance_id, &owner).and_then(Entry::set);
+            (owner, set)
+        });
+        Effective {
+            processed: contexts.processed,
+            sequence: own.map_or(0, |own| own.sequence),
+            changed_at: own.map(|own| own.changed_at).unwrap_or_default(),
+            chain: Chain { own: own.and_then(Entry::set), above: above.collect() },
+        }
+    }
+
+    /// Whether it is updated from what happens to aggregates of this type.
+    pub fn follows(aggregate_type: &str) -> bool {
+        KINDS.iter().any(|kind| kind.name == aggregate_type)
+    }
+
+    /// Hears of every change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.reached.subscribe()
+    }
+
+    /// How far it is when it has an event, or when the time is over.
+    pub async fn processed_by(&self, sequence: u64, wait: Duration) -> u64 {
+        let known = *self.reached.borrow();
+        if known >= sequence {
+            return known;
+        }
+        // Its sender is this index's own.
+        let _ = timeout(wait, self.changes().wait_for(|reached| *reached >= sequence)).await;
+        *self.reached.borrow()
+    }
+
+    /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.
+    pub async fn wait_briefly_for(&self, sequence: u64) {
+        self.processed_by(sequence, OWN_WAIT).await;
+    }
+}
+
+impl Contexts {
+    fn entry<P: Properties>(&self, instance_id: &str, context: &Owner) -> Option<&Entry> {
+        self.by_instance.get(instance_of(instance_id, context))?.get(&context.id)?.get(P::NAME)
+    }
+}
+
+impl Entry {
+    fn set<P: Properties>(&self) -> Option<Arc<P>> {
+        self.set.clone().downcast().ok()
+    }
+}
+
+/// Which aggregate the settings of a context are.
+pub fn key<P: Properties>(instance_id: &str, context: &Owner) -> AggregateKey {
+    AggregateKey::of::<Settings<P>>(instance_of(instance_id, context), &context.id)
+}
+
+fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {
+    if context.kind == OwnerType::System { SYSTEM } else { instance_id }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Begins with the read models, or with the beginning of the log where they do not fit it, and applies events.
+
+use std::sync::PoisonError;
+
+use base::explain::explain;
+use eventlog::{
+    log::{Follower, Log, LogFailure},
+    record::{Position, Record, Recorded},
+};
+
+use super::{
+    Contexts, Entry, SettingsIndex,
+    kind::{KINDS, Kind},
+};
+use crate::{
+    database::{Database, DatabaseFailure, snapshot},
+    read_model::ReadModel,
+    rows::Stored,
+};
+
+/// What the read models have, and the record after which the log goes on.
+pub(super) async fn begin(log: &Log, database: &Database, shard: u16) -> Result<(Contexts, Position), LogFailure> {
+    match database.within(load(database, shard)).await {
+        Ok((contexts, at)) if log.has(at).await? => Ok((contexts, at)),
+        Ok(_) => Ok(Default::default()),
+        Err(error) => {
+            tracing::warn!(error = explain(&error), "the read models cannot be read; settings are read from the log");
+            Ok(Default::default())
+        }
+    }
+}
+
+async fn load(database: &Database, shard: u16) -> Result<(Contexts, Position), DatabaseFailure> {
+    let mut connection = database.connection().await?;
+    let transaction = snapshot(&mut connection).await?;
+    let (mut contexts, mut begin) = (Contexts::default(), None);
+    for kind in KINDS.iter() {
+        let read_model = ReadModel::new((kind.projection)(), shard);
+        let checkpoint = read_model.checkpoint(&transaction).await?;
+        let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+        // What a further projection has already is applied again, and changes nothing.
+        let is_earlier = begin.is_none_or(|begin: Position| at.stream_sequence < begin.stream_sequence);
+        begin = if is_earlier { Some(at) } else { begin };
+        for Stored { instance_id, found } in read_model.every(&transaction, kind.name).await? {
+            let Ok(set) = (kind.read)(found.state) else {
+                return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
+            };
+            let entry = Entry { sequence: found.sequence, changed_at: found.changed_at, set };
+            contexts.put((instance_id, found.id), kind, Some(entry));
+        }
+    }
+    transaction.commit().await?;
+    let begin = begin.unwrap_or_default();
+    contexts.processed = begin.sequence;
+    Ok((contexts, begin))
+}
+
+impl Contexts {
+    fn put(&mut self, (instance_id, id): (String, String), kind: &Kind, entry: Option<Entry>) {
+        let of_instance = self.by_instance.entry(instance_id.clone()).or_default();
+        let of_context = of_instance.entry(id.clone()).or_default();
+        match entry {
+            Some(entry) => drop(of_context.insert(kind.name, entry)),
+            None => drop(of_context.remove(kind.name)),
+        }
+        if of_context.is_empty() {
+            of_instance.remove(&id);
+        }
+        if of_instance.is_empty() {
+            self.by_instance.remove(&instance_id);
+        }
+    }
+
+    fn sequence(&self, recorded: &Recorded, kind: &Kind) -> u64 {
+        let of_instance = self.by_instance.get(&recorded.event.instance_id);
+        let of_context = of_instance.and_then(|found| found.get(&recorded.event.aggregate_id));
+        of_context.and_then(|found| found.get(kind.name)).map_or(0, |entry| entry.sequence)
+    }
+
+    fn apply(&mut self, recorded: &Recorded) {
+        let Some(kind) = KINDS.iter().find(|kind| kind.name == recorded.event.aggregate_type) else { return };
+        if self.sequence(recorded, kind) >= recorded.sequence {
+            return;
+        }
+        let (sequence, changed_at) = (recorded.sequence, recorded.committed_at);
+        match (kind.apply)(recorded) {
+            Ok(set) => {
+                let key = (recorded.event.instance_id.clone(), recorded.event.aggregate_id.clone());
+                self.put(key, kind, set.map(|set| Entry { sequence, changed_at, set }));
+            }
+            Err(error) => {
+                let (error, settings) = (explain(&error), kind.name);
+                tracing::error!(error, settings, "an event cannot be read, and what is set stays as it was");
+            }
+        }
+    }
+}
+
+impl Follower for SettingsIndex {
+    const WHAT: &'static str = "what is set in which context";
+
+    fn apply(&mut self, record: &Record) {
+        let processed = record.position().sequence;
+        {
+            let mut contexts = self.contexts.write().unwrap_or_else(PoisonError::into_inner);
+            record.events.iter().for_each(|recorded| contexts.apply(recorded));
+            contexts.processed = processed;
+        }
+        self.reached.send_replace(processed);
+    }
+}

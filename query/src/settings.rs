@@ -1,0 +1,49 @@
+//! The read of any settings service, from memory.
+
+use std::{convert::Infallible, future::ready, sync::Arc};
+
+use api::{
+    details::{ETAG, entity_tag},
+    settings::{ResolvedSettings, check_level, details},
+};
+use domain::rejection::Rejection;
+use edge::{
+    answer::Answer,
+    call::Call,
+    consistency::{HEADER, unavailable, waited},
+    error::Error,
+    handler::Mounting,
+    refusal::permission_denied,
+};
+use proto::shape::{Request, Resolve};
+
+use crate::Queries;
+
+/// Mounts what is read of a settings service.
+pub(crate) fn mount<P: ResolvedSettings>(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    mounting.on(resolve::<P>)
+}
+
+/// Shows the settings as they hold in the context that a request names.
+async fn resolve<P: ResolvedSettings>(
+    queries: Arc<Queries>,
+    call: Call,
+    _: P::Resolve,
+) -> Result<Answer<<P::Resolve as Request>::Response>, Error> {
+    let (instance_id, context) = (&call.tenant.id, &call.context);
+    check_level::<P>(context)?;
+    if !call.belongs_to(context) && !call.may(context) {
+        return Err(permission_denied(call.needs(context).unwrap_or_default()));
+    }
+    let look = || ready(Ok::<_, Infallible>(queries.settings.effective::<P>(instance_id, context)));
+    let seen = call.consistency.look_until_fresh(queries.settings.changes(), look, |seen| Some(seen.processed)).await;
+    let Ok(seen) = seen;
+    waited(call.consistency, Some(seen.processed));
+    call.consistency.accept(seen.processed)?;
+    if queries.ended.is_removed(instance_id, context) {
+        return Err(Rejection::NotFound("organization").into());
+    }
+    let token = queries.tokens.mint(seen.processed).await.map_err(unavailable)?;
+    let message = P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(&seen.chain));
+    Ok(Answer { message, status: None, metadata: vec![(HEADER, token), (ETAG, entity_tag(seen.sequence))] })
+}
