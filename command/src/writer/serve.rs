@@ -160,12 +160,13 @@ impl<'a> Active<'a> {
         if self.history.has_changed().unwrap_or_default() {
             self.trim();
         }
+        self.begin_loads();
         self.gather(queue).await;
-        if !self.waiting.is_empty() {
-            self.fill_record(lease).await?;
-        }
+        if self.waiting.is_empty() { Ok(()) } else { self.fill_record(lease).await }
+    }
+
+    fn begin_loads(&mut self) {
         self.loads.begin(self.memory.tail.begin().stream_sequence.max(self.reached));
-        Ok(())
     }
 
     /// Forgets what history has. What is loaded at the moment has to continue the tail when it comes, so the tail waits for
@@ -220,6 +221,7 @@ impl<'a> Active<'a> {
                 Turned::Withdrawn => {}
             }
         }
+        self.begin_loads();
         let is_committed = !draft.is_empty();
         if is_committed {
             fault::point("commit.decided");
@@ -338,7 +340,9 @@ impl<'a> Active<'a> {
         if !self.memory.tail.continues(begin) {
             if begin.stream_sequence >= since {
                 // It was slow, and the tail did not wait for it.
-                unread.into_iter().for_each(|unread| self.load(unread));
+                for unread in unread {
+                    self.load(unread);
+                }
                 return Ok(());
             }
             // Postgres lost its last commits: the log fills the gap.
