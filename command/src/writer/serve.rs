@@ -44,6 +44,8 @@ use crate::{
 const MOST_ROUNDS: u8 = 20;
 /// For how long commands may gather before they are decided, while more arrive without a pause.
 const GATHER: Duration = Duration::from_millis(1);
+/// For how long a record is filled. Whoever comes meanwhile waits for it, and then for one of the same length.
+const FILLING: Duration = Duration::from_millis(3);
 
 /// The writer while it writes.
 pub(super) struct Active<'a> {
@@ -212,7 +214,9 @@ impl<'a> Active<'a> {
     async fn fill_record(&mut self, lease: &KeptLease) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
+        let begun = Instant::now();
         while draft.bytes <= self.writer.record_limit / 2
+            && begun.elapsed() < FILLING
             && let Some((_, mut submission)) = self.waiting.pop()
         {
             match self.decide(&mut submission, &mut draft, now) {

@@ -7,7 +7,7 @@ use proto::{action::CreateTargetRequest, operation::CREATE_TARGET};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    auditor::Audit,
+    auditor::{Audit, connect},
     client::{Answer, Client, TARGETS, created, send, target},
     cluster::{Cluster, Node},
     eventually,
@@ -171,6 +171,49 @@ async fn what_nobody_waits_for_any_more_is_not_decided() {
     let created = cluster.audit().await.created();
     let times = |name: &str| created.get(name).map_or(0, Vec::len);
     assert_eq!((times("first"), times("gone"), times("late")), (1, 0, 1), "{created:?}");
+}
+
+#[tokio::test]
+async fn what_is_slow_to_read_for_one_command_refuses_no_other() {
+    let cluster = Cluster::start().await;
+    let mut projector = cluster.node("projector", "projector", &[], &[]);
+    let (mut before, client) = writer(&cluster, "before", "").await;
+    let mut ids = vec![];
+    for number in 0..10 {
+        ids.push(client.create_target(&format!("target {number}")).await.expect("it writes"));
+    }
+    let url = &cluster.servers.places.postgres_url;
+    cluster.audit().await.wait_projected(url).await;
+    before.process.end().await;
+    projector.process.end().await;
+    // Whoever reads the events of this one waits.
+    let text = "create function history_2.slow() returns boolean language plpgsql volatile cost 1000000000 as \
+                $$begin perform pg_sleep(60); return true; end$$; \
+                alter table history_2.events rename to kept; create view history_2.events as \
+                select * from history_2.kept where aggregate_id <> 'ID' or history_2.slow(); \
+                alter role current_user set enable_seqscan = off; alter role current_user set enable_hashjoin = off; \
+                alter role current_user set enable_mergejoin = off";
+    connect(url).await.batch_execute(&text.replace("ID", &ids[3])).await.expect("Postgres is there");
+
+    let proxy = Proxy::start(cluster.servers.places.nats_url.trim_start_matches("nats://")).await;
+    let command = cluster.node("command", "command", &[("--nats-url", &format!("nats://{}", proxy.address))], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    client.create_target("makes everything about the caller known").await.expect("it writes");
+    // For about two seconds, in which all the others gather, to be loaded together.
+    let seen = proxy.seen();
+    proxy.lose_publishes(2);
+    let first = creating(&client, "first", None);
+    eventually("its publish is lost", || async { (proxy.seen() > seen).then_some(()) }).await;
+    let patches = ids.iter().map(|id| rename(&client, id, "renamed"));
+    for (number, patched) in join_all(patches).await.into_iter().enumerate() {
+        if number == 3 {
+            patched.assert_refused("its history is not read in time", 503, "WRITER_UNAVAILABLE");
+        } else {
+            assert_eq!(patched.status, StatusCode::OK, "{number}: {}", patched.body);
+        }
+    }
+    assert_eq!(first.await.expect("it is answered").status, StatusCode::CREATED);
 }
 
 #[tokio::test]
