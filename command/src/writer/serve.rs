@@ -46,6 +46,8 @@ const MOST_ROUNDS: u8 = 20;
 const GATHER: Duration = Duration::from_millis(1);
 /// How often it gives a sign of life while nothing arrives.
 const IDLE: Duration = Duration::from_secs(1);
+/// For how long a record is filled. Whoever comes meanwhile waits for it, and then for one of the same length.
+const FILLING: Duration = Duration::from_millis(3);
 
 /// The writer while it writes.
 pub(super) struct Active<'a> {
@@ -165,12 +167,13 @@ impl<'a> Active<'a> {
         if self.history.has_changed().unwrap_or_default() {
             self.trim();
         }
+        self.begin_loads();
         self.gather(queue).await;
-        if !self.waiting.is_empty() {
-            self.fill_record(lease).await?;
-        }
+        if self.waiting.is_empty() { Ok(()) } else { self.fill_record(lease).await }
+    }
+
+    fn begin_loads(&mut self) {
         self.loads.begin(self.memory.tail.begin().stream_sequence.max(self.reached));
-        Ok(())
     }
 
     /// Forgets what history has. What is loaded at the moment has to continue the tail when it comes, so the tail waits for
@@ -216,7 +219,9 @@ impl<'a> Active<'a> {
     async fn fill_record(&mut self, lease: &Lease) -> Result<(), End> {
         let now = commit_time(self.header.committed_at);
         let (mut draft, mut decided) = (Draft::default(), vec![]);
+        let begun = Instant::now();
         while draft.bytes <= self.writer.record_limit / 2
+            && begun.elapsed() < FILLING
             && let Some((_, mut submission)) = self.waiting.pop()
         {
             match self.decide(&mut submission, &mut draft, now) {
@@ -225,6 +230,7 @@ impl<'a> Active<'a> {
                 Turned::Withdrawn => {}
             }
         }
+        self.begin_loads();
         let is_committed = !draft.is_empty();
         if is_committed {
             fault::point("commit.decided");
@@ -343,7 +349,9 @@ impl<'a> Active<'a> {
         if !self.memory.tail.continues(begin) {
             if begin.stream_sequence >= since {
                 // It was slow, and the tail did not wait for it.
-                unread.into_iter().for_each(|unread| self.load(unread));
+                for unread in unread {
+                    self.load(unread);
+                }
                 return Ok(());
             }
             // Postgres lost its last commits: the log fills the gap.

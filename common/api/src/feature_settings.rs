@@ -12,7 +12,7 @@ impl ResolvedSettings for Features {
     type Resolve = ResolveFeaturesRequest;
 
     fn resolved(chain: &Chain<Self>) -> ResolvedFeatureSettings {
-        let of = |flag: fn(&Self) -> Option<&bool>| resolved_bool(&chain.resolve(flag));
+        let of = |flag: fn(&Self) -> Option<&bool>| Some(resolved_bool(&chain.resolve(flag)));
         ResolvedFeatureSettings {
             multitenancy_resources_api: of(|features| features.multitenancy_resources_api.as_ref()),
             multitenancy_settings: of(|features| features.multitenancy_settings.as_ref()),

@@ -66,8 +66,8 @@ pub(crate) fn inherited<T>(found: &Resolved<'_, T>) -> Option<proto::object::Own
 }
 
 /// A bool as it holds.
-pub(crate) fn resolved_bool(found: &Resolved<'_, bool>) -> Option<ResolvedBool> {
-    Some(ResolvedBool { value: *found.value, owner: inherited(found) })
+pub(crate) fn resolved_bool(found: &Resolved<'_, bool>) -> ResolvedBool {
+    ResolvedBool { value: *found.value, owner: inherited(found) }
 }
 
 /// A write to a bool.

@@ -20,7 +20,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
 }
 
 fn said(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
 }
 

@@ -1,7 +1,7 @@
 use domain::{
     context::Owner,
     resource::{organization::Organization, user::User},
-    standard::{Event, Standard},
+    standard::{Command, Event, Standard},
 };
 use edge::error::Reason;
 use tokio::sync::oneshot;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::{
     scene::{INSTANCE, Scene, cause, key},
-    turn::ClaimKeys,
+    turn::{ClaimKeys, Draft},
     writer::{Decide, Origin, submission::Waiting, ticket::Shared},
 };
 
@@ -46,13 +46,15 @@ fn rule_on(scene: &mut Scene, reads: Option<&'static str>) -> Ruling {
 #[test]
 fn a_command_that_panics_is_refused_and_leaves_nothing() {
     let mut scene = Scene::new();
-    // Whose name is free, which is known because somebody has asked.
-    let added = |scene: &mut Scene| scene.add("5", &Owner::instance(INSTANCE), Organization::new("Five"));
-    assert!(scene.look(|turn| turn.lack()).is_none());
+    // So that it is known that the name is free.
+    scene.add("4", &Owner::instance(INSTANCE), Organization::new("Five")).expect("it is new");
+    scene.change::<Organization>("4", Command::Delete).expect("it is there");
+    scene.draft = Draft::default();
     let Ruling::Refused(refusal) = rule_on(&mut scene, None) else { panic!("it is refused") };
     assert_eq!(Box::<Error>::from(refusal).reason(), Reason::Internal);
     assert!(scene.draft.is_empty());
-    assert!(added(&mut scene).is_ok_and(|decided| decided.is_new), "nothing of it is there");
+    let added = scene.add("5", &Owner::instance(INSTANCE), Organization::new("Five"));
+    assert!(added.is_ok_and(|decided| decided.is_new), "nothing of it is there");
 }
 
 #[test]

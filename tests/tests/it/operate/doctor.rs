@@ -318,7 +318,7 @@ fn status_flags(all: &[String]) -> Vec<String> {
 
 async fn a_wrong_key_keeps_every_node_from_starting(cluster: &Cluster, key: &str) {
     for role in ["command", "query", "oidc"] {
-        let mut node = cluster.node(role, role, &[("--master-key-file", key)], &[]);
+        let mut node = cluster.node(role, "another key", &[("--master-key-file", key)], &[]);
         assert!(!node.process.ended().await.success());
         let told = node.log();
         assert!(told.contains("the master key is not the one that this log was set up with"), "{role}: {told}");

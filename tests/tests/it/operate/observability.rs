@@ -114,7 +114,7 @@ async fn what_happens_is_counted() {
         ("platform_writer_active", &[], 1.),
         ("platform_writer_epoch", &[], 1.),
         ("platform_lease_held", &["\"writer\""], 1.),
-        ("platform_lease_held", &["\"projection\""], 12.),
+        ("platform_lease_held", &["\"projection\""], 13.),
         ("platform_nats_connected", &[], 2.),
         ("platform_db_pool_size", &["\"read\""], 16.),
     ];
@@ -168,7 +168,7 @@ async fn a_standby_is_ready_and_says_so() {
     let mut working = cluster.node("projector", "working", &[], &[]);
     cluster.writes(&first).await;
     in_state(&working.management, "projection.targets", "ok").await;
-    let second = cluster.node("command", "second", &[], &[]);
+    let second = cluster.node("command", "second", &[("--node-number", "1")], &[]);
     let waiting = cluster.node("projector", "waiting", &[], &[]);
     for (node, part) in [(&second, "writer"), (&waiting, "projection.targets"), (&waiting, "projection.targets_index")]
     {

@@ -59,7 +59,8 @@ async fn another_command_node_goes_on_delivering() {
     let _projector = cluster.node("projector", "projector", &[], &[]);
     let mut first = cluster.node("command", "first", &ALLOWED, &[]);
     cluster.writes(&first).await;
-    let second = cluster.node("command", "second", &ALLOWED, &[]);
+    let flags = [&ALLOWED[..], &[("--node-number", "1")]].concat();
+    let second = cluster.node("command", "second", &flags, &[]);
     let endpoint = Endpoint::start().await;
     let client = cluster.client(&first);
     let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
