@@ -25,18 +25,18 @@ impl Seats {
 
     /// Waits for a seat.
     pub(crate) async fn take(&self, instance_id: &str) -> Option<Seat> {
-        let given = {
+        let seat = {
             let mut taken = self.lock();
             // Whoever waits has no free seat left.
             if taken.free > 0 {
                 taken.free -= 1;
                 return Some(Seat(self.clone()));
             }
-            let (giver, given) = oneshot::channel();
+            let (giver, seat) = oneshot::channel();
             taken.waiting.push(instance_id.into(), giver);
-            given
+            seat
         };
-        given.await.ok()
+        seat.await.ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {

@@ -84,7 +84,7 @@ impl Edge {
         actions: Actions,
     ) -> Self {
         let verifier = Verifier::new(external.clone(), system);
-        Self { directory, ended, settings, tokens, verifier, external, actions }
+        Self { directory, ended, settings, tokens, external, actions, verifier }
     }
 
     /// The instance that a request names, where it has a token for it: what can be said before it is known what is asked.

@@ -122,7 +122,7 @@ impl Follower {
     async fn try_follow(&self, shown: &Shown) -> Result<Infallible, IndexFailure> {
         let mut replica = Replica::new(self.folder.clone(), self.layout.clone());
         // In this order: what is announced of the newest manifest is heard.
-        let mut moves = Moved::listen(&self.log.client(), self.shard, &self.name).await?;
+        let mut announcements = Moved::listen(&self.log.client(), self.shard, &self.name).await?;
         let mut manifests = self.remote.watch(&self.name).await?;
         let mut idle = interval_at(Instant::now() + IDLE, IDLE);
         let (mut newest, mut revision, mut moved): (Option<Manifest>, _, Option<Moved>) = (None, 0, None);
@@ -142,7 +142,7 @@ impl Follower {
                     };
                     idle.reset();
                 }
-                Some(next) = moves.next() => moved = Some(next),
+                Some(next) = announcements.next() => moved = Some(next),
                 _ = idle.tick() => {
                     if self.remote.newest(&self.name).await?.revision != revision {
                         return Err(IndexFailure::Nats("a manifest was lost on its way".to_owned()));

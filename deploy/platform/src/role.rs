@@ -218,7 +218,7 @@ async fn connect(
     let cli::Role { serving, worker } = options;
     let writes = role == Role::Command;
     let number = writes.then_some(serving.node_number);
-    let node_options = NodeOptions { writes, number, ..node_options(worker, managed, role.name())? };
+    let node_options = NodeOptions { number, writes, ..node_options(worker, managed, role.name())? };
     let file = serving.master_key_file.as_deref();
     let file = file.ok_or("--master-key-file is missing: the file with the key that the log was set up with")?;
     let master_keys = read_master_keys(file)?;

@@ -37,7 +37,7 @@ async fn take(leases: &Leases, unit: &str) -> Lease {
 async fn a_lease_that_another_has_held_meanwhile_is_lost() {
     let servers = Servers::start().await;
     let proxy = Proxy::start(servers.places.nats_url.trim_start_matches("nats://")).await;
-    let far = leases_at(&servers, &proxy.address.to_string(), "far").await;
+    let far = leases_at(&servers, &proxy.address, "far").await;
     let near = leases(&servers, "near").await;
 
     let lease = take(&far, "work").await;

@@ -39,17 +39,17 @@ fn flags(token_exchange: Option<SetBool>) -> SetFeaturesRequest {
     }
 }
 
-fn to(r#type: Type) -> Option<SetBool> {
-    Some(SetBool { r#type: Some(r#type) })
+fn to(r#type: Type) -> SetBool {
+    SetBool { r#type: Some(r#type) }
 }
 
 fn set_features() -> Box<dyn Check + Sync> {
     row(&SET_FEATURES, the_flags)
-        .good("one that is on", |_| flags(to(Type::Set(true))))
+        .good("one that is on", |_| flags(Some(to(Type::Set(true)))))
         .good("nothing", |_| flags(None))
         .bad("no settings", "INVALID_REQUEST", |_| SetFeaturesRequest::default())
         .bad("neither set nor reset", "INVALID_REQUEST", |_| flags(Some(SetBool { r#type: None })))
-        .bad("reset with false", "INVALID_REQUEST", |_| flags(to(Type::Reset(false))))
+        .bad("reset with false", "INVALID_REQUEST", |_| flags(Some(to(Type::Reset(false)))))
         .bad("in the system", "PERMISSION_DENIED", |_| SetFeaturesRequest {
             ctx: Some(context(ResourceOwner::System(true))),
             ..flags(None)
