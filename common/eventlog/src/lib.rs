@@ -1,7 +1,7 @@
 //! No database, no read model and no payload's meaning enters here: this is the log in JetStream, which is the only truth,
 //! and what works beside it on NATS.
 //!
-//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`unit`]; [`streams`] and
+//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`mod@unit`]; [`streams`] and
 //! [`durability`] refuse a NATS that would lose something.
 
 pub mod durability;
