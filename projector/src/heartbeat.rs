@@ -31,5 +31,5 @@ pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
 
 async fn beat(projector: &Projector, end: u64, asked: Duration) -> Result<(), DatabaseFailure> {
     let connection = projector.database.connection().await?;
-    heartbeat::beat(&connection, projector.shard, end, since_start().saturating_sub(asked)).await
+    heartbeat::beat(&connection, projector.shard, end, asked).await
 }

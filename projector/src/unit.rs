@@ -174,7 +174,7 @@ impl Rows {
             fault::point("project.fetched");
             let (begun, span) = (Instant::now(), span(projection, &batch));
             let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
-            checkpoint = projecting.await?;
+            checkpoint = lease.during(projecting).await?;
             *applied = true;
             reporter.applied(begun.elapsed());
             reporter.works(Reached::from(checkpoint.position));

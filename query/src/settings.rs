@@ -2,10 +2,7 @@
 
 use std::{convert::Infallible, future::ready, sync::Arc};
 
-use api::{
-    details::{ETAG, entity_tag},
-    settings::{ResolvedSettings, check_level, details},
-};
+use api::settings::{ResolvedSettings, check_level, details};
 use domain::rejection::Rejection;
 use edge::{
     answer::Answer,
@@ -45,5 +42,6 @@ async fn resolve<P: ResolvedSettings>(
     }
     let token = queries.tokens.mint(seen.processed).await.map_err(unavailable)?;
     let message = P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(&seen.chain));
-    Ok(Answer { message, status: None, metadata: vec![(HEADER, token), (ETAG, entity_tag(seen.sequence))] })
+    // No tag: what is inherited changes without it.
+    Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

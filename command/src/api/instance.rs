@@ -10,6 +10,7 @@ use domain::{
     resource::instance::{Instance, InstancePatch},
     role::IAM_OWNER,
     setting::features::{FLAGS, Features},
+    settings::Chain,
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
@@ -98,10 +99,12 @@ impl Command for Create {
     }
 }
 
+/// What the instance of the caller has switched on itself. What it inherits the new one inherits too.
 fn flags(commands: &Commands, call: &Call) -> Vec<String> {
     let id = &call.home.id;
-    let on = commands.settings.effective::<Features>(id, &Owner::instance(id)).chain;
-    FLAGS.into_iter().filter(|flag| on.has(flag)).map(str::to_owned).collect()
+    let effective = commands.settings.effective::<Features>(id, &Owner::instance(id)).chain;
+    let own = Chain { above: vec![], ..effective };
+    FLAGS.into_iter().filter(|flag| own.has(flag)).map(str::to_owned).collect()
 }
 
 async fn delete(

@@ -93,7 +93,8 @@ const CHANGED: &str =
     "the node that writes changed before the command was committed: send it again, to any command node";
 
 /// What the sender of a command can do whose turn did not come in time.
-const LATE: &str = "the command's turn did not come in time, and it was not done: send it again";
+const LATE: &str = "the command's turn did not come in time, and this time it was not done: send it again, with the Idempotency-Key \
+                    that it had";
 
 /// What the sender of a command can do that a standby does not take.
 const STANDBY: &str = "this node is not the one that writes: send the command to another command node, or again to this \

@@ -231,7 +231,10 @@ impl Lease {
             tenure.as_ref().is_none_or(|tenure| !is_own(tenure) || since_start() < tenure.valid_until)
         };
         let mut known = self.tenures.clone();
-        let is_certain = known.wait_for(certain).await.is_ok_and(|tenure| tenure.as_ref().is_some_and(is_own));
+        let is_certain = tokio::select! {
+            known = known.wait_for(certain) => known.is_ok_and(|tenure| tenure.as_ref().is_some_and(is_own)),
+            () = self.lost() => false,
+        };
         is_certain && self.is_held()
     }
 

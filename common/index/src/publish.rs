@@ -184,6 +184,8 @@ impl Publisher {
         if !self.manifest.packs.iter().all(|pack| is_stored(&pack.id)) {
             tracing::warn!(index = self.name, "files of the search index are gone and are published again");
             self.manifest.packs.retain(|pack| is_stored(&pack.id));
+            // What is stored as the manifest names them still: a position may not move on it.
+            self.manifest.meta.clear();
             self.publish(snapshot).await?;
         }
         Ok(())

@@ -21,7 +21,7 @@ use base::{
     explain::explain,
 };
 use domain::{
-    context::Owner,
+    context::{Owner, OwnerType},
     resource::{instance::Instance, organization::Organization, user::User},
     standard::Resource,
 };
@@ -204,7 +204,8 @@ impl Ended {
     pub fn is_removed(&self, instance_id: &str, context: &Owner) -> bool {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended.get(instance_id) else { return false };
-        ended.get(&(Organization::NAME, context.id.clone())).is_some_and(|end| end.is_removed)
+        let is_organization = context.kind == OwnerType::Organization;
+        is_organization && ended.get(&(Organization::NAME, context.id.clone())).is_some_and(|end| end.is_removed)
     }
 
     /// The organizations of an instance that were removed.
@@ -274,7 +275,8 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
-    let age = heartbeat::age(&transaction, shard).await?;
+    let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+    let age = heartbeat::age(&transaction, shard, at).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
         // What was removed is asked for as long as something of it is there.
@@ -285,7 +287,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
         }
     }
     transaction.commit().await?;
-    Ok(Loaded { ends, at: checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default(), age })
+    Ok(Loaded { ends, at, age })
 }
 
 #[cfg(test)]

@@ -94,9 +94,9 @@ impl<'a> Relay<'a> {
             let Ok(chunk) = timeout(IDLE, records.next()).await else { continue };
             let chunk = chunk.ok_or(DeliveryFailure::LogEnded)?;
             for record in chunk {
-                self.take(&*record?).await?;
+                lease.during(self.take(&*record?)).await?;
             }
-            self.put().await?;
+            lease.during(self.put()).await?;
             if !self.subjects.is_empty() || self.saved_at.elapsed() >= SAVE_EVERY {
                 self.save_position().await?;
             }

@@ -20,27 +20,33 @@ use crate::{
 
 /// What the read models have, and the record after which the log goes on.
 pub(super) async fn begin(log: &Log, database: &Database, shard: u16) -> Result<(Contexts, Position), LogFailure> {
-    match database.within(load(database, shard)).await {
-        Ok((contexts, at)) if log.has(at).await? => Ok((contexts, at)),
-        Ok(_) => Ok(Default::default()),
+    let (mut contexts, positions) = match database.within(load(database, shard)).await {
+        Ok(loaded) => loaded,
         Err(error) => {
             tracing::warn!(error = explain(&error), "the read models cannot be read; settings are read from the log");
-            Ok(Default::default())
+            return Ok(Default::default());
+        }
+    };
+    for at in &positions {
+        if !log.has(*at).await? {
+            return Ok(Default::default());
         }
     }
+    // What a further projection has already is applied again, and changes nothing.
+    let begin = positions.into_iter().min_by_key(|at| at.stream_sequence).unwrap_or_default();
+    contexts.processed = begin.sequence;
+    Ok((contexts, begin))
 }
 
-async fn load(database: &Database, shard: u16) -> Result<(Contexts, Position), DatabaseFailure> {
+/// What the read models have, and where each of them is.
+async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Position>), DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
-    let (mut contexts, mut begin) = (Contexts::default(), None);
+    let (mut contexts, mut positions) = (Contexts::default(), vec![]);
     for kind in KINDS.iter() {
         let read_model = ReadModel::new((kind.projection)(), shard);
         let checkpoint = read_model.checkpoint(&transaction).await?;
-        let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-        // What a further projection has already is applied again, and changes nothing.
-        let is_earlier = begin.is_none_or(|begin: Position| at.stream_sequence < begin.stream_sequence);
-        begin = if is_earlier { Some(at) } else { begin };
+        positions.push(checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default());
         for Stored { instance_id, found } in read_model.every(&transaction, kind.name).await? {
             let Ok(set) = (kind.read)(found.state) else {
                 return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
@@ -50,9 +56,7 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Position), D
         }
     }
     transaction.commit().await?;
-    let begin = begin.unwrap_or_default();
-    contexts.processed = begin.sequence;
-    Ok((contexts, begin))
+    Ok((contexts, positions))
 }
 
 impl Contexts {

@@ -78,7 +78,7 @@ async fn a_flag_is_turned_off_and_on_by_the_owner_of_an_instance() {
     let all = json!({ "multitenancyResourcesApi": on, "multitenancySettings": on, "tokenExchange": on });
     assert_eq!(before.body["settings"], all, "those of the instance that it was made from");
     assert_eq!(before.body["details"]["owner"], of_instance(&tenant));
-    assert_eq!(before.headers["etag"], format!("\"{}\"", before.sequence()).as_str());
+    assert!(!before.headers.contains_key("etag"), "what is inherited changes without a tag");
     assert_eq!(resolve(&admin, LANGUAGES).await.status, 200);
 
     let off = was_set(&admin, FEATURES, json!({ "multitenancySettings": { "set": false } })).await;
@@ -123,7 +123,6 @@ async fn an_instance_overrides_the_system_and_resets_to_it() {
     let nothing = resolve(&operator, system).await;
     assert_eq!(nothing.body["details"], json!({ "owner": of_system() }), "nothing was ever set there");
     assert_eq!(nothing.body["settings"]["tokenExchange"], json!({}), "off, and inherited from nobody");
-    assert_eq!(nothing.headers["etag"], "\"0\"");
     let unchanged = was_set(&operator, system, json!({ "tokenExchange": { "reset": true } })).await;
     assert_eq!(unchanged.body["details"], nothing.body["details"], "nothing has changed");
 
