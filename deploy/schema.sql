@@ -14,6 +14,7 @@ create table if not exists platform.checkpoints (
 
 create table if not exists platform.heartbeats (
   shard integer primary key,
+  stream_sequence bigint not null,
   heard_at timestamptz not null
 );
 
