@@ -16,7 +16,12 @@ use edge::{
     admission::Edge,
     handler::{Mount, Mounting},
 };
-use proto::{feature_settings::SetFeaturesRequest, language_settings::SetLanguagesRequest};
+use proto::{
+    branding_settings::SetBrandingSettingsRequest, domain_settings::SetDomainSettingsRequest, feature_settings::SetFeaturesRequest, help_settings::SetHelpSettingsRequest,
+    language_settings::SetLanguagesRequest, lockout_settings::SetLockoutSettingsRequest,
+    login_settings::SetLoginSettingsRequest, oidc_settings::SetOidcSettingsRequest,
+    password_settings::SetPasswordSettingsRequest, text_settings::SetTextSettingsRequest,
+};
 
 use crate::{execute::Commands, settings};
 
@@ -32,6 +37,14 @@ const RESOURCES: &[Mount<Commands>] = &[
     membership::mount,
     settings::mount::<SetFeaturesRequest>,
     settings::mount::<SetLanguagesRequest>,
+    settings::mount::<SetLoginSettingsRequest>,
+    settings::mount::<SetBrandingSettingsRequest>,
+    settings::mount::<SetTextSettingsRequest>,
+    settings::mount::<SetPasswordSettingsRequest>,
+    settings::mount::<SetLockoutSettingsRequest>,
+    settings::mount::<SetHelpSettingsRequest>,
+    settings::mount::<SetDomainSettingsRequest>,
+    settings::mount::<SetOidcSettingsRequest>,
 ];
 
 /// Mounts every command on all transports.

@@ -23,11 +23,15 @@ use edge::{
     prefer,
     refusal::permission_denied,
 };
-use eventlog::record::{AggregateKey, owner_type};
+use eventlog::{
+    log::Reached,
+    record::{AggregateKey, owner_type},
+};
 use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
 use view::{
+    ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
     progress::Progress,
     projection::PROJECTIONS,
@@ -66,6 +70,8 @@ pub struct Commands {
     pub actions: Actions,
     /// What is set in which context.
     pub settings: SettingsIndex,
+    /// What has ended.
+    pub ended: Ended,
     /// How instances are reached from outside.
     pub external: External,
     /// The operations that are built.
@@ -212,6 +218,17 @@ impl<R: Resource> Command for Look<R> {
 }
 
 impl Commands {
+    /// How far the state in memory is that is updated from what happens to aggregates of a type.
+    fn reached(&self, aggregate_type: &str) -> Option<&Reached> {
+        if ExecutionIndex::follows(aggregate_type) {
+            Some(self.actions.executions.reached())
+        } else if SettingsIndex::follows(aggregate_type) {
+            Some(self.settings.reached())
+        } else {
+            Ended::follows(aggregate_type).then(|| self.ended.reached())
+        }
+    }
+
     /// Lets a command have its turn and answers when what it came to is committed.
     pub(crate) async fn execute<C: Command, I: Message, O: Message + Default>(
         &self,
@@ -228,10 +245,8 @@ impl Commands {
             Verdict::Decided(decided, outcome) => {
                 let status = status(call.operation, &decided);
                 // What was written is in force on this node at once.
-                if ExecutionIndex::follows(decided.aggregate_type) {
-                    self.actions.executions.wait_briefly_for(decided.sequence).await;
-                } else if SettingsIndex::follows(decided.aggregate_type) {
-                    self.settings.wait_briefly_for(decided.sequence).await;
+                if let Some(reached) = self.reached(decided.aggregate_type) {
+                    reached.wait_briefly_for(decided.sequence).await;
                 }
                 self.answer(call, answer(&decided, &outcome), (decided.sequence, status), false).await
             }

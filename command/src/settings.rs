@@ -24,7 +24,7 @@ pub(crate) fn mount<I: SetSettings>(mounting: Mounting<Commands>) -> Mounting<Co
 async fn set<I: SetSettings>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<I::Response>, Error> {
     check_level::<I::Properties>(&call.context)?;
     let (context, instance_id) = (call.context.clone(), call.tenant.id.clone());
-    let command = Change::<I::Properties> { context, instance_id, change: request.change() };
+    let command = Change::<I::Properties> { context, instance_id, variant: request.variant().to_owned(), change: request.change() };
     commands.execute(&call, &request, command, |decided, ()| details(decided).into()).await
 }
 
@@ -32,6 +32,7 @@ async fn set<I: SetSettings>(commands: Arc<Commands>, call: Call, request: I) ->
 struct Change<P: Properties> {
     context: Owner,
     instance_id: String,
+    variant: String,
     change: P::Change,
 }
 
@@ -39,7 +40,7 @@ impl<P: Properties> Command for Change<P> {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let mut get = |context: &Owner| turn.get::<Settings<P>>(&key::<P>(&self.instance_id, context));
+        let mut get = |context: &Owner| turn.get::<Settings<P>>(&key::<P>(&self.instance_id, context, &self.variant));
         let current = get(&self.context).owned_by(&self.context);
         let above = self.context.chain(&self.instance_id).into_iter().skip(1);
         let above = above.map(|context| {

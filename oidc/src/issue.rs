@@ -1,9 +1,9 @@
 //! Issuing access tokens: self-contained, signed with the instance's key.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use base::{clock, explain::explain, secret, signing};
-use domain::resource::signing_key::SigningKey;
+use domain::{resource::signing_key::SigningKey, settings::Milliseconds};
 use edge::caller::{AccessToken, External, TOKEN_TYPE};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
@@ -15,8 +15,6 @@ use view::{
 
 use crate::error::Error;
 
-/// How long an access token lives.
-pub(crate) const LIFETIME: Duration = Duration::from_hours(12);
 /// Access tokens are signed with this unless the client wants another one.
 const ALGORITHM: Algorithm = Algorithm::ES256;
 
@@ -37,6 +35,7 @@ impl Issuer {
         (external, tenant): (&External, &Tenant),
         user: &Principal,
         (aud, scope, added): (Vec<String>, String, Map<String, Value>),
+        lifetime: Milliseconds,
     ) -> Result<String, Error> {
         let now = clock::now();
         let (kid, key) = signing_key(tenant, now.as_millisecond()).ok_or(Error::Unavailable)?;
@@ -45,7 +44,7 @@ impl Issuer {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
             aud,
-            exp: now.as_second() + i64::try_from(LIFETIME.as_secs()).unwrap_or_default(),
+            exp: now.as_second() + i64::try_from(lifetime.whole_seconds()).unwrap_or_default(),
             iat: now.as_second(),
             nbf: now.as_second(),
             jti: secret::random_text(22),

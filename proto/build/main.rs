@@ -89,6 +89,8 @@ fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>,
         files.into_iter().map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file)).collect();
     let mut config = prost_build::Config::new();
     config.compile_well_known_types();
+    // In order, so that the same message always says the same.
+    config.btree_map(["."]);
     // The log is read by many readers, who share the payloads instead of copying them.
     config.bytes([".platform.bus.v1", ".platform.log.v1"]);
     for (proto, rust) in WELL_KNOWN {
@@ -104,6 +106,7 @@ fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>,
 fn json(descriptors: &[u8]) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut builder = pbjson_build::Builder::new();
     builder.register_descriptors(descriptors)?.exclude([".platform.bus", ".platform.log", ".platform.option"]);
+    builder.btree_map(["."]);
     for (proto, rust) in WELL_KNOWN {
         builder.extern_path(proto, rust);
     }

@@ -59,12 +59,15 @@ fn written(response: &MessageDescriptor) -> Option<String> {
 /// A request for the settings of a context, which are all that the response has beside their details.
 fn resolved(method: &MethodDescriptor) -> Option<String> {
     let (request, response) = (method.input(), method.output());
-    if names(&request) != ["ctx"] || names(&response) != ["details", "settings"] {
+    let wanted = names(&request);
+    let variant = wanted.get(1).map_or(String::new(), |name| format!("fn variant(&self) -> &str {{ &self.{name} }} "));
+    let is_of_a_context = wanted.first().is_some_and(|name| name == "ctx") && wanted.len() <= 2;
+    if !is_of_a_context || names(&response) != ["details", "settings"] {
         return None;
     }
     let settings = rust_path(message(&response.get_field_by_name("settings")?)?.full_name());
     Some(format!(
-        "impl crate::shape::Resolve for {} {{ type Settings = {settings}; \
+        "impl crate::shape::Resolve for {} {{ type Settings = {settings}; {variant}\
          fn response(details: crate::object_settings::Details, settings: {settings}) -> Self::Response {{ \
          Self::Response {{ details: Some(details), settings: Some(settings) }} }} }}\n",
         rust_path(request.full_name()),

@@ -28,9 +28,15 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
             continue;
         }
         packages.entry(message.package_name().to_owned()).or_default().push_str(&implementation(&message));
-        waiting.extend(message.fields().filter_map(|field| field.kind().as_message().cloned()));
+        waiting.extend(message.fields().filter_map(|field| held(&field)));
     }
     packages
+}
+
+/// The message that a field holds; of a map, the one that its values are.
+fn held(field: &FieldDescriptor) -> Option<MessageDescriptor> {
+    let message = field.kind().as_message()?.clone();
+    if message.is_map_entry() { held(&message.map_entry_value_field()) } else { Some(message) }
 }
 
 /// Where prost puts the type of this full name.
@@ -69,6 +75,9 @@ fn implementation(message: &MessageDescriptor) -> String {
 /// The checks of a field that is no member of a oneof.
 fn plain(field: &FieldDescriptor) -> String {
     let (name, member, rules) = (field.name(), member(field.name()), option::rules(field));
+    if field.is_map() {
+        return entries(field, &rules);
+    }
     let check = value(field, &rules, if field.is_list() { "&field" } else { "field" });
     if field.is_list() {
         let mut code = String::new();
@@ -103,6 +112,21 @@ fn plain(field: &FieldDescriptor) -> String {
     }
 }
 
+/// The checks of a map, whose keys are names.
+fn entries(field: &FieldDescriptor, rules: &Rules) -> String {
+    let (name, member, most) = (field.name(), member(field.name()), rules.max_items);
+    assert!(most > 0, "{}: a map has a bound", field.full_name());
+    let entry = field.kind().as_message().expect("a map is of entries").map_entry_value_field();
+    let check = value(&entry, &option::rules(&entry), "&field");
+    format!(
+        "check.items({name:?}, self.{member}.len(), {most});\n\
+         for (key, value) in self.{member}.iter().take({most}) {{\n\
+         if check.is_full() {{ break; }}\n\
+         if !check.key({name:?}, key) {{ continue; }}\n\
+         let field = format!(\"{name}[{{key}}]\");\n{check}}}\n"
+    )
+}
+
 /// The checks of the members of a oneof, and of their presence.
 fn choice(message: &MessageDescriptor, oneof: &OneofDescriptor) -> String {
     let kind = format!("{}::{}", message.name().to_snake_case(), oneof.name().to_upper_camel_case());
@@ -134,7 +158,10 @@ fn choice(message: &MessageDescriptor, oneof: &OneofDescriptor) -> String {
 /// The check of one `value` of the field's type; empty where every value will do.
 fn value(field: &FieldDescriptor, rules: &Rules, name: &str) -> String {
     match field.kind() {
-        Kind::String => text(rules, name),
+        Kind::String => match text(rules, name) {
+            check if rules.empty_allowed && !check.is_empty() => format!("if !value.is_empty() {{ {check} }}\n"),
+            check => check,
+        },
         Kind::Bool if rules.const_true => format!("check.must_be_true({name}, *value);\n"),
         Kind::Enum(kind) => enumeration(&kind, rules, name),
         Kind::Message(message) => match message.full_name() {

@@ -9,7 +9,7 @@ pub mod shape;
 pub mod validate;
 pub mod wellknown;
 
-pub use validate::{Contextual, MOST_VIOLATIONS, Rule, Validate, Violation};
+pub use validate::{Contextual, KEY, MOST_VIOLATIONS, Rule, Validate, Violation};
 
 #[expect(clippy::all, clippy::pedantic, clippy::allow_attributes, missing_docs, unreachable_pub, reason = "generated")]
 mod generated {

@@ -39,6 +39,11 @@ pub trait Resolve: Request {
     /// The settings as clients read them.
     type Settings;
 
+    /// Which of the settings of the context, where it has several of a kind: one for each language.
+    fn variant(&self) -> &str {
+        ""
+    }
+
     /// The response with them.
     fn response(details: settings::Details, settings: Self::Settings) -> Self::Response;
 }

@@ -101,6 +101,9 @@ pub(crate) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the build has compiled every pattern of the proto files")
 }
 
+/// What keys of maps are like, beside that they have at most 100 characters.
+pub const KEY: &str = "^[a-z0-9]+([._-][a-z0-9]+)*$";
+
 /// The rules of a string.
 pub(crate) struct Text {
     pub(crate) min_len: usize,
@@ -176,6 +179,16 @@ impl<'a> Check<'a> {
         if count > max {
             self.refuse(field, format!("must have at most {max} items"));
         }
+    }
+
+    /// Whether a key of a map is a name.
+    pub(crate) fn key(&mut self, field: &str, key: &str) -> bool {
+        static NAME: Pattern = Pattern::new(|| pattern(KEY));
+        let is_name = key.len() <= 100 && NAME.is_match(key);
+        if !is_name {
+            self.refuse(field, format!("must have keys of 1 to 100 characters that match {KEY}"));
+        }
+        is_name
     }
 
     pub(crate) fn missing(&mut self, field: &str) {

@@ -13,7 +13,10 @@ use domain::{
         domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target,
         user::User,
     },
-    setting::{features::Features, languages::Languages},
+    setting::{
+        branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
+        login::Login, oidc::Oidc, password::Password, texts::Texts,
+    },
 };
 use edge::{
     admission::Edge,
@@ -36,6 +39,14 @@ const RESOURCES: &[Mount<Queries>] = &[
     membership::mount,
     settings::mount::<Features>,
     settings::mount::<Languages>,
+    settings::mount::<Login>,
+    settings::mount::<Branding>,
+    settings::mount::<Texts>,
+    settings::mount::<Password>,
+    settings::mount::<Lockout>,
+    settings::mount::<Help>,
+    settings::mount::<Domains>,
+    settings::mount::<Oidc>,
 ];
 
 /// Mounts every query on all transports.

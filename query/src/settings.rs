@@ -25,15 +25,15 @@ pub(crate) fn mount<P: ResolvedSettings>(mounting: Mounting<Queries>) -> Mountin
 async fn resolve<P: ResolvedSettings>(
     queries: Arc<Queries>,
     call: Call,
-    _: P::Resolve,
+    request: P::Resolve,
 ) -> Result<Answer<<P::Resolve as Request>::Response>, Error> {
     let (instance_id, context) = (&call.tenant.id, &call.context);
     check_level::<P>(context)?;
     if !call.belongs_to(context) && !call.may(context) {
         return Err(permission_denied(call.needs(context).unwrap_or_default()));
     }
-    let look = || ready(Ok::<_, Infallible>(queries.settings.effective::<P>(instance_id, context)));
-    let seen = call.consistency.look_until_fresh(queries.settings.changes(), look, |seen| Some(seen.processed)).await;
+    let look = || ready(Ok::<_, Infallible>(queries.settings.effective_of::<P>(instance_id, context, request.variant())));
+    let seen = call.consistency.look_until_fresh(queries.settings.reached().changes(), look, |seen| Some(seen.processed)).await;
     let Ok(seen) = seen;
     waited(call.consistency, Some(seen.processed));
     call.consistency.accept(seen.processed)?;

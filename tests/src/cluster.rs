@@ -160,6 +160,12 @@ impl Cluster {
 }
 
 impl Cluster {
+    /// Waits until a node says that it is ready.
+    pub async fn is_ready(&self, node: &Node) {
+        let is_ready = || async { node.management.readiness().await.filter(|(status, _)| *status == 200) };
+        eventually("a node that is ready", is_ready).await;
+    }
+
     /// Waits until a query node can search.
     pub async fn searches(&self, client: &Client) {
         let request = || client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]));

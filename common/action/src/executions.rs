@@ -8,7 +8,6 @@ mod matcher;
 use std::{
     collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 pub use definitions::{Definitions, LoadFailure};
@@ -19,12 +18,9 @@ use domain::{
     },
     standard::Resource,
 };
-use eventlog::log::{Log, LogFailure};
+use eventlog::log::{Log, LogFailure, Reached};
 pub use matcher::Matcher;
-use tokio::{
-    sync::{Semaphore, watch},
-    time::timeout,
-};
+use tokio::sync::Semaphore;
 use view::database::Database;
 
 /// How many calls of one target may be under way on a node.
@@ -34,8 +30,6 @@ const PLACES: usize = 1024;
 const NOTIFICATIONS: usize = 512;
 /// How much of calls that nobody waits for an instance may have on a node, in KiB.
 const DETACHED: usize = 16 * 1024;
-/// How long a change is waited for that this node has written itself.
-const OWN_WAIT: Duration = Duration::from_secs(2);
 
 /// A target as it is called.
 #[derive(Debug)]
@@ -91,8 +85,7 @@ pub struct ExecutionIndex {
     matchers: Arc<RwLock<HashMap<String, Arc<Matcher>>>>,
     /// By instance and id.
     targets: Arc<RwLock<Targets>>,
-    /// The sequence of the last event that it has.
-    reached: Arc<watch::Sender<u64>>,
+    reached: Reached,
 }
 
 impl ExecutionIndex {
@@ -102,7 +95,7 @@ impl ExecutionIndex {
     /// When the log cannot be read.
     pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, LogFailure> {
         let index =
-            Self { matchers: Arc::default(), targets: Arc::default(), reached: Arc::new(watch::Sender::new(0)) };
+            Self { matchers: Arc::default(), targets: Arc::default(), reached: Reached::new(0) };
         let following = follow::begin(log, database, shard, &index).await?;
         tokio::spawn(following);
         Ok(index)
@@ -134,15 +127,9 @@ impl ExecutionIndex {
         [Target::NAME, Execution::NAME].contains(&aggregate_type)
     }
 
-    /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.
-    pub async fn wait_briefly_for(&self, sequence: u64) {
-        let _ = timeout(OWN_WAIT, self.wait_for(sequence)).await;
-    }
-
-    /// Waits until it has an event, however long that takes.
-    pub async fn wait_for(&self, sequence: u64) {
-        // Its sender is this index's own.
-        let _ = self.reached.subscribe().wait_for(|reached| *reached >= sequence).await;
+    /// How far it is.
+    pub fn reached(&self) -> &Reached {
+        &self.reached
     }
 
     fn matcher(&self, instance_id: &str) -> Option<Arc<Matcher>> {

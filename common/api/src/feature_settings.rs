@@ -6,13 +6,13 @@ use domain::{
 };
 use proto::feature_settings::{ResolveFeaturesRequest, ResolvedFeatureSettings, SetFeaturesRequest};
 
-use crate::settings::{ResolvedSettings, SetSettings, resolved_bool, set_bool};
+use crate::settings::{ResolvedSettings, SetSettings, Show, Write};
 
 impl ResolvedSettings for Features {
     type Resolve = ResolveFeaturesRequest;
 
     fn resolved(chain: &Chain<Self>) -> ResolvedFeatureSettings {
-        let of = |flag: fn(&Self) -> Option<&bool>| Some(resolved_bool(&chain.resolve(flag)));
+        let of = |flag: fn(&Self) -> Option<&bool>| Some(Show::show(chain.resolve(flag)));
         ResolvedFeatureSettings {
             multitenancy_resources_api: of(|features| features.multitenancy_resources_api.as_ref()),
             multitenancy_settings: of(|features| features.multitenancy_settings.as_ref()),
@@ -27,9 +27,9 @@ impl SetSettings for SetFeaturesRequest {
     fn change(&self) -> FeaturesChange {
         let wanted = self.settings.unwrap_or_default();
         FeaturesChange {
-            multitenancy_resources_api: set_bool(wanted.multitenancy_resources_api.as_ref()),
-            multitenancy_settings: set_bool(wanted.multitenancy_settings.as_ref()),
-            oidc_token_exchange: set_bool(wanted.token_exchange.as_ref()),
+            multitenancy_resources_api: Write::write(wanted.multitenancy_resources_api),
+            multitenancy_settings: Write::write(wanted.multitenancy_settings),
+            oidc_token_exchange: Write::write(wanted.token_exchange),
         }
     }
 }

@@ -7,12 +7,12 @@ use domain::{
 };
 use proto::{
     language_settings::{ResolveLanguagesRequest, ResolvedLanguageSettings, ResolvedLanguages, SetLanguagesRequest},
-    object_settings::{Language, ResolvedString},
+    object_settings::Language,
 };
 
 use crate::{
     details::owner,
-    settings::{ResolvedSettings, SetSettings, inherited},
+    settings::{ResolvedSettings, SetSettings, Show, inherited},
 };
 
 impl ResolvedSettings for Languages {
@@ -23,7 +23,7 @@ impl ResolvedSettings for Languages {
         // They are inherited everywhere but in the system itself.
         let system = (!chain.above.is_empty()).then(|| owner(&Owner::system()));
         ResolvedLanguageSettings {
-            default_language: Some(ResolvedString { value: default.value.clone(), owner: inherited(&default) }),
+            default_language: Some(Show::show(default)),
             restricted_languages: Some(ResolvedLanguages {
                 value: restricted.value.iter().map(|key| language(key)).collect(),
                 owner: inherited(&restricted),

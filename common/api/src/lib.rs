@@ -1,17 +1,26 @@
 //! No request, transport or store of its own enters here: these are the words of the API for what the core and the read
 //! models know, in both directions.
 
+pub mod branding_settings;
 pub mod condition;
 pub mod details;
 pub mod domain;
+pub mod domain_settings;
+mod duration;
 pub mod execution;
 pub mod feature_settings;
 pub mod filter;
+pub mod help_settings;
 pub mod instance;
 pub mod language_settings;
+pub mod lockout_settings;
+pub mod login_settings;
 pub mod membership;
+pub mod oidc_settings;
 pub mod organization;
+pub mod password_settings;
 pub mod settings;
 pub mod standard;
 pub mod target;
+pub mod text_settings;
 pub mod user;

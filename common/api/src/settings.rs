@@ -1,17 +1,26 @@
 //! How clients see and change settings. Each service has a file of its own in this crate, with both directions.
 
+use std::{collections::BTreeMap, convert::identity};
+
 use domain::{
     context::{Owner, OwnerType},
-    settings::{Chain, Properties, Resolved, Set},
+    settings::{Chain, Entries, EntryChanges, Milliseconds, Properties, Resolved, Set},
 };
 use jiff::Timestamp;
 use proto::{
     Violation,
-    object_settings::{Details, ResolvedBool, SetBool, set_bool::Type},
+    object_settings::{
+        Details, ResolvedBool, ResolvedDuration, ResolvedString, ResolvedUInt64, SetBool, SetDuration, SetString,
+        SetStringLong, SetStringShort, SetUInt64, SetUrl, set_bool, set_duration, set_string, set_string_long,
+        set_string_short, set_u_int64, set_url,
+    },
     shape::{Request, Resolve},
 };
 
-use crate::details::owner;
+use crate::{
+    details::owner,
+    duration::{duration, milliseconds},
+};
 
 /// How clients read the settings of a service.
 pub trait ResolvedSettings: Properties {
@@ -26,6 +35,11 @@ pub trait ResolvedSettings: Properties {
 pub trait SetSettings: Request<Response: From<Details>> {
     /// Whose.
     type Properties: Properties;
+
+    /// Which of the settings of the context, as in [`Resolve::variant`].
+    fn variant(&self) -> &str {
+        ""
+    }
 
     /// The change in the core's words.
     fn change(&self) -> <Self::Properties as Properties>::Change;
@@ -60,20 +74,103 @@ pub fn details(context: &Owner, (sequence, changed_at): (u64, Timestamp)) -> Det
     Details { sequence, change_date: is_set.then(|| changed_at.into()), owner: Some(of) }
 }
 
+/// Puts the properties of a settings service, which have the same names in the core and in the proto file, into the API's
+/// words, both ways.
+macro_rules! settings {
+    ($service:ident / $change:ident: $set:ident, $resolve:ident -> $resolved:ident { $($name:ident)+ }) => {
+        impl crate::settings::ResolvedSettings for $service {
+            type Resolve = $resolve;
+
+            fn resolved(chain: &domain::settings::Chain<Self>) -> $resolved {
+                $resolved {
+                    $($name: Some(crate::settings::Show::show(chain.resolve(|settings| settings.$name.as_ref()))),)+
+                }
+            }
+        }
+
+        impl crate::settings::SetSettings for $set {
+            type Properties = $service;
+
+            fn change(&self) -> $change {
+                let wanted = self.settings.clone().unwrap_or_default();
+                $change { $($name: crate::settings::Write::write(wanted.$name),)+ }
+            }
+        }
+    };
+}
+pub(crate) use settings;
+
 /// Whom a property is inherited from.
 pub(crate) fn inherited<T>(found: &Resolved<'_, T>) -> Option<proto::object::Owner> {
     found.owner.map(owner)
 }
 
-/// A bool as it holds.
-pub(crate) fn resolved_bool(found: &Resolved<'_, bool>) -> ResolvedBool {
-    ResolvedBool { value: *found.value, owner: inherited(found) }
+/// How clients read a property.
+pub(crate) trait Show<T> {
+    /// As it holds.
+    fn show(found: Resolved<'_, T>) -> Self;
 }
 
-/// A write to a bool.
-pub(crate) fn set_bool(wanted: Option<&SetBool>) -> Option<Set<bool>> {
-    match wanted?.r#type.as_ref()? {
-        Type::Set(value) => Some(Set::To(*value)),
-        Type::Reset(_) => Some(Set::Reset),
+/// How clients write a property.
+pub(crate) trait Write<T>: Sized {
+    /// The write; `None` where the message, which has been validated, says neither.
+    fn asked(self) -> Option<Set<T>>;
+
+    /// The write, where there is one.
+    fn write(wanted: Option<Self>) -> Option<Set<T>> {
+        wanted.and_then(Self::asked)
     }
 }
+
+/// Says in which message a property of a type is shown.
+macro_rules! shown {
+    ($type:ty: $shown:ident = $show:expr) => {
+        impl crate::settings::Show<$type> for $shown {
+            fn show(found: domain::settings::Resolved<'_, $type>) -> Self {
+                let show: fn(&$type) -> _ = $show;
+                Self { value: show(found.value), owner: crate::settings::inherited(&found) }
+            }
+        }
+    };
+}
+pub(crate) use shown;
+
+/// Says by which message a property of a type is written.
+macro_rules! written {
+    ($type:ty: $written:ident / $choice:ident = $write:expr) => {
+        impl crate::settings::Write<$type> for $written {
+            fn asked(self) -> Option<domain::settings::Set<$type>> {
+                Some(match self.r#type? {
+                    $choice::Type::Set(value) => domain::settings::Set::To($write(value)),
+                    $choice::Type::Reset(_) => domain::settings::Set::Reset,
+                })
+            }
+        }
+    };
+}
+pub(crate) use written;
+
+/// Named values as they hold.
+pub(crate) fn show_entries<P: Properties>(
+    chain: &Chain<P>,
+    property: for<'a> fn(&'a P) -> &'a Entries,
+) -> BTreeMap<String, ResolvedString> {
+    chain.entries(property).into_iter().map(|(name, found)| (name.to_owned(), Show::show(found))).collect()
+}
+
+/// Writes to named values.
+pub(crate) fn entry_changes(wanted: BTreeMap<String, SetStringLong>) -> EntryChanges {
+    wanted.into_iter().filter_map(|(name, set)| Some((name, set.asked()?))).collect()
+}
+
+shown!(bool: ResolvedBool = |value| *value);
+shown!(u64: ResolvedUInt64 = |value| *value);
+shown!(String: ResolvedString = String::clone);
+shown!(Milliseconds: ResolvedDuration = |value| duration(value.0));
+written!(bool: SetBool / set_bool = identity);
+written!(u64: SetUInt64 / set_u_int64 = identity);
+written!(String: SetString / set_string = identity);
+written!(String: SetStringShort / set_string_short = identity);
+written!(String: SetStringLong / set_string_long = identity);
+written!(String: SetUrl / set_url = identity);
+written!(Milliseconds: SetDuration / set_duration = |value| Milliseconds(milliseconds(value)));

@@ -1,7 +1,5 @@
 //! Targets in the API's words.
 
-use std::time::Duration;
-
 use domain::resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind, TargetPatch, column};
 use index::{Filter, SortKey};
 use proto::action::{
@@ -12,7 +10,12 @@ use proto::action::{
 };
 use view::rows::Found;
 
-use crate::{details, filter::method, standard::Shown};
+use crate::{
+    details,
+    duration::{duration, milliseconds},
+    filter::method,
+    standard::Shown,
+};
 
 impl Shown for Target {
     type Get = GetTargetRequest;
@@ -50,7 +53,7 @@ impl Shown for Target {
                 TargetKind::RestWebhook => TargetType::RestWebhook(SetRestWebhook { url }),
                 TargetKind::RestRequestResponse => TargetType::RestRequestResponse(SetRestRequestResponse { url }),
             }),
-            timeout: Duration::from_millis(timeout_ms).try_into().ok(),
+            timeout: duration(timeout_ms),
             execution_type: match mode {
                 Mode::Continue => None,
                 Mode::Async => Some(ExecutionType::IsAsync(true)),
@@ -93,12 +96,6 @@ pub fn patch(request: &PatchTargetRequest) -> TargetPatch {
 pub fn previous_key_validity(request: &PatchTargetRequest) -> Option<i64> {
     let expiration = request.target.as_ref()?.expiration_signing_key?;
     Some(i64::try_from(milliseconds(expiration)).unwrap_or(i64::MAX))
-}
-
-/// A part of a millisecond counts as a whole one; validation has refused negative durations.
-fn milliseconds(duration: proto::wellknown::Duration) -> u64 {
-    let duration = Duration::try_from(duration).unwrap_or_default();
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 fn target_type(kind: target::TargetType) -> (TargetKind, String) {

@@ -12,7 +12,10 @@ use crate::{
         user::User,
     },
     secret,
-    setting::{features::Features, languages::Languages},
+    setting::{
+        branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
+        login::Login, oidc::Oidc, password::Password, texts::Texts,
+    },
     settings::{Properties, Settings},
     standard::{Resource, Standard},
 };
@@ -39,6 +42,14 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<DataKey>();
     visitor.settings::<Features>();
     visitor.settings::<Languages>();
+    visitor.settings::<Login>();
+    visitor.settings::<Branding>();
+    visitor.settings::<Texts>();
+    visitor.settings::<Password>();
+    visitor.settings::<Lockout>();
+    visitor.settings::<Help>();
+    visitor.settings::<Domains>();
+    visitor.settings::<Oidc>();
     visitor.resource::<Target>();
     visitor.resource::<Execution>();
     visitor.resource::<System>();

@@ -14,6 +14,7 @@ pub mod event;
 pub mod links;
 pub mod permission;
 pub mod projection;
+mod properties;
 pub mod reference;
 pub mod rejection;
 pub mod resource;

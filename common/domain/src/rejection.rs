@@ -15,7 +15,13 @@ pub enum Rejection {
     /// The resource is not in a state that allows this.
     #[error("{0}")]
     Precondition(&'static str),
+    /// The field of a setting would promise what is not built yet.
+    #[error("{0} {NOT_BUILT}")]
+    NotBuilt(&'static str),
 }
+
+/// What is said of a setting that would promise what is not built yet.
+pub const NOT_BUILT: &str = "can only be set to what it is: anything else is not built yet";
 
 /// One field that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

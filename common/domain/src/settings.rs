@@ -1,6 +1,6 @@
 //! The settings shape: no identity, every property set, reset or inherited.
 
-use std::{fmt::Debug, marker::PhantomData, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -34,6 +34,50 @@ impl<T> Set<T> {
     }
 }
 
+/// Values by names, each of which is set and inherited by itself.
+pub type Entries = BTreeMap<String, String>;
+
+/// The writes to such values.
+pub type EntryChanges = BTreeMap<String, Set<String>>;
+
+/// The values after the writes.
+pub fn entries_over(changes: EntryChanges, mut current: Entries) -> Entries {
+    for (name, change) in changes {
+        match change {
+            Set::To(value) => drop(current.insert(name, value)),
+            Set::Reset => drop(current.remove(&name)),
+        }
+    }
+    current
+}
+
+/// A span of time in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Milliseconds(pub u64);
+
+impl Milliseconds {
+    /// So many minutes.
+    pub const fn minutes(minutes: u64) -> Self {
+        Self(minutes * 60_000)
+    }
+
+    /// So many hours.
+    pub const fn hours(hours: u64) -> Self {
+        Self::minutes(hours * 60)
+    }
+
+    /// So many days of 24 hours.
+    pub const fn days(days: u64) -> Self {
+        Self::hours(days * 24)
+    }
+
+    /// How many whole seconds that are.
+    pub const fn whole_seconds(self) -> u64 {
+        self.0 / 1000
+    }
+}
+
 /// The properties of one settings service; `None` means inherited.
 pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + Send + Sync + 'static {
     /// The name, for example `language_settings`.
@@ -49,6 +93,14 @@ pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + S
 
     /// What holds where no context sets it: a value for every property.
     fn defaults() -> &'static Self;
+
+    /// Checks what properties are set to, each by itself.
+    ///
+    /// # Errors
+    /// Names all that break their rules.
+    fn check(_change: &Self::Change) -> Result<(), Rejection> {
+        Ok(())
+    }
 
     /// Applies the writes.
     fn changed(self, change: Self::Change) -> Self;
@@ -81,6 +133,19 @@ impl<P: Properties> Chain<P> {
     /// The property as the nearest context sets it, or else as it is everywhere.
     pub fn resolve<'a, T: 'static>(&'a self, property: fn(&'a P) -> Option<&'a T>) -> Resolved<'a, T> {
         self.values(property).next().expect("every property has a default")
+    }
+
+    /// Every named value as the nearest context sets it.
+    pub fn entries<'a>(&'a self, property: fn(&'a P) -> &'a Entries) -> BTreeMap<&'a str, Resolved<'a, String>> {
+        let own = (None, self.own.as_deref());
+        let above = self.above.iter().map(|(owner, settings)| (Some(owner), settings.as_deref()));
+        let mut found = BTreeMap::new();
+        for (owner, settings) in std::iter::once(own).chain(above) {
+            for (name, value) in settings.map(property).into_iter().flatten() {
+                found.entry(name.as_str()).or_insert(Resolved { value, owner });
+            }
+        }
+        found
     }
 
     /// What each context makes of a property, the nearest first; the last is the default, which is the system's.
@@ -152,6 +217,7 @@ impl<P: Properties> Aggregate for Settings<P> {
         let Command::Change { change, above } = command else {
             return Ok(state.iter().map(|_| Event::Removed).collect());
         };
+        P::check(&change)?;
         let before = state.clone().unwrap_or_else(|| P::default().into());
         let to = before.clone().map(|properties| properties.changed(change));
         let fields = changed_fields(&before.known, &to.known);

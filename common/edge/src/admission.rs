@@ -235,8 +235,10 @@ impl Edge {
 
     /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.
     async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
-        let set = self.settings.processed_by(consistency.required, consistency.left()).await;
-        consistency.accept(set).inspect_err(|_| waited(consistency, None))?;
+        for known in [self.settings.reached(), self.ended.reached()] {
+            let processed = known.processed_by(consistency.required, consistency.left()).await;
+            consistency.accept(processed).inspect_err(|_| waited(consistency, None))?;
+        }
         match self.directory.processed_by(consistency.required, consistency.left()).await {
             Ok(processed) => consistency.accept(processed).inspect_err(|_| waited(consistency, None)),
             Err(failure @ DatabaseFailure::Inconsistent { .. }) => Err(read_model(Arc::new(failure))),
@@ -259,7 +261,8 @@ impl Edge {
         );
         rests_on_rights
             && seen > 0
-            && self.settings.processed_by(seen, OWN_WAIT).await >= seen
+            && self.settings.reached().processed_by(seen, OWN_WAIT).await >= seen
+            && self.ended.reached().processed_by(seen, OWN_WAIT).await >= seen
             && self.directory.processed_by(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
     }
 

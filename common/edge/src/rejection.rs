@@ -1,7 +1,7 @@
 //! How refusals of the core, and of the API's words, look to a client.
 
 use api::condition::Unknown;
-use domain::rejection::Rejection;
+use domain::rejection::{NOT_BUILT, Rejection};
 use proto::Violation;
 
 use crate::error::{Error, FieldFault, Reason};
@@ -16,6 +16,9 @@ impl From<Rejection> for Error {
             Rejection::NotFound(kind) => Self::new(Reason::ResourceNotFound, message).with("resource", kind),
             Rejection::AlreadyExists(kind) => Self::new(Reason::ResourceExists, message).with("resource", kind),
             Rejection::Precondition(_) => Self::new(Reason::PreconditionFailed, message),
+            Rejection::NotBuilt(field) => {
+                Self::of_fields(Reason::SettingNotBuilt, vec![FieldFault::new(field, NOT_BUILT)])
+            }
         }
     }
 }

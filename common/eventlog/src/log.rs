@@ -4,6 +4,7 @@ mod feed;
 mod follow;
 mod follower;
 mod inspect;
+mod reached;
 mod whole;
 mod window;
 
@@ -25,6 +26,7 @@ use self::feed::Feeds;
 pub use self::{
     follower::{Follower, keep_updated},
     inspect::Lag,
+    reached::Reached,
 };
 use crate::record::{Broken, Position, Record};
 

@@ -26,7 +26,7 @@ use domain::{
     standard::Resource,
 };
 use eventlog::{
-    log::{self, Follower, Log},
+    log::{self, Follower, Log, Reached},
     record::{Position, Record},
 };
 use jiff::Timestamp;
@@ -55,8 +55,9 @@ pub struct Ended(Arc<State>);
 
 struct State {
     ends: RwLock<Ends>,
-    /// The stream sequence of the last record that was taken up.
-    reached: AtomicU64,
+    reached: Reached,
+    /// The stream sequence of the record with that event.
+    reached_in_stream: AtomicU64,
     /// Up to when everything is known, by [`since_start`].
     heard: RwLock<Duration>,
     /// How long that may be ago.
@@ -107,14 +108,24 @@ impl Ended {
 
     fn new(ends: Ends, at: Position, silence: Duration) -> Self {
         let (ends, heard) = (RwLock::new(ends), RwLock::new(since_start()));
-        let reached = AtomicU64::new(at.stream_sequence);
-        Self(Arc::new(State { ends, reached, heard, silence }))
+        let (reached, reached_in_stream) = (Reached::new(at.sequence), AtomicU64::new(at.stream_sequence));
+        Self(Arc::new(State { ends, reached, reached_in_stream, heard, silence }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
     pub fn is_known(&self) -> bool {
         let heard = *self.0.heard.read().unwrap_or_else(PoisonError::into_inner);
         since_start().saturating_sub(heard) <= self.0.silence
+    }
+
+    /// How far it is by the log.
+    pub fn reached(&self) -> &Reached {
+        &self.0.reached
+    }
+
+    /// Whether it is updated from what happens to aggregates of this type.
+    pub fn follows(aggregate_type: &str) -> bool {
+        ENDS.iter().any(|(kind, _)| *kind == aggregate_type)
     }
 
     /// Whoever had what was the end of the log one beat ago knew everything then.
@@ -126,7 +137,7 @@ impl Ended {
             beats.tick().await;
             let asked = since_start();
             let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
-            let has_all = |end: u64| self.0.reached.load(Ordering::Acquire) >= end;
+            let has_all = |end: u64| self.0.reached_in_stream.load(Ordering::Acquire) >= end;
             match before.filter(|(_, end)| has_all(*end)) {
                 Some((then, _)) => self.heard(then),
                 None if end.is_some_and(has_all) => self.heard(asked),
@@ -247,7 +258,8 @@ impl Follower for Ended {
                 self.has_ended(&recorded.event.instance_id, what, end);
             }
         }
-        self.0.reached.store(record.stream_sequence, Ordering::Release);
+        self.0.reached_in_stream.store(record.stream_sequence, Ordering::Release);
+        self.0.reached.advance(record.position().sequence);
     }
 }
 

@@ -6,9 +6,9 @@ mod kind;
 
 use std::{
     any::Any,
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 use domain::{
@@ -16,24 +16,19 @@ use domain::{
     settings::{Chain, Properties, Settings},
 };
 use eventlog::{
-    log::{self, Log, LogFailure},
+    log::{self, Log, LogFailure, Reached},
     record::AggregateKey,
 };
 use jiff::Timestamp;
-use tokio::{sync::watch, time::timeout};
 
 use self::kind::KINDS;
 use crate::{database::Database, keyring::SYSTEM};
-
-/// How long a change is waited for that this node has written itself.
-const OWN_WAIT: Duration = Duration::from_secs(2);
 
 /// What is set in every context.
 #[derive(Clone)]
 pub struct SettingsIndex {
     contexts: Arc<RwLock<Contexts>>,
-    /// The sequence of the last event that it has.
-    reached: Arc<watch::Sender<u64>>,
+    reached: Reached,
 }
 
 /// The settings as they hold in a context.
@@ -49,7 +44,7 @@ pub struct Effective<P> {
     pub chain: Chain<P>,
 }
 
-/// By instance, by the id of the context in it, and by the name of the settings service.
+/// By instance, by the id of the settings in it, which begins with that of their context, and by the name of the settings service.
 #[derive(Default)]
 struct Contexts {
     by_instance: HashMap<String, HashMap<String, HashMap<&'static str, Entry>>>,
@@ -94,17 +89,22 @@ impl SettingsIndex {
     }
 
     fn of(contexts: Contexts) -> Self {
-        let reached = Arc::new(watch::Sender::new(contexts.processed));
+        let reached = Reached::new(contexts.processed);
         Self { contexts: Arc::new(RwLock::new(contexts)), reached }
     }
 
     /// What holds in a context of an instance.
     pub fn effective<P: Properties>(&self, instance_id: &str, context: &Owner) -> Effective<P> {
+        self.effective_of(instance_id, context, "")
+    }
+
+    /// The same of settings of which a context has several of a kind, one for each variant.
+    pub fn effective_of<P: Properties>(&self, instance_id: &str, context: &Owner, variant: &str) -> Effective<P> {
         let above = context.chain(instance_id).into_iter().skip(1);
         let contexts = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
-        let own = contexts.entry::<P>(instance_id, context);
+        let own = contexts.entry::<P>(instance_id, context, variant);
         let above = above.map(|owner| {
-            let set = contexts.entry::<P>(instance_id, &owner).and_then(Entry::set);
+            let set = contexts.entry::<P>(instance_id, &owner, variant).and_then(Entry::set);
             (owner, set)
         });
         Effective {
@@ -120,31 +120,15 @@ impl SettingsIndex {
         KINDS.iter().any(|kind| kind.name == aggregate_type)
     }
 
-    /// Hears of every change.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.reached.subscribe()
-    }
-
-    /// How far it is when it has an event, or when the time is over.
-    pub async fn processed_by(&self, sequence: u64, wait: Duration) -> u64 {
-        let known = *self.reached.borrow();
-        if known >= sequence {
-            return known;
-        }
-        // Its sender is this index's own.
-        let _ = timeout(wait, self.changes().wait_for(|reached| *reached >= sequence)).await;
-        *self.reached.borrow()
-    }
-
-    /// Waits until it has an event that this node has written; not for ever, because others need not wait at all.
-    pub async fn wait_briefly_for(&self, sequence: u64) {
-        self.processed_by(sequence, OWN_WAIT).await;
+    /// How far it is.
+    pub fn reached(&self) -> &Reached {
+        &self.reached
     }
 }
 
 impl Contexts {
-    fn entry<P: Properties>(&self, instance_id: &str, context: &Owner) -> Option<&Entry> {
-        self.by_instance.get(instance_of(instance_id, context))?.get(&context.id)?.get(P::NAME)
+    fn entry<P: Properties>(&self, instance_id: &str, context: &Owner, variant: &str) -> Option<&Entry> {
+        self.by_instance.get(instance_of(instance_id, context))?.get(&*id(context, variant))?.get(P::NAME)
     }
 }
 
@@ -155,8 +139,13 @@ impl Entry {
 }
 
 /// Which aggregate the settings of a context are.
-pub fn key<P: Properties>(instance_id: &str, context: &Owner) -> AggregateKey {
-    AggregateKey::of::<Settings<P>>(instance_of(instance_id, context), &context.id)
+pub fn key<P: Properties>(instance_id: &str, context: &Owner, variant: &str) -> AggregateKey {
+    AggregateKey::of::<Settings<P>>(instance_of(instance_id, context), id(context, variant).into_owned())
+}
+
+/// The id of the settings of a context: its own, and the variant where there are several of a kind.
+fn id<'a>(context: &'a Owner, variant: &str) -> Cow<'a, str> {
+    if variant.is_empty() { Cow::Borrowed(&context.id) } else { Cow::Owned(format!("{}.{variant}", context.id)) }
 }
 
 fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {

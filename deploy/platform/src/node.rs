@@ -298,6 +298,7 @@ impl Node {
             challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
             settings: self.settings.clone(),
+            ended: self.ended.clone(),
             external: self.external.clone(),
             operations: built(),
         });

@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use base::explain::explain;
-use domain::resource::{execution::Function, project::Project};
+use domain::{
+    context::Owner,
+    resource::{execution::Function, project::Project},
+    setting::oidc as settings,
+    settings::Milliseconds,
+};
 use http::HeaderMap;
 use view::{
     directory::{Named, Tenant},
@@ -17,7 +22,6 @@ use crate::{
     error::Error,
     form::Form,
     function,
-    issue::LIFETIME,
     scope::{self, Scope},
 };
 
@@ -47,8 +51,15 @@ pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, for
     let scope = granted.join(" ");
     let at = (&oidc.edge.external, tenant);
     let added = function::claims(oidc, Function::PreAccessToken, (tenant, &user), headers).await?;
-    let access_token = oidc.issuer.access_token(at, &user, (audience, scope.clone(), added)).await?;
-    Ok(Tokens { access_token, token_type: "Bearer", expires_in: LIFETIME.as_secs(), scope })
+    let lifetime = access_token_lifetime(oidc, &tenant.id);
+    let access_token = oidc.issuer.access_token(at, &user, (audience, scope.clone(), added), lifetime).await?;
+    Ok(Tokens { access_token, token_type: "Bearer", expires_in: lifetime.whole_seconds(), scope })
+}
+
+/// How long an access token of an instance is valid.
+fn access_token_lifetime(oidc: &Oidc, instance_id: &str) -> Milliseconds {
+    let settings = oidc.edge.settings.effective::<settings::Oidc>(instance_id, &Owner::instance(instance_id));
+    *settings.chain.resolve(|settings| settings.access_token_lifetime.as_ref()).value
 }
 
 /// The instance as new as a sequence, where it was read before: a token says that its issuer has seen both as of then.

@@ -188,7 +188,7 @@ impl Deliveries {
             body: delivery.body.get().to_owned().into(),
         };
         // A target that is not there then is gone.
-        self.actions.executions.wait_for(delivery.sequence).await;
+        self.actions.executions.reached().wait_for(delivery.sequence).await;
         let mut tries = 0;
         loop {
             let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {

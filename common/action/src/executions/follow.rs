@@ -65,6 +65,6 @@ impl IndexUpdater {
         for instance_id in instances {
             self.index.replace(&instance_id, self.definitions.matcher(&instance_id));
         }
-        self.index.reached.send_replace(reached);
+        self.index.reached.advance(reached);
     }
 }

@@ -1,38 +1,35 @@
 //! Feature flags: what of the preview is switched on in a context.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     context::OwnerType,
     permission::Permissions,
     projection::{ACCESS, Name},
-    settings::{Chain, Properties, Set},
+    properties::properties,
+    settings::{Chain, Set},
 };
 
-/// The flags of one context.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Features {
-    /// The resource services of the preview API.
-    pub multitenancy_resources_api: Option<bool>,
-    /// The settings services of the preview API.
-    pub multitenancy_settings: Option<bool>,
-    /// The token exchange grant.
-    pub oidc_token_exchange: Option<bool>,
+properties! {
+    /// The flags of one context.
+    Features / FeaturesChange {
+        /// The resource services of the preview API.
+        multitenancy_resources_api: bool = false;
+        /// The settings services of the preview API.
+        multitenancy_settings: bool = false;
+        /// The token exchange grant.
+        oidc_token_exchange: bool = false;
+    } is {
+        const NAME: &'static str = "feature_settings";
+        const LEVELS: &'static [OwnerType] = &[OwnerType::System, OwnerType::Instance];
+        const ROWS: Name = ACCESS;
+        const PERMISSIONS: &'static [Permissions] = &[
+            Permissions::new("iam.feature", &["read", "write"]).at(&[OwnerType::System, OwnerType::Instance]),
+            Permissions::new("system.feature", &["read", "write"]).at(&[OwnerType::System]),
+        ];
+    }
 }
 
 /// The names of all flags.
 pub const FLAGS: [&str; 3] = ["multitenancy_resources_api", "multitenancy_settings", "oidc_token_exchange"];
-
-/// The writes of one request.
-#[derive(Debug, Clone, Default)]
-pub struct FeaturesChange {
-    /// See [`Features::multitenancy_resources_api`].
-    pub multitenancy_resources_api: Option<Set<bool>>,
-    /// See [`Features::multitenancy_settings`].
-    pub multitenancy_settings: Option<Set<bool>>,
-    /// See [`Features::oidc_token_exchange`].
-    pub oidc_token_exchange: Option<Set<bool>>,
-}
 
 impl FeaturesChange {
     /// Switches the flags of these names on, and leaves the others as they are.
@@ -62,40 +59,12 @@ impl Chain<Features> {
     }
 }
 
-impl Properties for Features {
-    const NAME: &'static str = "feature_settings";
-    const LEVELS: &'static [OwnerType] = &[OwnerType::System, OwnerType::Instance];
-    const ROWS: Name = ACCESS;
-    const PERMISSIONS: &'static [Permissions] = &[
-        Permissions::new("iam.feature", &["read", "write"]).at(&[OwnerType::System, OwnerType::Instance]),
-        Permissions::new("system.feature", &["read", "write"]).at(&[OwnerType::System]),
-    ];
-    type Change = FeaturesChange;
-
-    fn defaults() -> &'static Self {
-        static OFF: Features = Features {
-            multitenancy_resources_api: Some(false),
-            multitenancy_settings: Some(false),
-            oidc_token_exchange: Some(false),
-        };
-        &OFF
-    }
-
-    fn changed(self, change: FeaturesChange) -> Self {
-        Self {
-            multitenancy_resources_api: Set::over(change.multitenancy_resources_api, self.multitenancy_resources_api),
-            multitenancy_settings: Set::over(change.multitenancy_settings, self.multitenancy_settings),
-            oidc_token_exchange: Set::over(change.oidc_token_exchange, self.oidc_token_exchange),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::context::Owner;
+    use crate::{context::Owner, settings::Properties};
 
     /// What is on, where an instance and the system set these.
     fn on(instance: Option<Features>, system: Option<Features>) -> Vec<&'static str> {

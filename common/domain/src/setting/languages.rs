@@ -1,33 +1,46 @@
 //! Languages: which one is the default in a context, and which ones it is restricted to.
 
-use std::sync::LazyLock;
-
-use serde::{Deserialize, Serialize};
-
 use crate::{
+    properties::properties,
     rejection::{Rejection, Violation},
-    settings::{Chain, Properties, Resolved, Set},
+    settings::{Chain, Resolved},
 };
 
 /// The languages that the system has texts in, by their keys of ISO 639-1.
 pub const SUPPORTED: [&str; 10] = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"];
 
-/// The languages of one context.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Languages {
-    /// The language when none of the user's fits.
-    pub default_language: Option<String>,
-    /// The languages that there are; never an empty list.
-    pub restricted_languages: Option<Vec<String>>,
-}
+properties! {
+    /// The languages of one context.
+    Languages / LanguagesChange {
+        /// The language when none of the user's fits.
+        default_language: String = SUPPORTED[0].to_owned();
+        /// The languages that there are; never an empty list.
+        restricted_languages: Vec<String> = SUPPORTED.map(str::to_owned).to_vec();
+    } is {
+        const NAME: &'static str = "language_settings";
 
-/// The writes of one request.
-#[derive(Debug, Clone, Default)]
-pub struct LanguagesChange {
-    /// See [`Languages::default_language`].
-    pub default_language: Option<Set<String>>,
-    /// See [`Languages::restricted_languages`].
-    pub restricted_languages: Option<Set<Vec<String>>>,
+        fn validate(after: &Chain<Self>) -> Result<(), Rejection> {
+            let default = after.resolve(|languages| languages.default_language.as_ref()).value;
+            let restricted = after.restricted_languages().value;
+            let is_supported = |key: &String| SUPPORTED.contains(&key.as_str());
+            let is_twice = |at: usize| restricted[..at].contains(&restricted[at]);
+            let mut violations = vec![];
+            let mut refuse = |field, rule| violations.push(Violation { field, rule });
+            if !is_supported(default) {
+                refuse("settings.default_language.key", RULE);
+            }
+            if !restricted.iter().all(is_supported) {
+                refuse("settings.restricted_languages.languages", RULES);
+            }
+            if (0..restricted.len()).any(is_twice) {
+                refuse("settings.restricted_languages.languages", "must not name a language twice");
+            }
+            if violations.is_empty() && !restricted.contains(default) {
+                violations.push(Violation { field: "settings.default_language", rule: AMONG });
+            }
+            if violations.is_empty() { Ok(()) } else { Err(Rejection::Invalid(violations)) }
+        }
+    }
 }
 
 impl Chain<Languages> {
@@ -47,48 +60,6 @@ impl Chain<Languages> {
     }
 }
 
-impl Properties for Languages {
-    const NAME: &'static str = "language_settings";
-    type Change = LanguagesChange;
-
-    fn defaults() -> &'static Self {
-        static ALL: LazyLock<Languages> = LazyLock::new(|| Languages {
-            default_language: Some(SUPPORTED[0].to_owned()),
-            restricted_languages: Some(SUPPORTED.map(str::to_owned).to_vec()),
-        });
-        &ALL
-    }
-
-    fn changed(self, change: LanguagesChange) -> Self {
-        Self {
-            default_language: Set::over(change.default_language, self.default_language),
-            restricted_languages: Set::over(change.restricted_languages, self.restricted_languages),
-        }
-    }
-
-    fn validate(after: &Chain<Self>) -> Result<(), Rejection> {
-        let default = after.resolve(|languages| languages.default_language.as_ref()).value;
-        let restricted = after.restricted_languages().value;
-        let is_supported = |key: &String| SUPPORTED.contains(&key.as_str());
-        let is_twice = |at: usize| restricted[..at].contains(&restricted[at]);
-        let mut violations = vec![];
-        let mut refuse = |field, rule| violations.push(Violation { field, rule });
-        if !is_supported(default) {
-            refuse("settings.default_language.key", RULE);
-        }
-        if !restricted.iter().all(is_supported) {
-            refuse("settings.restricted_languages.languages", RULES);
-        }
-        if (0..restricted.len()).any(is_twice) {
-            refuse("settings.restricted_languages.languages", "must not name a language twice");
-        }
-        if violations.is_empty() && !restricted.contains(default) {
-            violations.push(Violation { field: "settings.default_language", rule: AMONG });
-        }
-        if violations.is_empty() { Ok(()) } else { Err(Rejection::Invalid(violations)) }
-    }
-}
-
 /// In words, so that a test compares them with [`SUPPORTED`].
 const RULE: &str = "must be one of en, de, fr, es, it, pt, nl, pl, ja, zh";
 const RULES: &str = "must each be one of en, de, fr, es, it, pt, nl, pl, ja, zh";
@@ -101,7 +72,7 @@ mod tests {
     use super::*;
     use crate::{
         context::Owner,
-        settings::{Command, Event, Settings},
+        settings::{Command, Event, Set, Settings},
         testing::given,
     };
 

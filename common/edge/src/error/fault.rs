@@ -111,11 +111,13 @@ fn named(path: &str, names: Names) -> Cow<'_, str> {
         return Cow::Borrowed(path);
     }
     let mut name = String::with_capacity(path.len());
-    let mut is_word = false;
+    let (mut is_word, mut is_key) = (false, false);
     for char in path.chars() {
         match char {
-            '_' => is_word = true,
+            '_' if !is_key => is_word = true,
             char => {
+                // What stands in brackets is an index or a key of the client's own.
+                is_key = char == '[' || is_key && char != ']';
                 name.push(if is_word { char.to_ascii_uppercase() } else { char });
                 is_word = false;
             }

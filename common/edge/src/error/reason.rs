@@ -48,6 +48,8 @@ pub enum Reason {
     ResourceExists,
     /// The resource is not in a state that allows this.
     PreconditionFailed,
+    /// A setting would promise what is not built yet.
+    SettingNotBuilt,
     /// A target stopped the request.
     ExecutionFailed,
     /// Calls of targets call the platform, which calls targets, and so on.
@@ -108,6 +110,7 @@ impl Reason {
         Self::ResourceNotFound,
         Self::ResourceExists,
         Self::PreconditionFailed,
+        Self::SettingNotBuilt,
         Self::ExecutionFailed,
         Self::ExecutionLoop,
         Self::ChallengeNotFound,
@@ -172,6 +175,7 @@ impl Reason {
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),
             Self::ResourceExists => ("RESOURCE_EXISTS", Code::AlreadyExists),
             Self::PreconditionFailed => ("PRECONDITION_FAILED", Code::FailedPrecondition),
+            Self::SettingNotBuilt => ("SETTING_NOT_BUILT", Code::FailedPrecondition),
             Self::ExecutionFailed => ("EXECUTION_FAILED", Code::FailedPrecondition),
             Self::ExecutionLoop => ("EXECUTION_LOOP", Code::FailedPrecondition),
             Self::ChallengeNotFound => ("CHALLENGE_NOT_FOUND", Code::FailedPrecondition),

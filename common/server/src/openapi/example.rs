@@ -17,6 +17,9 @@ pub(super) fn message(message: &MessageDescriptor) -> Value {
 
 /// The value of a field, in a list where it is one.
 pub(super) fn field(field: &FieldDescriptor) -> Value {
+    if let Some(entry) = field.kind().as_message().filter(|_| field.is_map()) {
+        return json!({ "name": item(&entry.map_entry_value_field()) });
+    }
     let item = item(field);
     if field.is_list() { json!([item]) } else { item }
 }
@@ -28,6 +31,8 @@ pub(super) fn item(field: &FieldDescriptor) -> Value {
         Kind::Message(kind) => match kind.full_name() {
             "google.protobuf.Timestamp" => json!("2026-11-21T04:49:27.897215Z"),
             "google.protobuf.Duration" => json!(or(shown, || duration(field))),
+            // Where a property of settings may not have just any value.
+            _ if !shown.is_empty() => serde_json::from_str(&shown).unwrap_or_default(),
             _ => message(&kind),
         },
         Kind::Bool => json!(shown != "false"),

@@ -77,6 +77,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
         Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
+        Reason::SettingNotBuilt => !reads && facts.path.starts_with("/settings/"),
         Reason::PreconditionFailed
         | Reason::IdempotencyKeyReused
         | Reason::IdempotencyInProgress

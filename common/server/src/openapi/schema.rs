@@ -2,7 +2,10 @@
 
 use edge::page::Limits;
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
-use proto::option::{self, ALWAYS_PRINTED};
+use proto::{
+    KEY,
+    option::{self, ALWAYS_PRINTED},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -55,6 +58,10 @@ impl<'a> Schemas<'a> {
         let rules = option::rules(field);
         if field.is_list() && rules.max_items > 0 && way == Way::Request {
             schema["maxItems"] = json!(rules.max_items);
+        }
+        if field.is_map() && way == Way::Request {
+            schema["maxProperties"] = json!(rules.max_items);
+            schema["propertyNames"] = json!({ "pattern": KEY, "maxLength": 100 });
         }
         let comment = self.comments.of_field(field);
         if !comment.is_empty() {

@@ -29,6 +29,7 @@ pub(super) fn scalar(field: &FieldDescriptor, way: Way) -> Value {
             json!({ "type": "integer", "format": "int32", "minimum": i32::MIN, "maximum": i32::MAX })
         }
         Kind::Double | Kind::Float => json!({ "type": "number" }),
+        _ if rules.empty_allowed => json!({ "anyOf": [text(&rules), { "type": "string", "const": "" }] }),
         _ => text(&rules),
     }
 }
@@ -58,6 +59,7 @@ pub(super) fn is_required(field: &FieldDescriptor, rules: &Rules) -> bool {
     }
     match field.kind() {
         _ if field.supports_presence() => rules.required,
+        Kind::String if rules.empty_allowed => false,
         Kind::String => rules.min_len > 0 || rules.uri || rules.http_url || !rules.pattern.is_empty(),
         Kind::Bool => rules.const_true,
         Kind::Enum(kind) => excluded(&kind, rules).is_some(),

@@ -110,6 +110,6 @@ impl Follower for SettingsIndex {
             record.events.iter().for_each(|recorded| contexts.apply(recorded));
             contexts.processed = processed;
         }
-        self.reached.send_replace(processed);
+        self.reached.advance(processed);
     }
 }

@@ -81,7 +81,7 @@ impl Scene {
         let effective = self.index.effective::<P>(instance_id, context);
         let state = effective.chain.own.as_ref().map(|own| (**own).clone().into());
         let Ok(events) = Settings::<P>::decide(&state, command(effective.chain)) else { return false };
-        let key = key::<P>(instance_id, context);
+        let key = key::<P>(instance_id, context, "");
         for event in events {
             let (r#type, payload) = encode::<Settings<P>>(&event);
             let written = Written {

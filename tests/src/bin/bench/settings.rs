@@ -48,7 +48,7 @@ pub(crate) fn measure() {
 
 fn set<P: Properties>(index: &mut SettingsIndex, sequence: u64, context: &Owner, to: P) {
     let (r#type, payload) = encode::<Settings<P>>(&Event::Changed { to: to.into(), fields: vec![] });
-    let key = key::<P>(INSTANCE, context);
+    let key = key::<P>(INSTANCE, context, "");
     let written = Written {
         instance_id: key.instance_id,
         owner_type: owner_type(context.kind),

@@ -50,6 +50,9 @@ fn fields(message: &MessageDescriptor, depth: usize, random: &mut Random) -> Map
 }
 
 fn value(field: &FieldDescriptor, depth: usize, random: &mut Random) -> Value {
+    if let Some(entry) = field.kind().as_message().filter(|_| field.is_map()) {
+        return json!({ "name": single(&entry.map_entry_value_field(), depth, random) });
+    }
     if field.is_list() {
         return (0..random.below(3)).map(|_| single(field, depth, random)).collect();
     }

@@ -1,5 +1,7 @@
 //! Settings: set, inherited and reset from the system down to an organization, by whom, and seen by whom.
 
+mod property;
+
 use std::sync::Arc;
 
 use reqwest::Method;

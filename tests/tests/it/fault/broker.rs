@@ -18,10 +18,13 @@ const SLACK: u32 = 5;
 #[tokio::test]
 async fn brokers_die_are_drained_and_lose_their_quorum_under_load() {
     let (cluster, mut brokers) = Cluster::start_on_three().await;
-    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let projector = cluster.node("projector", "projector", &[], &[]);
     let command = cluster.node("command", "command", &[], &[]);
     cluster.writes(&command).await;
-    let _standby = cluster.node("command", "standby", &[("--node-number", "1")], &[]);
+    let standby = cluster.node("command", "standby", &[("--node-number", "1")], &[]);
+    // A node that loses its broker while it starts ends, and its supervisor starts it anew; here nobody would.
+    cluster.is_ready(&projector).await;
+    cluster.is_ready(&standby).await;
     let client = cluster.client(&command);
     let load = Load::start(std::slice::from_ref(&client), 8, "load");
     load.creates(50).await;

@@ -161,3 +161,23 @@ async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
     let query = send(client.anonymous(Method::POST, &query).form(&form)).await;
     assert_error("a secret in the address", &query, 401, "invalid_client");
 }
+
+#[tokio::test]
+async fn tokens_live_as_long_as_their_instance_says() {
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let user = &tenant.bootstrap.service_user;
+    let lifetime = async || {
+        let request = ask(&client).basic_auth(&user.client_id, Some(&user.client_secret));
+        let granted = send(request.form(&[("grant_type", "client_credentials"), ("scope", SCOPE)])).await.body;
+        let [_, claims] = parts(granted["access_token"].as_str().expect("there is a token"));
+        let lives = claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(exp, iat)| exp - iat);
+        assert_eq!(lives, granted["expires_in"].as_i64(), "{granted}");
+        lives
+    };
+    assert_eq!(lifetime().await, Some(43_200));
+    let minute = json!({ "accessTokenLifetime": { "set": "61.5s" } });
+    let set = send(client.request(Method::PATCH, "/settings/v3alpha/oidc").json(&minute)).await;
+    assert_eq!(set.status, StatusCode::OK, "{}", set.body);
+    assert_eq!(lifetime().await, Some(61), "in whole seconds, at once on the node that wrote it");
+}

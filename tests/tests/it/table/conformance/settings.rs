@@ -1,12 +1,31 @@
 //! The rows of settings. What they are about is an organization, or the instance itself.
 
+use std::collections::BTreeMap;
+
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
+    branding_settings::{ResolveBrandingSettingsRequest, SetBrandingSettings, SetBrandingSettingsRequest},
+    domain_settings::{ResolveDomainSettingsRequest, SetDomainSettings, SetDomainSettingsRequest},
     feature_settings::{ResolveFeaturesRequest, SetFeatureSettings, SetFeaturesRequest},
+    help_settings::{ResolveHelpSettingsRequest, SetHelpSettings, SetHelpSettingsRequest},
     language_settings::{ResolveLanguagesRequest, SetLanguageSettings, SetLanguages, SetLanguagesRequest},
+    lockout_settings::{ResolveLockoutSettingsRequest, SetLockoutSettings, SetLockoutSettingsRequest},
+    login_settings::{ResolveLoginSettingsRequest, SetLoginSettings, SetLoginSettingsRequest},
     object::request_context::ResourceOwner,
-    object_settings::{Language, SetBool, set_bool::Type},
-    operation::{RESOLVE_FEATURES, RESOLVE_LANGUAGES, SET_FEATURES, SET_LANGUAGES},
+    object_settings::{
+        Language, SetBool, SetDuration, SetStringLong, SetUInt64, SetUrl, set_bool::Type, set_duration, set_string_long,
+        set_u_int64, set_url,
+    },
+    oidc_settings::{ResolveOidcSettingsRequest, SetOidcSettings, SetOidcSettingsRequest},
+    operation::{
+        RESOLVE_BRANDING_SETTINGS, RESOLVE_DOMAIN_SETTINGS, RESOLVE_FEATURES, RESOLVE_HELP_SETTINGS, RESOLVE_LANGUAGES, RESOLVE_LOCKOUT_SETTINGS,
+        RESOLVE_LOGIN_SETTINGS, RESOLVE_OIDC_SETTINGS, RESOLVE_PASSWORD_SETTINGS, SET_DOMAIN_SETTINGS, SET_FEATURES,
+        SET_HELP_SETTINGS, SET_LANGUAGES, SET_LOCKOUT_SETTINGS, SET_LOGIN_SETTINGS, SET_OIDC_SETTINGS,
+        SET_PASSWORD_SETTINGS, RESOLVE_TEXT_SETTINGS, SET_BRANDING_SETTINGS, SET_TEXT_SETTINGS,
+    },
+    password_settings::{ResolvePasswordSettingsRequest, SetPasswordSettings, SetPasswordSettingsRequest},
+    text_settings::{ResolveTextSettingsRequest, SetTextSettings, SetTextSettingsRequest},
+    wellknown::Duration,
 };
 use reqwest::Method;
 use tests::client::send;
@@ -20,16 +39,140 @@ use super::{
 
 /// All of them.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
-    vec![set_features(), resolve_features(), set_languages(), resolve_languages()]
+    let own = vec![set_features(), resolve_features(), set_languages(), resolve_languages()];
+    own.into_iter().chain(services()).collect()
 }
 
-/// The instance, with the flags as they are.
-fn the_flags(world: &World) -> BoxFuture<'_, Subject> {
+/// The instance, with its settings under a path as they are.
+fn the_instance<'a>(world: &'a World, path: &'static str) -> BoxFuture<'a, Subject> {
     async move {
-        let found = send(world.owner.request(Method::GET, RESOLVE_FEATURES.facts.path)).await;
-        Subject { id: String::new(), token: found.consistency(), sequence: found.sequence() }
+        let found = send(world.owner.request(Method::GET, path)).await;
+        // Where nothing was ever set it is 0, which JSON leaves out.
+        let sequence = found.body["details"]["sequence"].as_str().map_or(0, |text| text.parse().expect("a number"));
+        Subject { id: String::new(), token: found.consistency(), sequence }
     }
     .boxed()
+}
+
+fn the_flags(world: &World) -> BoxFuture<'_, Subject> {
+    the_instance(world, RESOLVE_FEATURES.facts.path)
+}
+
+/// The two operations of a settings service whose properties are a table.
+macro_rules! service {
+    ($set:ident: $request:ident, $resolve:ident: $look:ident; $good:expr, bad $reason:literal: $bad:expr) => {{
+        fn subject(world: &World) -> BoxFuture<'_, Subject> {
+            the_instance(world, $resolve.facts.path)
+        }
+        [
+            row(&$set, subject)
+                .good("one property", |_| $request { ctx: None, settings: Some($good) })
+                .good("nothing", |_| $request { ctx: None, settings: Some(Default::default()) })
+                .bad("no settings", "INVALID_REQUEST", |_| $request::default())
+                .bad("what no context may have", $reason, |_| $request { ctx: None, settings: Some($bad) })
+                .bad("in the system", "PERMISSION_DENIED", |_| $request {
+                    ctx: Some(context(ResourceOwner::System(true))),
+                    settings: Some($good),
+                })
+                .done(),
+            row(&$resolve, subject)
+                .good("of the instance", |_| $look { ctx: None })
+                .bad("of the system", "PERMISSION_DENIED", |_| $look { ctx: Some(context(ResourceOwner::System(true))) })
+                .done(),
+        ]
+    }};
+}
+
+fn services() -> Vec<Box<dyn Check + Sync>> {
+    let login = service!(
+        SET_LOGIN_SETTINGS: SetLoginSettingsRequest, RESOLVE_LOGIN_SETTINGS: ResolveLoginSettingsRequest;
+        SetLoginSettings { allow_register: bool(false), ..SetLoginSettings::default() },
+        bad "SETTING_NOT_BUILT": SetLoginSettings { force_mfa: bool(true), ..SetLoginSettings::default() }
+    );
+    let password = service!(
+        SET_PASSWORD_SETTINGS: SetPasswordSettingsRequest, RESOLVE_PASSWORD_SETTINGS: ResolvePasswordSettingsRequest;
+        SetPasswordSettings { min_length: number(12), ..SetPasswordSettings::default() },
+        bad "INVALID_REQUEST": SetPasswordSettings { min_length: number(9), ..SetPasswordSettings::default() }
+    );
+    let lockout = service!(
+        SET_LOCKOUT_SETTINGS: SetLockoutSettingsRequest, RESOLVE_LOCKOUT_SETTINGS: ResolveLockoutSettingsRequest;
+        SetLockoutSettings { max_password_attempts: number(5), ..SetLockoutSettings::default() },
+        bad "INVALID_REQUEST": SetLockoutSettings { max_otp_attempts: number(1001), ..SetLockoutSettings::default() }
+    );
+    let help = service!(
+        SET_HELP_SETTINGS: SetHelpSettingsRequest, RESOLVE_HELP_SETTINGS: ResolveHelpSettingsRequest;
+        SetHelpSettings { tos_link: link("https://example.com/terms"), ..SetHelpSettings::default() },
+        bad "INVALID_REQUEST": SetHelpSettings { tos_link: link("terms"), ..SetHelpSettings::default() }
+    );
+    let domain = service!(
+        SET_DOMAIN_SETTINGS: SetDomainSettingsRequest, RESOLVE_DOMAIN_SETTINGS: ResolveDomainSettingsRequest;
+        SetDomainSettings { require_org_domain_verification: bool(true), ..SetDomainSettings::default() },
+        bad "SETTING_NOT_BUILT": SetDomainSettings {
+            require_org_domain_verification: bool(false), ..SetDomainSettings::default()
+        }
+    );
+    let oidc = service!(
+        SET_OIDC_SETTINGS: SetOidcSettingsRequest, RESOLVE_OIDC_SETTINGS: ResolveOidcSettingsRequest;
+        SetOidcSettings { id_token_lifetime: seconds(3600), ..SetOidcSettings::default() },
+        bad "INVALID_REQUEST": SetOidcSettings { id_token_lifetime: seconds(59), ..SetOidcSettings::default() }
+    );
+    let branding = service!(
+        SET_BRANDING_SETTINGS: SetBrandingSettingsRequest, RESOLVE_BRANDING_SETTINGS: ResolveBrandingSettingsRequest;
+        SetBrandingSettings { disable_watermark: bool(true), ..SetBrandingSettings::default() },
+        bad "INVALID_REQUEST": SetBrandingSettings { custom_settings: text("A"), ..SetBrandingSettings::default() }
+    );
+    let all = [login, password, lockout, help, domain, oidc, branding];
+    all.into_iter().flatten().chain([set_texts(), resolve_texts()]).collect()
+}
+
+fn the_texts(world: &World) -> BoxFuture<'_, Subject> {
+    the_instance(world, "/settings/v3alpha/texts?language=it")
+}
+
+fn texts(language: &str, name: &str) -> SetTextSettingsRequest {
+    let settings = Some(SetTextSettings { texts: text(name) });
+    SetTextSettingsRequest { ctx: None, language: language.into(), settings }
+}
+
+fn set_texts() -> Box<dyn Check + Sync> {
+    row(&SET_TEXT_SETTINGS, the_texts)
+        .good("one", |_| texts("it", "login.title"))
+        .bad("no language", "INVALID_REQUEST", |_| texts("", "login.title"))
+        .bad("not a name", "INVALID_REQUEST", |_| texts("it", "Login"))
+        .bad("no settings", "INVALID_REQUEST", |_| SetTextSettingsRequest { settings: None, ..texts("it", "a") })
+        .done()
+}
+
+fn resolve_texts() -> Box<dyn Check + Sync> {
+    row(&RESOLVE_TEXT_SETTINGS, the_texts)
+        .good("of the instance", |_| ResolveTextSettingsRequest { ctx: None, language: "it".into() })
+        .bad("no language", "INVALID_REQUEST", |_| ResolveTextSettingsRequest::default())
+        .done()
+}
+
+fn text(name: &str) -> BTreeMap<String, SetStringLong> {
+    let set = SetStringLong { r#type: Some(set_string_long::Type::Set("text".to_owned())) };
+    BTreeMap::from([(name.to_owned(), set)])
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as properties are")]
+fn bool(value: bool) -> Option<SetBool> {
+    Some(to(Type::Set(value)))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as properties are")]
+fn number(value: u64) -> Option<SetUInt64> {
+    Some(SetUInt64 { r#type: Some(set_u_int64::Type::Set(value)) })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as properties are")]
+fn link(value: &str) -> Option<SetUrl> {
+    Some(SetUrl { r#type: Some(set_url::Type::Set(value.to_owned())) })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as properties are")]
+fn seconds(value: i64) -> Option<SetDuration> {
+    Some(SetDuration { r#type: Some(set_duration::Type::Set(Duration::from_seconds(value))) })
 }
 
 fn flags(token_exchange: Option<SetBool>) -> SetFeaturesRequest {

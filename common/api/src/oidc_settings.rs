@@ -1,0 +1,14 @@
+//! What tokens are like in the API's words.
+
+use domain::setting::oidc::{Oidc, OidcChange};
+use proto::oidc_settings::{
+    ResolveOidcSettingsRequest, ResolvedOidcSettings, SetOidcSettingsRequest
+};
+
+use crate::settings::settings;
+
+settings! {
+    Oidc / OidcChange: SetOidcSettingsRequest, ResolveOidcSettingsRequest -> ResolvedOidcSettings {
+        access_token_lifetime id_token_lifetime refresh_token_idle_lifetime refresh_token_absolute_lifetime signing_key_lifetime enable_impersonation
+    }
+}

@@ -1,0 +1,29 @@
+//! Texts of pages in the API's words.
+
+use domain::{
+    setting::texts::{Texts, TextsChange},
+    settings::Chain,
+};
+use proto::text_settings::{ResolveTextSettingsRequest, ResolvedTextSettings, SetTextSettingsRequest};
+
+use crate::settings::{ResolvedSettings, SetSettings, entry_changes, show_entries};
+
+impl ResolvedSettings for Texts {
+    type Resolve = ResolveTextSettingsRequest;
+
+    fn resolved(chain: &Chain<Self>) -> ResolvedTextSettings {
+        ResolvedTextSettings { texts: show_entries(chain, |settings| &settings.texts) }
+    }
+}
+
+impl SetSettings for SetTextSettingsRequest {
+    type Properties = Texts;
+
+    fn variant(&self) -> &str {
+        &self.language
+    }
+
+    fn change(&self) -> TextsChange {
+        TextsChange { texts: entry_changes(self.settings.clone().unwrap_or_default().texts) }
+    }
+}
