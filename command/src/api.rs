@@ -17,7 +17,8 @@ use edge::{
     handler::{Mount, Mounting},
 };
 use proto::{
-    branding_settings::SetBrandingSettingsRequest, domain_settings::SetDomainSettingsRequest, feature_settings::SetFeaturesRequest, help_settings::SetHelpSettingsRequest,
+    branding_settings::SetBrandingSettingsRequest, domain_settings::SetDomainSettingsRequest,
+    feature_settings::SetFeaturesRequest, help_settings::SetHelpSettingsRequest,
     language_settings::SetLanguagesRequest, lockout_settings::SetLockoutSettingsRequest,
     login_settings::SetLoginSettingsRequest, oidc_settings::SetOidcSettingsRequest,
     password_settings::SetPasswordSettingsRequest, text_settings::SetTextSettingsRequest,

@@ -24,7 +24,12 @@ pub(crate) fn mount<I: SetSettings>(mounting: Mounting<Commands>) -> Mounting<Co
 async fn set<I: SetSettings>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<I::Response>, Error> {
     check_level::<I::Properties>(&call.context)?;
     let (context, instance_id) = (call.context.clone(), call.tenant.id.clone());
-    let command = Change::<I::Properties> { context, instance_id, variant: request.variant().to_owned(), change: request.change() };
+    let command = Change::<I::Properties> {
+        context,
+        instance_id,
+        variant: request.variant().to_owned(),
+        change: request.change(),
+    };
     commands.execute(&call, &request, command, |decided, ()| details(decided).into()).await
 }
 

@@ -32,8 +32,12 @@ async fn resolve<P: ResolvedSettings>(
     if !call.belongs_to(context) && !call.may(context) {
         return Err(permission_denied(call.needs(context).unwrap_or_default()));
     }
-    let look = || ready(Ok::<_, Infallible>(queries.settings.effective_of::<P>(instance_id, context, request.variant())));
-    let seen = call.consistency.look_until_fresh(queries.settings.reached().changes(), look, |seen| Some(seen.processed)).await;
+    let look =
+        || ready(Ok::<_, Infallible>(queries.settings.effective_of::<P>(instance_id, context, request.variant())));
+    let seen = call
+        .consistency
+        .look_until_fresh(queries.settings.reached().changes(), look, |seen| Some(seen.processed))
+        .await;
     let Ok(seen) = seen;
     waited(call.consistency, Some(seen.processed));
     call.consistency.accept(seen.processed)?;

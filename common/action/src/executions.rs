@@ -94,8 +94,7 @@ impl ExecutionIndex {
     /// # Errors
     /// When the log cannot be read.
     pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, LogFailure> {
-        let index =
-            Self { matchers: Arc::default(), targets: Arc::default(), reached: Reached::new(0) };
+        let index = Self { matchers: Arc::default(), targets: Arc::default(), reached: Reached::new(0) };
         let following = follow::begin(log, database, shard, &index).await?;
         tokio::spawn(following);
         Ok(index)

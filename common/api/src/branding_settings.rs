@@ -35,7 +35,9 @@ impl ResolvedSettings for Branding {
                 font_color: shown(|settings| settings.dark_font_color.as_ref()),
             }),
             theme_mode: Some(Show::show(chain.resolve(|settings| settings.theme_mode.as_ref()))),
-            hide_login_name_suffix: Some(Show::show(chain.resolve(|settings| settings.hide_login_name_suffix.as_ref()))),
+            hide_login_name_suffix: Some(Show::show(
+                chain.resolve(|settings| settings.hide_login_name_suffix.as_ref()),
+            )),
             disable_watermark: Some(Show::show(chain.resolve(|settings| settings.disable_watermark.as_ref()))),
             custom_settings: show_entries(chain, |settings| &settings.custom_settings),
         }

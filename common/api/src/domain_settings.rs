@@ -1,9 +1,7 @@
 //! What domains mean in the API's words.
 
 use domain::setting::domains::{Domains, DomainsChange};
-use proto::domain_settings::{
-    ResolveDomainSettingsRequest, ResolvedDomainSettings, SetDomainSettingsRequest
-};
+use proto::domain_settings::{ResolveDomainSettingsRequest, ResolvedDomainSettings, SetDomainSettingsRequest};
 
 use crate::settings::settings;
 

@@ -1,9 +1,7 @@
 //! After how many wrong tries a user is locked in the API's words.
 
 use domain::setting::lockout::{Lockout, LockoutChange};
-use proto::lockout_settings::{
-    ResolveLockoutSettingsRequest, ResolvedLockoutSettings, SetLockoutSettingsRequest
-};
+use proto::lockout_settings::{ResolveLockoutSettingsRequest, ResolvedLockoutSettings, SetLockoutSettingsRequest};
 
 use crate::settings::settings;
 

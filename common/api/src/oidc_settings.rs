@@ -1,9 +1,7 @@
 //! What tokens are like in the API's words.
 
 use domain::setting::oidc::{Oidc, OidcChange};
-use proto::oidc_settings::{
-    ResolveOidcSettingsRequest, ResolvedOidcSettings, SetOidcSettingsRequest
-};
+use proto::oidc_settings::{ResolveOidcSettingsRequest, ResolvedOidcSettings, SetOidcSettingsRequest};
 
 use crate::settings::settings;
 

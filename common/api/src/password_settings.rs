@@ -1,9 +1,7 @@
 //! What a new password must have in the API's words.
 
 use domain::setting::password::{Password, PasswordChange};
-use proto::password_settings::{
-    ResolvePasswordSettingsRequest, ResolvedPasswordSettings, SetPasswordSettingsRequest
-};
+use proto::password_settings::{ResolvePasswordSettingsRequest, ResolvedPasswordSettings, SetPasswordSettingsRequest};
 
 use crate::settings::settings;
 

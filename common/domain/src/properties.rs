@@ -135,3 +135,98 @@ impl Refused {
         self.not_built.map_or(Ok(()), |field| Err(Rejection::NotBuilt(field)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        context::Owner,
+        setting::{
+            login::{Login, LoginChange},
+            password::{Password, PasswordChange},
+            texts::{Texts, TextsChange},
+        },
+        settings::{Chain, Command, Event, Settings},
+        testing::given,
+    };
+
+    fn ask<P: crate::settings::Properties>(change: P::Change) -> Command<P> {
+        Command::Change { change, above: vec![(Owner::system(), None)] }
+    }
+
+    fn length(min_length: u64) -> PasswordChange {
+        PasswordChange { min_length: Some(Set::To(min_length)), ..PasswordChange::default() }
+    }
+
+    #[test]
+    fn what_a_property_is_set_to_must_keep_its_rule() {
+        let set = Event::Changed {
+            to: Password { min_length: Some(200), ..Password::default() }.into(),
+            fields: vec!["min_length".into()],
+        };
+        given::<Settings<Password>>([]).when(ask(length(200))).then([set.clone()]);
+        let refused = Rejection::invalid("settings.min_length.set", "must be 10 to 200");
+        for wrong in [9, 201] {
+            given::<Settings<Password>>([]).when(ask(length(wrong))).then_rejected(&refused);
+        }
+        // What was set when the rule was another one hinders nothing.
+        let older = Event::Changed {
+            to: Password { min_length: Some(8), ..Password::default() }.into(),
+            fields: vec!["min_length".into()],
+        };
+        let upper = PasswordChange { requires_uppercase: Some(Set::To(true)), ..PasswordChange::default() };
+        let to = Password { min_length: Some(8), requires_uppercase: Some(true), ..Password::default() };
+        let both = Event::Changed { to: to.into(), fields: vec!["requires_uppercase".into()] };
+        given::<Settings<Password>>([older]).when(ask(upper)).then([both]);
+        given::<Settings<Password>>([set.clone()]).when(ask(length(200))).then([]);
+    }
+
+    #[test]
+    fn what_is_not_built_can_only_be_set_to_what_it_is() {
+        let force = |to| LoginChange { force_mfa: Some(Set::To(to)), ..LoginChange::default() };
+        given::<Settings<Login>>([])
+            .when(ask(force(true)))
+            .then_rejected(&Rejection::NotBuilt("settings.force_mfa.set"));
+        let to = Login { force_mfa: Some(false), ..Login::default() };
+        let same = Event::Changed { to: to.into(), fields: vec!["force_mfa".into()] };
+        given::<Settings<Login>>([]).when(ask(force(false))).then([same]);
+    }
+
+    #[test]
+    fn named_values_are_set_and_reset_one_by_one_and_bounded_in_all() {
+        let change = |name: &str, set| TextsChange { texts: [(name.to_owned(), set)].into() };
+        let texts = |pairs: &[(&str, &str)]| {
+            let texts = pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            Event::Changed { to: Texts { texts }.into(), fields: vec!["texts".into()] }
+        };
+        let one = || texts(&[("a", "1")]);
+        given::<Settings<Texts>>([]).when(ask(change("a", Set::To("1".into())))).then([one()]);
+        given::<Settings<Texts>>([one()])
+            .when(ask(change("b", Set::To("2".into()))))
+            .then([texts(&[("a", "1"), ("b", "2")])]);
+        given::<Settings<Texts>>([one()]).when(ask(change("b", Set::Reset))).then([]);
+        given::<Settings<Texts>>([one()]).when(ask(change("a", Set::Reset))).then([texts(&[])]);
+        let long = change("b", Set::To("x".repeat(64 * 1024)));
+        let bound = "must be at most 500 in a language, with their names at most 64 KiB";
+        given::<Settings<Texts>>([one()]).when(ask(long)).then_rejected(&Rejection::invalid("settings.texts", bound));
+    }
+
+    #[test]
+    fn each_named_value_comes_from_the_nearest_context() {
+        let texts = |pairs: [(&str, &str); 2]| {
+            let texts = pairs.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+            Some(std::sync::Arc::new(Texts { texts }))
+        };
+        let (instance, system) = (Owner::instance("1"), Owner::system());
+        let above = vec![
+            (instance.clone(), texts([("b", "instance"), ("c", "instance")])),
+            (system.clone(), texts([("c", "system"), ("d", "system")])),
+        ];
+        let chain = Chain { own: texts([("a", "own"), ("b", "own")]), above };
+        let found = chain.entries(|settings| &settings.texts);
+        let found: Vec<_> = found.iter().map(|(name, of)| (*name, of.value.as_str(), of.owner.cloned())).collect();
+        let expected =
+            [("a", "own", None), ("b", "own", None), ("c", "instance", Some(instance)), ("d", "system", Some(system))];
+        assert_eq!(found, expected);
+    }
+}

@@ -58,7 +58,8 @@ mod tests {
         let reached = Reached::new(5);
         assert_eq!(reached.processed_by(5, Duration::ZERO).await, 5);
         assert_eq!(reached.processed_by(6, Duration::from_millis(1)).await, 5);
-        let (processed, ()) = tokio::join!(reached.processed_by(6, Duration::from_mins(1)), async { reached.advance(7) });
+        let (processed, ()) =
+            tokio::join!(reached.processed_by(6, Duration::from_mins(1)), async { reached.advance(7) });
         assert_eq!(processed, 7);
     }
 }

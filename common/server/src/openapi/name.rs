@@ -69,7 +69,9 @@ fn capitalised(word: &str) -> String {
 fn reachable(mut waiting: Vec<MessageDescriptor>) -> HashSet<String> {
     let mut reached = HashSet::new();
     while let Some(message) = waiting.pop() {
-        if message.package_name() == "google.protobuf" || !reached.insert(message.full_name().to_owned()) {
+        let is_well_known = message.package_name() == "google.protobuf";
+        // An entry of a map has no name in the document, but what it holds has one.
+        if is_well_known || !message.is_map_entry() && !reached.insert(message.full_name().to_owned()) {
             continue;
         }
         for field in message.fields() {

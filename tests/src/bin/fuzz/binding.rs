@@ -122,8 +122,6 @@ fn operations() -> Vec<Bound> {
         bound(&operation::PATCH_CODE_HOST_BIDP),
         bound(&operation::PATCH_TARGET),
         bound(&operation::PUT_EXECUTION),
-        bound(&operation::RESOLVE_FEATURES),
-        bound(&operation::RESOLVE_LANGUAGES),
         bound(&operation::RETRY_FAILED_EVENT),
         bound(&operation::RETRY_FAILED_EVENTS),
         bound(&operation::SEARCH_EXECUTIONS),
@@ -133,12 +131,37 @@ fn operations() -> Vec<Bound> {
         bound(&operation::SEARCH_SYSTEM_EVENTS),
         bound(&operation::SEARCH_TARGETS),
         bound(&operation::SEARCH_VIEWS),
-        bound(&operation::SET_FEATURES),
-        bound(&operation::SET_LANGUAGES),
     ];
     all.extend(of_tenants());
+    all.extend(of_settings());
     assert_eq!(all.len(), OPERATIONS.len(), "every operation is fuzzed");
     all
+}
+
+/// Those of settings.
+fn of_settings() -> Vec<Bound> {
+    vec![
+        bound(&operation::RESOLVE_FEATURES),
+        bound(&operation::SET_FEATURES),
+        bound(&operation::RESOLVE_LANGUAGES),
+        bound(&operation::SET_LANGUAGES),
+        bound(&operation::RESOLVE_BRANDING_SETTINGS),
+        bound(&operation::SET_BRANDING_SETTINGS),
+        bound(&operation::RESOLVE_DOMAIN_SETTINGS),
+        bound(&operation::SET_DOMAIN_SETTINGS),
+        bound(&operation::RESOLVE_HELP_SETTINGS),
+        bound(&operation::SET_HELP_SETTINGS),
+        bound(&operation::RESOLVE_LOCKOUT_SETTINGS),
+        bound(&operation::SET_LOCKOUT_SETTINGS),
+        bound(&operation::RESOLVE_LOGIN_SETTINGS),
+        bound(&operation::SET_LOGIN_SETTINGS),
+        bound(&operation::RESOLVE_OIDC_SETTINGS),
+        bound(&operation::SET_OIDC_SETTINGS),
+        bound(&operation::RESOLVE_PASSWORD_SETTINGS),
+        bound(&operation::SET_PASSWORD_SETTINGS),
+        bound(&operation::RESOLVE_TEXT_SETTINGS),
+        bound(&operation::SET_TEXT_SETTINGS),
+    ]
 }
 
 /// Those of instances and of what is in them.

@@ -224,8 +224,12 @@ async fn examples_are_valid_and_can_be_sent() {
     for operation in described.operations() {
         let id = operation.item["operationId"].as_str().expect("it has an id");
         let is_of_system = operation.item["x-permission"].as_str().is_some_and(|needed| needed.starts_with("system."));
+        let mut query = vec![];
         for parameter in operation.item["parameters"].as_array().into_iter().flatten() {
             let parameter = described.resolved(parameter);
+            if parameter["required"] == true && parameter["in"] == "query" {
+                query.push((parameter["name"].clone(), parameter["example"].clone()));
+            }
             if let Some(example) = parameter.get("example") {
                 described.assert_valid(&format!("{id} {parameter}"), &parameter["schema"], example);
             }
@@ -242,7 +246,7 @@ async fn examples_are_valid_and_can_be_sent() {
             let path = operation.path.replace("{id}", "1");
             let is_operators = is_of_system || body.to_string().contains("\"system\":true");
             let client = if is_operators { &operator } else { &owner };
-            let answer = send(client.request(method(operation.verb), &path).json(body)).await;
+            let answer = send(client.request(method(operation.verb), &path).query(&query).json(body)).await;
             // Ids of examples are nobody's here.
             let names_nobody = operation.path.contains("{id}") || body.to_string().contains("117486514211913728");
             let is_unknown = answer.status == 404 || answer.reason() == "PRECONDITION_FAILED";

@@ -84,10 +84,16 @@ fn is_of_settings(facts: &Facts) -> bool {
     facts.path.starts_with("/settings/")
 }
 
+/// Whether there are several of a context, one for each language.
+fn has_language(facts: &Facts) -> bool {
+    facts.parameters.iter().any(|parameter| parameter.path == "language")
+}
+
 /// A request that asks for nothing, or for nothing of an object, over HTTP.
 fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let method = facts.verb.method().parse().expect("it is a method");
     let request = asking(caller, method, &facts.path.replace("{id}", id));
+    let request = if has_language(facts) { request.query(&[("language", "en")]) } else { request };
     match facts.body {
         Body::None if facts.method == VALIDATE => request.query(&[("validationType", "DOMAIN_VALIDATION_TYPE_DNS")]),
         Body::None => request,
@@ -107,6 +113,10 @@ fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
             (_, Verb::Patch) => &[2 << 3 | 2, 0],
             _ => &[],
         });
+        if has_language(facts) {
+            let field = if facts.only_reads() { 2 } else { 3 };
+            message.extend([field << 3 | 2, 2, b'e', b'n']);
+        }
     }
     let length = u32::try_from(message.len()).expect("ids are short").to_be_bytes();
     request.header("content-type", "application/grpc-web+proto").body([&[0], &length[..], &message].concat())

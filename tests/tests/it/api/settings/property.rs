@@ -1,11 +1,11 @@
 //! Every property of the settings services that are tables: set, inherited, reset, refused.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{after, done},
     tenant::Tenant,
 };
-use reqwest::Method;
 
 use super::{ORGANIZATIONS, of_instance, of_system, resolve, resolved, set, was_set};
 
@@ -222,7 +222,9 @@ async fn a_property_that_breaks_its_rule_is_refused_with_its_name() {
         let before = resolve(&admin, &path).await.body;
         for (property, _, other, bad) in &properties {
             let case = format!("{name}.{property}");
-            for wrong in [json!({ "set": null }), json!({ "reset": false }), json!({}), json!({ "set": {}, "reset": true })] {
+            for wrong in
+                [json!({ "set": null }), json!({ "reset": false }), json!({}), json!({ "set": {}, "reset": true })]
+            {
                 let refused = set(&admin, &path, inside(property, &wrong)).await;
                 refused.assert_refused(&case, 400, "INVALID_REQUEST");
             }
@@ -251,12 +253,18 @@ async fn named_values_are_set_inherited_and_reset_one_by_one() {
         let first = was_set(&admin, &path, both).await;
         let own = json!({ "login.title": mine("one"), "footer_2": {} });
         assert_eq!(resolved(&admin, &path).await[property], own, "{name}");
-        was_set(&admin, &below, json!({ property: { "login.title": { "set": "two" }, "more": { "set": "three" } } })).await;
+        was_set(&admin, &below, json!({ property: { "login.title": { "set": "two" }, "more": { "set": "three" } } }))
+            .await;
         let mixed =
             json!({ "login.title": mine("two"), "footer_2": { "owner": instance.clone() }, "more": mine("three") });
         assert_eq!(resolved(&admin, &below).await[property], mixed, "{name}");
-        let reset = was_set(&admin, &below, json!({ property: { "login.title": { "reset": true }, "none": { "reset": true } } }));
-        let below_now = after(&reset.await, admin.request(Method::GET, &below)).await.body["settings"][property].clone();
+        let reset = was_set(
+            &admin,
+            &below,
+            json!({ property: { "login.title": { "reset": true }, "none": { "reset": true } } }),
+        );
+        let below_now =
+            after(&reset.await, admin.request(Method::GET, &below)).await.body["settings"][property].clone();
         assert_eq!(below_now["login.title"], json!({ "value": "one", "owner": instance }), "{name}");
         assert_eq!(resolve(&admin, &path).await.sequence(), first.sequence(), "{name}: those above stay as they are");
 

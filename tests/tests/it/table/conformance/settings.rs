@@ -13,15 +13,16 @@ use proto::{
     login_settings::{ResolveLoginSettingsRequest, SetLoginSettings, SetLoginSettingsRequest},
     object::request_context::ResourceOwner,
     object_settings::{
-        Language, SetBool, SetDuration, SetStringLong, SetUInt64, SetUrl, set_bool::Type, set_duration, set_string_long,
-        set_u_int64, set_url,
+        Language, SetBool, SetDuration, SetStringLong, SetUInt64, SetUrl, set_bool::Type, set_duration,
+        set_string_long, set_u_int64, set_url,
     },
     oidc_settings::{ResolveOidcSettingsRequest, SetOidcSettings, SetOidcSettingsRequest},
     operation::{
-        RESOLVE_BRANDING_SETTINGS, RESOLVE_DOMAIN_SETTINGS, RESOLVE_FEATURES, RESOLVE_HELP_SETTINGS, RESOLVE_LANGUAGES, RESOLVE_LOCKOUT_SETTINGS,
-        RESOLVE_LOGIN_SETTINGS, RESOLVE_OIDC_SETTINGS, RESOLVE_PASSWORD_SETTINGS, SET_DOMAIN_SETTINGS, SET_FEATURES,
-        SET_HELP_SETTINGS, SET_LANGUAGES, SET_LOCKOUT_SETTINGS, SET_LOGIN_SETTINGS, SET_OIDC_SETTINGS,
-        SET_PASSWORD_SETTINGS, RESOLVE_TEXT_SETTINGS, SET_BRANDING_SETTINGS, SET_TEXT_SETTINGS,
+        RESOLVE_BRANDING_SETTINGS, RESOLVE_DOMAIN_SETTINGS, RESOLVE_FEATURES, RESOLVE_HELP_SETTINGS, RESOLVE_LANGUAGES,
+        RESOLVE_LOCKOUT_SETTINGS, RESOLVE_LOGIN_SETTINGS, RESOLVE_OIDC_SETTINGS, RESOLVE_PASSWORD_SETTINGS,
+        RESOLVE_TEXT_SETTINGS, SET_BRANDING_SETTINGS, SET_DOMAIN_SETTINGS, SET_FEATURES, SET_HELP_SETTINGS,
+        SET_LANGUAGES, SET_LOCKOUT_SETTINGS, SET_LOGIN_SETTINGS, SET_OIDC_SETTINGS, SET_PASSWORD_SETTINGS,
+        SET_TEXT_SETTINGS,
     },
     password_settings::{ResolvePasswordSettingsRequest, SetPasswordSettings, SetPasswordSettingsRequest},
     text_settings::{ResolveTextSettingsRequest, SetTextSettings, SetTextSettingsRequest},
@@ -77,7 +78,9 @@ macro_rules! service {
                 .done(),
             row(&$resolve, subject)
                 .good("of the instance", |_| $look { ctx: None })
-                .bad("of the system", "PERMISSION_DENIED", |_| $look { ctx: Some(context(ResourceOwner::System(true))) })
+                .bad("of the system", "PERMISSION_DENIED", |_| $look {
+                    ctx: Some(context(ResourceOwner::System(true))),
+                })
                 .done(),
         ]
     }};
