@@ -1,10 +1,13 @@
 //! One operation: parameters, body, answers.
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
-use proto::operation::{Body, Facts, Parameter, Verb};
+use proto::{
+    operation::{Body, Facts, Parameter, Verb},
+    option,
+};
 use serde_json::{Value, json};
 
-use super::{Source, example, header::references, name::Way, refusal, schema::Schemas};
+use super::{Source, example, header::references, name::Way, refusal, schema::Schemas, value};
 
 const JSON: &str = "application/json";
 
@@ -92,7 +95,8 @@ fn parameter(place: &str, name: &str, field: &FieldDescriptor, schemas: &mut Sch
     if let Some(description) = description {
         parameter["description"] = description;
     }
-    if place == "path" {
+    // What is inside a message is required only where that is there.
+    if place == "path" || !name.contains('.') && value::is_required(field, &option::rules(field)) {
         parameter["required"] = json!(true);
     }
     parameter
