@@ -5,6 +5,7 @@ mod execution;
 mod instance;
 mod membership;
 mod organization;
+mod project;
 mod system;
 mod target;
 mod user;
@@ -25,6 +26,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
     organization::mount,
+    project::mount,
     instance::mount,
     user::mount,
     domain::mount,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use axum::Router;
 use domain::{
     resource::{
-        domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target,
-        user::User,
+        domain::Domain, instance::Instance, membership::Membership, organization::Organization, project::Project,
+        target::Target, user::User,
     },
     setting::{features::Features, languages::Languages},
 };
@@ -28,6 +28,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     execution::mount,
     standard::mount::<Organization>,
     organization::mount,
+    standard::mount::<Project>,
     event::mount,
     standard::mount::<Instance>,
     standard::mount::<User>,

@@ -11,6 +11,7 @@ pub mod instance;
 pub mod language_settings;
 pub mod membership;
 pub mod organization;
+pub mod project;
 pub mod settings;
 pub mod standard;
 pub mod target;

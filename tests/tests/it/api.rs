@@ -19,6 +19,7 @@ mod instance;
 mod openapi;
 mod operator;
 mod permission;
+mod project;
 mod protos;
 mod removal;
 mod revoked;

@@ -21,7 +21,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 10] = [
+const BUILT: [&str; 11] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.resources.event.v3alpha.PlatformEvents",
@@ -30,6 +30,7 @@ const BUILT: [&str; 10] = [
     "platform.settings.language.v3alpha.PlatformLanguageSettings",
     "platform.resources.membership.v3alpha.PlatformMemberships",
     "platform.resources.organization.v3alpha.PlatformOrganizations",
+    "platform.resources.project.v3alpha.PlatformProjects",
     "platform.system.v1.PlatformSystem",
     "platform.resources.user.v3alpha.PlatformUsers",
 ];

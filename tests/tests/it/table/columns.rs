@@ -68,7 +68,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             "targets" if number == 1 => json!({ "name": name, "restWebhook": url, "interruptOnError": true }),
             "targets" => json!({ "name": name, "restRequestResponse": url, "timeout": "30s" }),
             "users" => json!({ "username": name, "service": { "name": format!("{}{name}", 9 - number) } }),
-            "organizations" => json!({ "name": name }),
+            "organizations" | "projects" => json!({ "name": name }),
             "domains" => json!({ "domain": format!("{}.example", name.to_lowercase()) }),
             "instances" => json!({ "name": name, "domain": new_host() }),
             "memberships" => {
@@ -79,7 +79,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
         };
         ids.push(done(who, &at(kind), body).await.id());
     }
-    if ["users", "organizations", "instances"].contains(&kind) {
+    if ["users", "organizations", "instances", "projects"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;
     }
     (ids, who)

@@ -10,6 +10,7 @@ mod instance;
 mod membership;
 mod organization;
 mod outcome;
+mod project;
 pub(super) mod row;
 mod settings;
 mod shown;
@@ -45,7 +46,7 @@ type Rows = Vec<Box<dyn Check + Sync>>;
 
 /// One row for each operation that is built.
 pub(super) fn table() -> Rows {
-    [actions(), users(), tenants(), others()].into_iter().flatten().collect()
+    [actions(), users(), tenants(), projects(), others()].into_iter().flatten().collect()
 }
 
 fn actions() -> Rows {
@@ -59,6 +60,10 @@ fn users() -> Rows {
 
 fn tenants() -> Rows {
     instance::rows().into_iter().chain(organization::rows()).collect()
+}
+
+fn projects() -> Rows {
+    project::rows()
 }
 
 fn others() -> Rows {
@@ -101,6 +106,11 @@ async fn operations_on_users_and_memberships_come_to_the_same_over_every_transpo
 #[tokio::test]
 async fn operations_on_instances_and_organizations_come_to_the_same_over_every_transport() {
     check(tenants()).await;
+}
+
+#[tokio::test]
+async fn operations_on_projects_come_to_the_same_over_every_transport() {
+    check(projects()).await;
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let (kind, body) = match kind {
         "targets" => (kind, target),
         "users" => (kind, json!({ "username": name, "service": { "name": name } })),
-        "organizations" => (kind, json!({ "name": name })),
+        "organizations" | "projects" => (kind, json!({ "name": name })),
         "domains" => (kind, json!({ "domain": format!("{name}.example") })),
         "instances" => (kind, json!({ "name": name, "domain": new_host() })),
         "memberships" => {

@@ -231,8 +231,10 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let user = make("users", json!({ "username": "theirs", "service": {} })).await;
     let membership = make("memberships", json!({ "userId": user, "roles": ["ORG_OWNER"] })).await;
     let domain = make("domains", json!({ "domain": "theirs.example" })).await;
+    let project = make("projects", json!({ "name": "theirs" })).await;
     Objects::from([
         ("organizations", organization.to_owned()),
+        ("projects", project),
         ("users", user),
         ("memberships", membership),
         ("domains", domain),
