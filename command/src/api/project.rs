@@ -91,10 +91,8 @@ impl Change {
         match &self.asked {
             Asked::Delete => Some("it is the platform's own project, which cannot be deleted"),
             Asked::Switch(false) => Some("it is the platform's own project, which cannot be switched off"),
-            Asked::Patch(patch) => {
-                before.clone().patched(patch.clone()).keeps_users_out().then_some(
-                    "it is the platform's own project, which everybody may use: only roles say who may do what",
-                )
+            Asked::Patch(patch) if before.clone().patched(patch.clone()).policies.keeps_users_out() => {
+                Some("it is the platform's own project, which everybody may use: only roles say who may do what")
             }
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! Projects in the API's words.
 
-use domain::resource::project::{PrivateLabeling, Project, ProjectPatch, column};
+use domain::resource::project::{Policies, PrivateLabeling, Project, ProjectPatch, column};
 use index::{Filter, SortKey};
 use proto::project::{
     self, CreateProjectRequest, GetProject, GetProjectRequest, PatchProjectRequest, PrivateLabelingSetting,
@@ -37,8 +37,8 @@ impl Shown for Project {
     }
 
     fn shown(found: &Found<Self>) -> GetProject {
-        let Self { name, role_assertion, authorization_required, access_required, private_labeling, is_active } =
-            found.state.clone();
+        let Self { name, policies, is_active } = found.state.clone();
+        let Policies { role_assertion, authorization_required, access_required, private_labeling } = policies;
         let private_labeling_setting = match private_labeling {
             PrivateLabeling::Unspecified => PrivateLabelingSetting::Unspecified,
             PrivateLabeling::OfProject => PrivateLabelingSetting::EnforceProjectResourceOwnerPolicy,
@@ -69,13 +69,13 @@ fn private_labeling(wanted: PrivateLabelingSetting) -> PrivateLabeling {
 /// A new project, as a request wants it.
 pub fn new(request: &CreateProjectRequest) -> Project {
     let wanted = request.project.clone().unwrap_or_default();
-    Project {
+    let policies = Policies {
         role_assertion: wanted.project_role_assertion,
         authorization_required: wanted.authorization_required,
         access_required: wanted.project_access_required,
         private_labeling: private_labeling(wanted.private_labeling_setting()),
-        ..Project::new(wanted.name)
-    }
+    };
+    Project { policies, ..Project::new(wanted.name) }
 }
 
 /// What a request changes of a project.

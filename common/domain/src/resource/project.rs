@@ -15,21 +15,26 @@ use crate::{
 pub struct Project {
     /// The display name; need not be unique.
     pub name: String,
-    /// Whether tokens say which of its roles a user has without being asked.
-    #[serde(default)]
-    pub role_assertion: bool,
-    /// Whether only users who were granted something of it get tokens for it.
-    #[serde(default)]
-    pub authorization_required: bool,
-    /// Whether only users of organizations that it belongs or was granted to get tokens for it.
-    #[serde(default)]
-    pub access_required: bool,
-    /// Whose branding its users see.
-    #[serde(default)]
-    pub private_labeling: PrivateLabeling,
+    /// What it asks of its users, and shows them.
+    #[serde(flatten)]
+    pub policies: Policies,
     /// Whether tokens are issued for it.
     #[serde(default = "active")]
     pub is_active: bool,
+}
+
+/// What a project asks of its users, and shows them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policies {
+    /// Whether tokens say which of its roles a user has without being asked.
+    pub role_assertion: bool,
+    /// Whether only users who were granted something of it get tokens for it.
+    pub authorization_required: bool,
+    /// Whether only users of organizations that it belongs or was granted to get tokens for it.
+    pub access_required: bool,
+    /// Whose branding its users see.
+    pub private_labeling: PrivateLabeling,
 }
 
 /// Whose branding the users of a project see when they log in.
@@ -50,31 +55,26 @@ pub enum PrivateLabeling {
 pub struct ProjectPatch {
     /// See [`Project::name`].
     pub name: Option<String>,
-    /// See [`Project::role_assertion`].
+    /// See [`Policies::role_assertion`].
     pub role_assertion: Option<bool>,
-    /// See [`Project::authorization_required`].
+    /// See [`Policies::authorization_required`].
     pub authorization_required: Option<bool>,
-    /// See [`Project::access_required`].
+    /// See [`Policies::access_required`].
     pub access_required: Option<bool>,
-    /// See [`Project::private_labeling`].
+    /// See [`Policies::private_labeling`].
     pub private_labeling: Option<PrivateLabeling>,
 }
 
 impl Project {
     /// One that is switched on and asks nothing of its users.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            role_assertion: false,
-            authorization_required: false,
-            access_required: false,
-            private_labeling: PrivateLabeling::default(),
-            is_active: true,
-        }
+        Self { name: name.into(), policies: Policies::default(), is_active: true }
     }
+}
 
-    /// Whether it has tokens for some users only.
-    pub fn keeps_users_out(&self) -> bool {
+impl Policies {
+    /// Whether some users get no tokens for it.
+    pub fn keeps_users_out(self) -> bool {
         self.authorization_required || self.access_required
     }
 }
@@ -101,14 +101,14 @@ impl Resource for Project {
     type Patch = ProjectPatch;
 
     fn patched(self, patch: ProjectPatch) -> Self {
-        Self {
-            name: patch.name.unwrap_or(self.name),
-            role_assertion: patch.role_assertion.unwrap_or(self.role_assertion),
-            authorization_required: patch.authorization_required.unwrap_or(self.authorization_required),
-            access_required: patch.access_required.unwrap_or(self.access_required),
-            private_labeling: patch.private_labeling.unwrap_or(self.private_labeling),
-            is_active: self.is_active,
-        }
+        let Policies { role_assertion, authorization_required, access_required, private_labeling } = self.policies;
+        let policies = Policies {
+            role_assertion: patch.role_assertion.unwrap_or(role_assertion),
+            authorization_required: patch.authorization_required.unwrap_or(authorization_required),
+            access_required: patch.access_required.unwrap_or(access_required),
+            private_labeling: patch.private_labeling.unwrap_or(private_labeling),
+        };
+        Self { name: patch.name.unwrap_or(self.name), policies, ..self }
     }
 
     fn activity(&mut self) -> Option<&mut bool> {
@@ -127,7 +127,7 @@ mod tests {
     fn a_project_of_an_older_build_is_active_and_asks_nothing_of_its_users() {
         let old: Project = serde_json::from_str(r#"{ "name": "Platform" }"#).unwrap();
         assert_eq!(old, Project::new("Platform"));
-        assert!(!old.keeps_users_out());
+        assert!(!old.policies.keeps_users_out());
     }
 
     #[test]
@@ -149,8 +149,9 @@ mod tests {
 
     #[test]
     fn either_policy_keeps_users_out() {
-        let project = Project::new("a");
-        assert!(Project { authorization_required: true, ..project.clone() }.keeps_users_out());
-        assert!(Project { access_required: true, ..project }.keeps_users_out());
+        let none = Policies { role_assertion: true, ..Policies::default() };
+        assert!(!none.keeps_users_out());
+        assert!(Policies { authorization_required: true, ..none }.keeps_users_out());
+        assert!(Policies { access_required: true, ..none }.keeps_users_out());
     }
 }
