@@ -128,6 +128,38 @@ create table if not exists access_4.projects (
   primary key (instance_id, id)
 );
 
+create table if not exists access_4.project_roles (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  project_id text collate "C" not null,
+  key text collate "C" not null,
+  display_name text collate "C" not null,
+  listed_under text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_4.project_grants (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  project_id text collate "C" not null,
+  organization_id text collate "C" not null,
+  role_keys text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+
 create table if not exists access_4.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
@@ -143,6 +175,24 @@ create table if not exists access_4.users (
   primary key (instance_id, id)
 );
 create index if not exists users_by_username on access_4.users (instance_id, username);
+
+create table if not exists access_4.user_grants (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  user_id text collate "C" not null,
+  project_id text collate "C" not null,
+  project_grant_id text collate "C" not null,
+  role_keys text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+create index if not exists user_grants_by_user_id on access_4.user_grants (instance_id, user_id);
 
 create table if not exists access_4.memberships (
   instance_id text collate "C" not null,

@@ -6,9 +6,12 @@ mod instance;
 mod membership;
 mod organization;
 mod project;
+mod project_grant;
+mod project_role;
 mod system;
 mod target;
 mod user;
+mod user_grant;
 
 use std::sync::Arc;
 
@@ -27,6 +30,9 @@ const RESOURCES: &[Mount<Commands>] = &[
     execution::mount,
     organization::mount,
     project::mount,
+    project_role::mount,
+    project_grant::mount,
+    user_grant::mount,
     instance::mount,
     user::mount,
     domain::mount,

@@ -11,7 +11,7 @@ use axum::Router;
 use domain::{
     resource::{
         domain::Domain, instance::Instance, membership::Membership, organization::Organization, project::Project,
-        target::Target, user::User,
+        project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User, user_grant::UserGrant,
     },
     setting::{features::Features, languages::Languages},
 };
@@ -29,6 +29,9 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Organization>,
     organization::mount,
     standard::mount::<Project>,
+    standard::mount::<ProjectRole>,
+    standard::mount::<ProjectGrant>,
+    standard::mount::<UserGrant>,
     event::mount,
     standard::mount::<Instance>,
     standard::mount::<User>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     claim::Claim,
-    column::Column,
+    column::{Column, Value},
     context::Owner,
     permission::Permissions,
     projection::Name,
@@ -26,6 +26,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const ROWS: Option<Name> = None;
     /// The projection that keeps its search index, where it can be searched.
     const INDEX: Option<Name> = None;
+    /// The column with the id of an organization whose readers see it, beside those of the context that it belongs to.
+    const ALSO_SEEN_BY: Option<&'static Column<Self>> = None;
     /// The states that it can be in.
     const STATES: States = States::Active;
     /// By which links it names others, beside the context that it belongs to.
@@ -73,6 +75,14 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// What is left of it without something that it names and that is removed; `None` where it goes with that.
     fn unlinked(self, _gone: &Reference) -> Option<Self> {
         None
+    }
+
+    /// The organization whose readers see it, beside those of the context that it belongs to.
+    fn also_seen_by(&self) -> Option<Owner> {
+        match Self::ALSO_SEEN_BY?.value(self) {
+            Value::Text(id) => Some(Owner::organization(id)),
+            Value::Integer(_) | Value::Bool(_) => None,
+        }
     }
 
     /// The unique values that the resource holds.
@@ -266,8 +276,6 @@ fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Re
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
     use crate::{resource::organization::Organization, testing::given};
 
@@ -354,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_the_next_version_wrote_survives_a_change() {
-        let unknown = [("of_the_next_version".to_owned(), Value::from(1))].into_iter().collect();
+        let unknown = [("of_the_next_version".to_owned(), serde_json::Value::from(1))].into_iter().collect();
         let newer = WithUnknown { known: Plain { name: "a".to_owned() }, unknown };
         let to = WithUnknown { known: Plain { name: "b".to_owned() }, ..newer.clone() };
         given::<Standard<Plain>>([Event::Added(newer)])

@@ -12,6 +12,7 @@ mod expiry;
 mod forward;
 mod fuzz;
 mod generated;
+mod grant;
 mod grpc;
 mod idempotency;
 mod index;

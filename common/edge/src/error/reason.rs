@@ -46,6 +46,8 @@ pub enum Reason {
     ResourceNotFound,
     /// The resource exists already.
     ResourceExists,
+    /// A name is held by something that is being removed.
+    NameBeingReleased,
     /// The resource is not in a state that allows this.
     PreconditionFailed,
     /// A target stopped the request.
@@ -107,6 +109,7 @@ impl Reason {
         Self::FeatureDisabled,
         Self::ResourceNotFound,
         Self::ResourceExists,
+        Self::NameBeingReleased,
         Self::PreconditionFailed,
         Self::ExecutionFailed,
         Self::ExecutionLoop,
@@ -171,6 +174,7 @@ impl Reason {
             Self::FeatureDisabled => ("FEATURE_DISABLED", Code::FailedPrecondition),
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),
             Self::ResourceExists => ("RESOURCE_EXISTS", Code::AlreadyExists),
+            Self::NameBeingReleased => ("NAME_BEING_RELEASED", Code::AlreadyExists),
             Self::PreconditionFailed => ("PRECONDITION_FAILED", Code::FailedPrecondition),
             Self::ExecutionFailed => ("EXECUTION_FAILED", Code::FailedPrecondition),
             Self::ExecutionLoop => ("EXECUTION_LOOP", Code::FailedPrecondition),

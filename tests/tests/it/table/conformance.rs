@@ -6,6 +6,7 @@
 mod domain;
 mod event;
 mod execution;
+mod grant;
 mod instance;
 mod membership;
 mod organization;
@@ -63,7 +64,7 @@ fn tenants() -> Rows {
 }
 
 fn projects() -> Rows {
-    project::rows()
+    project::rows().into_iter().chain(grant::rows()).collect()
 }
 
 fn others() -> Rows {
@@ -109,7 +110,7 @@ async fn operations_on_instances_and_organizations_come_to_the_same_over_every_t
 }
 
 #[tokio::test]
-async fn operations_on_projects_come_to_the_same_over_every_transport() {
+async fn operations_on_projects_and_grants_come_to_the_same_over_every_transport() {
     check(projects()).await;
 }
 
@@ -126,7 +127,7 @@ fn a_target(world: &World) -> BoxFuture<'_, Subject> {
 
 /// What a write has answered of.
 fn subject(answer: &Answer) -> Subject {
-    Subject { id: answer.id(), token: answer.consistency(), sequence: answer.sequence() }
+    Subject { id: answer.id(), others: vec![], token: answer.consistency(), sequence: answer.sequence() }
 }
 
 /// What is answered to who may do everything.

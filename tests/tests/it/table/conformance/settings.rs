@@ -27,7 +27,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
 fn the_flags(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let found = send(world.owner.request(Method::GET, RESOLVE_FEATURES.facts.path)).await;
-        Subject { id: String::new(), token: found.consistency(), sequence: found.sequence() }
+        Subject { id: String::new(), others: vec![], token: found.consistency(), sequence: found.sequence() }
     }
     .boxed()
 }
