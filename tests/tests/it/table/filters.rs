@@ -38,15 +38,12 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
     let at = |method: &str| json!({ "creationDate": LONG_AGO, "method": format!("TIMESTAMP_Filter_METHOD_{method}") });
     match (kind, filter) {
         (_, "inIds") => [json!({ "ids": ["1", id] }), json!({ "ids": ["1"] })],
-        ("roles", "key" | "displayName" | "group") => [named(name), named(&name[1..])],
-        (_, "name" | "username") => [named(name), named(&name[1..])],
+        (_, "name" | "username") | ("roles", "key" | "displayName" | "group") => [named(name), named(&name[1..])],
         ("domains", "domain") => [named(&format!("{name}.example")), named(name)],
         (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
         (_, "isVerified" | "isPrimary") => [json!(false), json!(true)],
         ("memberships", "role") => [json!("IAM_OWNER_VIEWER"), json!("IAM_OWNER")],
         (_, "roleKey") => [json!(name), json!(name[1..])],
-        (_, "projectId") => [json!(other(0)), json!("1")],
-        ("project_grants", "orgId") => [json!(other(1)), json!("1")],
         ("user_grants", "projectGrantId") => [json!(other(2)), json!("1")],
         ("user_grants", "userId") => [json!(other(3)), json!("1")],
         ("executions", "inConditions") => {
@@ -58,8 +55,8 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         ("events", "type") => [json!("target.added"), json!("user.added")],
         ("events", "aggregateType") => [json!("target"), json!("user")],
         ("events", "aggregateId") => [json!(id), json!("1")],
-        ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
-        ("events", "instanceId") => [json!(other(1)), json!("1")],
+        (_, "projectId") | ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
+        ("events", "instanceId") | ("project_grants", "orgId") => [json!(other(1)), json!("1")],
         ("events", "creationDate") => [at("GREATER"), at("LESS")],
         ("events", "afterSequence") => [json!((sequence - 1).to_string()), json!(sequence.to_string())],
         _ => panic!("the filter {filter} of {kind} is new: say here what it finds"),

@@ -232,11 +232,11 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let membership = make("memberships", json!({ "userId": user, "roles": ["ORG_OWNER"] })).await;
     let domain = make("domains", json!({ "domain": "theirs.example" })).await;
     let project = make("projects", json!({ "name": "theirs" })).await;
-    let made = async |kind: &str, body: Value| done(client, &of(kind), body).await.id();
-    let role = made("roles", json!({ "projectId": project, "key": "a", "displayName": "a" })).await;
-    let other = made("organizations", json!({ "name": "Grantee" })).await;
-    let project_grant = made("project_grants", json!({ "projectId": project, "orgId": other })).await;
-    let user_grant = made("user_grants", json!({ "projectId": project, "userId": user })).await;
+    let within = async |kind: &str, body: Value| done(client, &of(kind), body).await.id();
+    let role = within("roles", json!({ "projectId": project, "key": "a", "displayName": "a" })).await;
+    let other = within("organizations", json!({ "name": "Grantee" })).await;
+    let project_grant = within("project_grants", json!({ "projectId": project, "orgId": other })).await;
+    let user_grant = within("user_grants", json!({ "projectId": project, "userId": user })).await;
     Objects::from([
         ("organizations", organization.to_owned()),
         ("roles", role),
