@@ -138,7 +138,7 @@ create table if not exists access_4.project_roles (
   changed_at timestamptz not null,
   state json not null,
   project_id text collate "C" not null,
-  key text collate "C" not null,
+  role_key text collate "C" not null,
   display_name text collate "C" not null,
   listed_under text collate "C" not null,
   primary key (instance_id, id)
