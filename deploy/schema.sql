@@ -68,9 +68,9 @@ create table if not exists history_2.answers (
 );
 create index if not exists answers_by_time on history_2.answers (committed_at);
 
-create schema if not exists access_3;
+create schema if not exists access_4;
 
-create table if not exists access_3.instances (
+create table if not exists access_4.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -84,7 +84,7 @@ create table if not exists access_3.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_3.domains (
+create table if not exists access_4.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -98,9 +98,9 @@ create table if not exists access_3.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_3.domains (name);
+create index if not exists domains_by_name on access_4.domains (name);
 
-create table if not exists access_3.organizations (
+create table if not exists access_4.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -114,7 +114,7 @@ create table if not exists access_3.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_3.projects (
+create table if not exists access_4.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -124,10 +124,43 @@ create table if not exists access_3.projects (
   changed_at timestamptz not null,
   state json not null,
   name text collate "C" not null,
+  is_active boolean not null,
   primary key (instance_id, id)
 );
 
-create table if not exists access_3.users (
+create table if not exists access_4.project_roles (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  project_id text collate "C" not null,
+  role_key text collate "C" not null,
+  display_name text collate "C" not null,
+  listed_under text collate "C" not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_4.project_grants (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  project_id text collate "C" not null,
+  organization_id text collate "C" not null,
+  role_keys text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_4.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -141,9 +174,27 @@ create table if not exists access_3.users (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_3.users (instance_id, username);
+create index if not exists users_by_username on access_4.users (instance_id, username);
 
-create table if not exists access_3.memberships (
+create table if not exists access_4.user_grants (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  user_id text collate "C" not null,
+  project_id text collate "C" not null,
+  project_grant_id text collate "C" not null,
+  role_keys text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+create index if not exists user_grants_by_user_id on access_4.user_grants (instance_id, user_id);
+
+create table if not exists access_4.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -156,9 +207,9 @@ create table if not exists access_3.memberships (
   roles text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_3.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_4.memberships (instance_id, user_id);
 
-create table if not exists access_3.signing_keys (
+create table if not exists access_4.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -171,7 +222,7 @@ create table if not exists access_3.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_3.data_keys (
+create table if not exists access_4.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -184,7 +235,7 @@ create table if not exists access_3.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_3.feature_settings (
+create table if not exists access_4.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

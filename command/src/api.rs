@@ -5,9 +5,13 @@ mod execution;
 mod instance;
 mod membership;
 mod organization;
+mod project;
+mod project_grant;
+mod project_role;
 mod system;
 mod target;
 mod user;
+mod user_grant;
 
 use std::sync::Arc;
 
@@ -31,6 +35,10 @@ const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
     organization::mount,
+    project::mount,
+    project_role::mount,
+    project_grant::mount,
+    user_grant::mount,
     instance::mount,
     user::mount,
     domain::mount,

@@ -109,14 +109,7 @@ impl Deciding {
     ) -> Result<Decided, Refusal> {
         let events = A::decide(&current.state, asked);
         if !matches!(events, Err(Rejection::NotFound(_))) {
-            let owner = current.owner()?;
-            let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
-            // Of what is always there it can only be hidden whose it is.
-            let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
-            let object = Object { name: A::NAME, exists, user_id };
-            // What is created is no context yet.
-            let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
-            self.permit(turn, &context, &object)?;
+            self.permit_on(turn, &current)?;
             if !self.compared.get() {
                 self.compare(&current)?;
             }
@@ -150,6 +143,18 @@ impl Deciding {
         self.authority.permit(turn, context, object)?;
         self.permitted.set(Some(context.clone()));
         Ok(())
+    }
+
+    /// Refuses what the caller may not do to an aggregate.
+    pub(crate) fn permit_on<A: Aggregate>(&self, turn: &mut Turn<'_>, current: &Current<A>) -> Result<(), Refusal> {
+        let owner = current.owner()?;
+        let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
+        // Of what is always there it can only be hidden whose it is.
+        let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
+        let object = Object { name: A::NAME, exists, user_id };
+        // What is created is no context yet.
+        let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
+        self.permit(turn, &context, &object)
     }
 
     /// Leaves an aggregate as it is.

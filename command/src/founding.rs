@@ -112,7 +112,7 @@ impl Founding {
         let features = AggregateKey::of::<Settings<Features>>(id, id);
         new.aggregate::<Settings<Features>>(&features, &instance, self.features.clone())?;
         new.resource(id, &plan.organization_id, &instance, Organization::new(&plan.organization_name))?;
-        new.resource(id, &plan.project_id, &organization, Project { name: "Platform".into() })?;
+        new.resource(id, &plan.project_id, &organization, Project::new("Platform"))?;
         let users = self.users.iter().zip(plan.service_users.iter().zip(membership_ids));
         for ((user_id, user), (planned, membership_id)) in users {
             new.resource(id, user_id, &organization, user.clone())?;

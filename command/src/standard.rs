@@ -16,6 +16,7 @@ use proto::{object::Details, shape::Identified};
 
 use crate::{
     execute::{Command, Commands, Deciding},
+    existence,
     removal::remove,
     turn::{Decided, Refusal, Turn},
 };
@@ -104,6 +105,7 @@ impl<R: Resource> Command for Change<R> {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
+        existence::insist(turn, &current)?;
         Ok((deciding.decide(turn, current, self.asked.clone())?, ()))
     }
 }
@@ -119,6 +121,7 @@ impl<R: Resource> Command for Delete<R> {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
+        existence::insist(turn, &current)?;
         Ok((remove(turn, deciding, current)?, ()))
     }
 }

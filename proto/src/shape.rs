@@ -1,6 +1,8 @@
 //! What requests and responses of the standard shapes have in common, so that the shapes are handled once. The build
 //! implements it for the messages of that shape; a response of a write that only has details is made `From` them.
 
+use std::fmt::Debug;
+
 use prost::Message;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -12,7 +14,9 @@ use crate::{
 };
 
 /// A request. Every operation has a message of its own, so that the type alone says what is asked for.
-pub trait Request: Message + Serialize + DeserializeOwned + Validate + Contextual + Default + 'static {
+pub trait Request:
+    Message + Serialize + DeserializeOwned + Validate + Contextual + Default + Debug + PartialEq + 'static
+{
     /// What it is answered with.
     type Response: Message + Serialize + DeserializeOwned + Default + 'static;
     /// What it is for.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use axum::Router;
 use domain::{
     resource::{
-        domain::Domain, instance::Instance, membership::Membership, organization::Organization, target::Target,
-        user::User,
+        domain::Domain, instance::Instance, membership::Membership, organization::Organization, project::Project,
+        project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User, user_grant::UserGrant,
     },
     setting::{
         branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
@@ -31,6 +31,10 @@ const RESOURCES: &[Mount<Queries>] = &[
     execution::mount,
     standard::mount::<Organization>,
     organization::mount,
+    standard::mount::<Project>,
+    standard::mount::<ProjectRole>,
+    standard::mount::<ProjectGrant>,
+    standard::mount::<UserGrant>,
     event::mount,
     standard::mount::<Instance>,
     standard::mount::<User>,

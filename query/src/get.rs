@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::details::{ETAG, entity_tag};
-use domain::{rejection::Rejection, standard::Resource};
+use domain::{context::Owner, rejection::Rejection, standard::Resource};
 use edge::{
     answer::Answer,
     call::Call,
@@ -34,8 +34,12 @@ impl Queries {
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
         let is_there = |found: &Found<R>| {
             let context = R::context(&found.id, &found.owner);
-            let may = call.may(&context) || call.is_own(found.state.user(&found.id));
-            may && !self.ended.is_removed(&call.tenant.id, &context)
+            let also_seen_by = found.state.also_seen_by();
+            let may = call.may(&context)
+                || also_seen_by.as_ref().is_some_and(|other| call.may(other))
+                || call.is_own(found.state.user(&found.id));
+            let is_removed = |context: &Owner| self.ended.is_removed(&call.tenant.id, context);
+            may && !is_removed(&context) && !also_seen_by.is_some_and(|other| is_removed(&other))
         };
         let Some(found) = found.filter(is_there) else {
             // That there is none was read too, and may be held against a later read.

@@ -8,6 +8,7 @@ use domain::{
     resource::{
         instance::{Instance, InstancePatch},
         organization::Organization,
+        project::Project,
     },
     standard::{Command as Asked, Resource, Standard},
 };
@@ -30,7 +31,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     removal::remove,
     standard::{self, Answering, Plain, details, key},
-    turn::{Decided, Refusal, Turn},
+    turn::{Current, Decided, Refusal, Turn},
 };
 
 /// Mounts what is written here.
@@ -96,6 +97,7 @@ impl Command for Change {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let instance = turn.get::<Standard<Instance>>(&self.instance);
         let current = turn.get::<Standard<Organization>>(&self.key);
+        let has_platform = has_platform(turn, &instance, &self.key.id);
         if current.resource().is_some() {
             let id = &self.key.id;
             deciding.permit(turn, &Owner::organization(id), &Object::of_nobody(Organization::NAME, true))?;
@@ -103,6 +105,9 @@ impl Command for Change {
             if goes && instance.resource().is_some_and(|found| found.default_organization_id.as_ref() == Some(id)) {
                 let reason = "it is the default organization of the instance; make another one that";
                 return Err(Rejection::Precondition(reason).into());
+            }
+            if has_platform && matches!(self.asked, Asked::Delete) {
+                return Err(Rejection::Precondition("the platform's own project belongs to it, so it stays").into());
             }
             escalation::check_users_of(turn, deciding, &self.key)?;
         }
@@ -112,6 +117,14 @@ impl Command for Change {
         };
         Ok((decided, ()))
     }
+}
+
+/// Whether the platform's own project belongs to an organization.
+fn has_platform(turn: &mut Turn<'_>, instance: &Current<Standard<Instance>>, organization_id: &str) -> bool {
+    let Some(found) = instance.resource() else { return false };
+    let project = AggregateKey::of::<Standard<Project>>(&instance.key.instance_id, &found.platform_project_id);
+    let project = turn.get::<Standard<Project>>(&project);
+    project.owner().is_ok_and(|owner| *owner == Owner::organization(organization_id))
 }
 
 async fn set_as_default(

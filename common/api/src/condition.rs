@@ -1,6 +1,6 @@
 //! Conditions of executions: from the API's words to the core's and back, and what they can name.
 
-use base::secret::sha256;
+use base::id;
 use domain::{
     catalog,
     resource::execution::{Calls, Condition, Events, Function},
@@ -134,9 +134,7 @@ pub fn is_known(condition: &Condition, operations: &[&'static Facts]) -> Result<
 
 /// The id of the execution of a condition in an instance: a number of 63 bits too, always the same.
 pub fn id(instance_id: &str, condition: &Condition) -> String {
-    let digest = sha256(format!("{instance_id}\0{condition}").as_bytes());
-    let first = digest.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    (first >> 1).to_string()
+    id::hashed(&format!("{instance_id}\0{condition}"))
 }
 
 #[cfg(test)]

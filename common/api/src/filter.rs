@@ -10,6 +10,14 @@ pub fn named<R>(column: &'static Column<R>, wanted: NameFilter) -> Filter<R> {
     Filter::Text { column, method, ignores_case, text: wanted.name }
 }
 
+/// Finds what has a word in a column that has a space before and after each of them, and no word has one.
+pub fn word<R>(column: &'static Column<R>, word: &str) -> Filter<R> {
+    if word.contains(' ') {
+        return Filter::Ids(vec![]);
+    }
+    Filter::text(column, Method::Contains, format!(" {word} "))
+}
+
 /// Finds what is switched on, or off.
 pub fn in_state<R>(is_active: &'static Column<R>, state: State) -> Filter<R> {
     Filter::Is { column: is_active, value: state == State::EffectiveStateActive }

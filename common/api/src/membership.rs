@@ -10,6 +10,7 @@ use view::rows::Found;
 
 use crate::{
     details,
+    filter::word,
     standard::{PatchRequest, Shown},
 };
 
@@ -29,9 +30,7 @@ impl Shown for Membership {
     fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
-            // The column has a space before and after each role, and no role has one.
-            Wanted::Role(role) if role.contains(' ') => Filter::Ids(vec![]),
-            Wanted::Role(role) => Filter::text(&column::ROLES, Method::Contains, format!(" {role} ")),
+            Wanted::Role(role) => word(&column::ROLES, &role),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 
-use crate::clock;
+use crate::{clock, secret::sha256};
 
 /// The start of 2026, in milliseconds since the Unix epoch.
 const EPOCH_MS: i64 = 1_767_225_600_000;
@@ -49,6 +49,12 @@ impl Ids {
         let (ms, count) = (ticket >> COUNT_BITS, ticket & ((1 << COUNT_BITS) - 1));
         ((ms << (NODE_BITS + COUNT_BITS)) | (self.node << COUNT_BITS) | count).to_string()
     }
+}
+
+/// The id that follows from a text: a number of 63 bits too, always the same.
+pub fn hashed(text: &str) -> String {
+    let first = sha256(text.as_bytes()).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    (first >> 1).to_string()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use crate::{
     aggregate::Aggregate,
     resource::{
         data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
-        organization::Organization, project::Project, signing_key::SigningKey, system::System, target::Target,
-        user::User,
+        organization::Organization, project::Project, project_grant::ProjectGrant, project_role::ProjectRole,
+        signing_key::SigningKey, system::System, target::Target, user::User, user_grant::UserGrant,
     },
     secret,
     setting::{
@@ -36,7 +36,10 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<Domain>();
     visitor.resource::<Organization>();
     visitor.resource::<Project>();
+    visitor.resource::<ProjectRole>();
+    visitor.resource::<ProjectGrant>();
     visitor.resource::<User>();
+    visitor.resource::<UserGrant>();
     visitor.resource::<Membership>();
     visitor.resource::<SigningKey>();
     visitor.resource::<DataKey>();

@@ -7,10 +7,13 @@ pub mod instance;
 pub mod membership;
 pub mod organization;
 pub mod project;
+pub mod project_grant;
+pub mod project_role;
 pub mod signing_key;
 pub mod system;
 pub mod target;
 pub mod user;
+pub mod user_grant;
 
 /// What can be switched off is on at first, and was always on before it could be.
 fn active() -> bool {

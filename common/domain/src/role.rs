@@ -51,16 +51,40 @@ pub const IAM_ORG_MANAGER: Role = Role::new(
         "org.delete",
         "org.read",
         "org.write",
+        "project.delete",
+        "project.grant.delete",
+        "project.grant.read",
+        "project.grant.write",
+        "project.read",
+        "project.role.delete",
+        "project.role.read",
+        "project.role.write",
+        "project.write",
         "user.credential.write",
         "user.delete",
+        "user.grant.delete",
+        "user.grant.read",
+        "user.grant.write",
         "user.read",
         "user.write",
     ]),
 );
 
 /// What managers of users may do, whatever the level.
-const OF_USER_MANAGERS: Gives =
-    Gives::Only(&["membership.read", "org.read", "user.credential.write", "user.delete", "user.read", "user.write"]);
+const OF_USER_MANAGERS: Gives = Gives::Only(&[
+    "membership.read",
+    "org.read",
+    "project.grant.read",
+    "project.read",
+    "project.role.read",
+    "user.credential.write",
+    "user.delete",
+    "user.grant.delete",
+    "user.grant.read",
+    "user.grant.write",
+    "user.read",
+    "user.write",
+]);
 
 /// All rights on the users of an instance.
 pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Instance, OF_USER_MANAGERS);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     aggregate::{Aggregate, changed_fields},
     claim::Claim,
-    column::Column,
+    column::{Column, Value},
     context::Owner,
     permission::Permissions,
     projection::Name,
@@ -26,6 +26,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const ROWS: Option<Name> = None;
     /// The projection that keeps its search index, where it can be searched.
     const INDEX: Option<Name> = None;
+    /// The column with the id of an organization whose readers see it, beside those of the context that it belongs to.
+    const ALSO_SEEN_BY: Option<&'static Column<Self>> = None;
     /// The states that it can be in.
     const STATES: States = States::Active;
     /// By which links it names others, beside the context that it belongs to.
@@ -73,6 +75,14 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// What is left of it without something that it names and that is removed; `None` where it goes with that.
     fn unlinked(self, _gone: &Reference) -> Option<Self> {
         None
+    }
+
+    /// The organization whose readers see it, beside those of the context that it belongs to.
+    fn also_seen_by(&self) -> Option<Owner> {
+        match Self::ALSO_SEEN_BY?.value(self) {
+            Value::Text(id) => Some(Owner::organization(id)),
+            Value::Integer(_) | Value::Bool(_) => None,
+        }
     }
 
     /// The unique values that the resource holds.
@@ -266,58 +276,69 @@ fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Re
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
-    use crate::{
-        resource::{organization::Organization, project::Project},
-        testing::given,
-    };
+    use crate::{resource::organization::Organization, testing::given};
 
-    fn project(name: &str) -> WithUnknown<Project> {
-        Project { name: name.to_owned() }.into()
+    /// A resource that is nothing special.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Plain {
+        name: String,
+    }
+
+    impl Resource for Plain {
+        const NAME: &'static str = "plain";
+        const COLUMNS: &'static [Column<Self>] = &[];
+        type Patch = Unpatchable;
+
+        fn patched(self, patch: Unpatchable) -> Self {
+            match patch {}
+        }
+    }
+
+    fn plain(name: &str) -> WithUnknown<Plain> {
+        Plain { name: name.to_owned() }.into()
     }
 
     #[test]
     fn an_event_alone_gives_the_state() {
-        let changed = Event::Changed { to: project("b"), fields: vec!["name".to_owned()] };
+        let changed = Event::Changed { to: plain("b"), fields: vec!["name".to_owned()] };
         for (event, state) in
-            [(Event::Added(project("a")), Some(project("a"))), (changed, Some(project("b"))), (Event::Removed, None)]
+            [(Event::Added(plain("a")), Some(plain("a"))), (changed, Some(plain("b"))), (Event::Removed, None)]
         {
-            assert!(Standard::<Project>::restores(&event));
-            for before in [None, Some(project("z"))] {
-                assert_eq!(Standard::<Project>::evolve(before, &event), state);
+            assert!(Standard::<Plain>::restores(&event));
+            for before in [None, Some(plain("z"))] {
+                assert_eq!(Standard::<Plain>::evolve(before, &event), state);
             }
-            assert_eq!(Standard::<Project>::exists(&state), state.is_some());
+            assert_eq!(Standard::<Plain>::exists(&state), state.is_some());
         }
     }
 
     #[test]
     fn what_is_not_there_cannot_be_changed_or_removed_and_what_is_goes_once() {
-        let missing = Rejection::NotFound("project");
+        let missing = Rejection::NotFound("plain");
         for command in [Command::Switch(true), Command::Lock(true), Command::Delete] {
-            given::<Standard<Project>>([]).when(command).then_rejected(&missing);
+            given::<Standard<Plain>>([]).when(command).then_rejected(&missing);
         }
-        given::<Standard<Project>>([Event::Added(project("a"))]).when(Command::Delete).then([Event::Removed]);
-        given::<Standard<Project>>([Event::Added(project("a")), Event::Removed])
+        given::<Standard<Plain>>([Event::Added(plain("a"))]).when(Command::Delete).then([Event::Removed]);
+        given::<Standard<Plain>>([Event::Added(plain("a")), Event::Removed])
             .when(Command::Delete)
             .then_rejected(&missing);
     }
 
     #[test]
     fn what_was_removed_can_be_created_anew() {
-        given::<Standard<Project>>([Event::Added(project("a")), Event::Removed])
-            .when(Command::Create(project("b").known))
-            .then([Event::Added(project("b"))]);
+        given::<Standard<Plain>>([Event::Added(plain("a")), Event::Removed])
+            .when(Command::Create(plain("b").known))
+            .then([Event::Added(plain("b"))]);
     }
 
     #[test]
     fn not_everything_can_be_switched_off() {
         for on in [true, false] {
-            given::<Standard<Project>>([Event::Added(project("a"))])
+            given::<Standard<Plain>>([Event::Added(plain("a"))])
                 .when(Command::Switch(on))
                 .then_rejected(&Rejection::Precondition("it cannot be switched off"));
-            given::<Standard<Project>>([Event::Added(project("a"))])
+            given::<Standard<Plain>>([Event::Added(plain("a"))])
                 .when(Command::Lock(on))
                 .then_rejected(&Rejection::Precondition("it cannot be locked"));
         }
@@ -329,22 +350,22 @@ mod tests {
         let claims = acme.claims();
         assert_eq!(Standard::<Organization>::claims(&Some(acme.into())), claims);
         assert_eq!(Standard::<Organization>::claims(&None), []);
-        assert_eq!(Standard::<Project>::claims(&Some(project("a"))), []);
+        assert_eq!(Standard::<Plain>::claims(&Some(plain("a"))), []);
     }
 
     #[test]
     fn a_resource_belongs_to_its_owner_unless_it_is_a_context_itself() {
         let owner = Owner::instance("1");
-        assert_eq!(Standard::<Project>::context("2", &owner), owner);
+        assert_eq!(Standard::<Plain>::context("2", &owner), owner);
         assert_eq!(Standard::<Organization>::context("2", &owner), Owner::organization("2"));
     }
 
     #[test]
     fn what_the_next_version_wrote_survives_a_change() {
-        let unknown = [("of_the_next_version".to_owned(), Value::from(1))].into_iter().collect();
-        let newer = WithUnknown { known: Project { name: "a".to_owned() }, unknown };
-        let to = WithUnknown { known: Project { name: "b".to_owned() }, ..newer.clone() };
-        given::<Standard<Project>>([Event::Added(newer)])
+        let unknown = [("of_the_next_version".to_owned(), serde_json::Value::from(1))].into_iter().collect();
+        let newer = WithUnknown { known: Plain { name: "a".to_owned() }, unknown };
+        let to = WithUnknown { known: Plain { name: "b".to_owned() }, ..newer.clone() };
+        given::<Standard<Plain>>([Event::Added(newer)])
             .when(Command::Put(to.known.clone()))
             .then([Event::Changed { to, fields: vec!["name".to_owned()] }]);
     }

@@ -1,7 +1,10 @@
 //! Filters: what of an index is asked for.
 
 use base::fold::fold;
-use domain::{column::Column, context::Owner};
+use domain::{
+    column::Column,
+    context::{Owner, OwnerType},
+};
 use tantivy::{
     Term,
     query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
@@ -50,7 +53,7 @@ pub enum Filter<R: 'static> {
     },
     /// The id is one of these.
     Ids(Vec<String>),
-    /// Roles must be held for it in one of these contexts.
+    /// Roles must be held for it in one of these contexts, or who may read that one sees it, too.
     In(Vec<Owner>),
     /// As above, in none of these.
     NotIn(Vec<Owner>),
@@ -120,7 +123,9 @@ fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFa
 
 fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
     let terms = contexts.iter().map(|owner| Term::from_field_text(layout.owner, &context(owner)));
-    TermSetQuery::new(terms.collect::<Vec<_>>())
+    let organizations = contexts.iter().filter(|context| context.kind == OwnerType::Organization);
+    let seen = organizations.filter_map(|owner| Some(Term::from_field_text(layout.also_seen_by?, &owner.id)));
+    TermSetQuery::new(terms.chain(seen).collect::<Vec<_>>())
 }
 
 fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {

@@ -41,6 +41,8 @@ pub struct Layout {
     /// Level and id of the context where roles must be held for it.
     pub(crate) owner: Field,
     context: fn(&str, &Owner) -> Owner,
+    /// The id of an organization whose readers see it, too.
+    pub(crate) also_seen_by: Option<Field>,
     pub(crate) created: Field,
     pub(crate) changed: Field,
     pub(crate) document: Field,
@@ -88,9 +90,13 @@ impl Layout {
         let created = builder.add_i64_field(CREATED, FAST);
         let changed = builder.add_i64_field(CHANGED, FAST);
         let document = builder.add_bytes_field("document", STORED);
-        let columns = (table.columns)().into_iter().map(|column| IndexedColumn::add(&mut builder, column)).collect();
-        let context = table.context;
-        Self { schema: builder.build(), key, instance, id, owner, context, created, changed, document, columns }
+        let columns = (table.columns)().into_iter().map(|column| IndexedColumn::add(&mut builder, column));
+        let columns: Vec<IndexedColumn> = columns.collect();
+        let (context, seen_by) = (table.context, (table.also_seen_by)());
+        let seen_by = columns.iter().find(|column| seen_by.is_some_and(|seen_by| column.definition == seen_by));
+        let also_seen_by = seen_by.map(|column| column.value);
+        let schema = builder.build();
+        Self { schema, key, instance, id, owner, context, also_seen_by, created, changed, document, columns }
     }
 
     /// Tells this layout from every other: what it stores, and how texts are folded and cut.
@@ -171,5 +177,23 @@ impl IndexedColumn {
             document.add_text(folded.whole, &without_case);
             document.add_text(folded.grams, without_case);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use view::projection::{Kind, PROJECTIONS};
+
+    use super::*;
+
+    #[test]
+    fn no_column_is_named_as_what_every_index_has() {
+        let tables = PROJECTIONS.iter().filter_map(|projection| match &projection.kind {
+            Kind::Index(table) => Some(table),
+            Kind::History | Kind::Rows(_) => None,
+        });
+        // tantivy panics where two fields have one name.
+        let fields = tables.map(|table| Layout::of(table).schema.num_fields());
+        assert!(fields.min() > Some(7), "there are indexes, and each has columns");
     }
 }

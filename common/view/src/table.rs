@@ -60,6 +60,8 @@ pub struct Table {
     pub revision: u32,
     /// The columns beyond those that every table has.
     pub columns: fn() -> Vec<Definition>,
+    /// The column with the id of an organization whose readers see a resource, too.
+    pub also_seen_by: fn() -> Option<Definition>,
     /// Where roles must be held for a resource, by its id and what it belongs to.
     pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
@@ -98,6 +100,7 @@ pub const fn standard<R: Resource>() -> Table {
         aggregate_type: R::NAME,
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),
+        also_seen_by: || R::ALSO_SEEN_BY.map(|column| column.definition),
         context: R::context,
         apply: |recorded| {
             let after = decode::<Standard<R>>(recorded)?.into_state();
@@ -113,6 +116,7 @@ pub const fn settings<P: Properties>() -> Table {
         aggregate_type: P::NAME,
         revision: <Settings<P> as Aggregate>::REVISION,
         columns: Vec::new,
+        also_seen_by: || None,
         context: <Settings<P> as Aggregate>::context,
         apply: |recorded| {
             let after = decode::<Settings<P>>(recorded)?.into_state();
@@ -129,6 +133,7 @@ pub const fn ended<R: Resource>() -> Table {
         aggregate_type: R::NAME,
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: Vec::new,
+        also_seen_by: || None,
         context: R::context,
         apply: |recorded| {
             let is_removed = match decode::<Standard<R>>(recorded)? {

@@ -75,7 +75,7 @@ async fn newer(oidc: &Oidc, tenant: &Tenant, sequence: u64) -> Result<Option<Arc
     found.filter(is_open).map(Some).ok_or(Error::InvalidClient)
 }
 
-/// The id of a project that exists in the instance.
+/// The id of a project of the instance that tokens are issued for.
 async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String>, Error> {
     if id == "platform" || id == tenant.instance.platform_project_id {
         return Ok(Some(tenant.instance.platform_project_id.clone()));
@@ -85,5 +85,5 @@ async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String
         tracing::warn!(error = %explain(&error), "the read model cannot be read");
         Error::Unavailable
     })?;
-    Ok(found.answer.map(|project| project.id))
+    Ok(found.answer.filter(|project| project.state.is_active).map(|project| project.id))
 }

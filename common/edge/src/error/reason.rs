@@ -46,6 +46,8 @@ pub enum Reason {
     ResourceNotFound,
     /// The resource exists already.
     ResourceExists,
+    /// A name is held by something that is being removed.
+    NameBeingReleased,
     /// The resource is not in a state that allows this.
     PreconditionFailed,
     /// A setting would promise what is not built yet.
@@ -109,6 +111,7 @@ impl Reason {
         Self::FeatureDisabled,
         Self::ResourceNotFound,
         Self::ResourceExists,
+        Self::NameBeingReleased,
         Self::PreconditionFailed,
         Self::SettingNotBuilt,
         Self::ExecutionFailed,
@@ -174,6 +177,7 @@ impl Reason {
             Self::FeatureDisabled => ("FEATURE_DISABLED", Code::FailedPrecondition),
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),
             Self::ResourceExists => ("RESOURCE_EXISTS", Code::AlreadyExists),
+            Self::NameBeingReleased => ("NAME_BEING_RELEASED", Code::AlreadyExists),
             Self::PreconditionFailed => ("PRECONDITION_FAILED", Code::FailedPrecondition),
             Self::SettingNotBuilt => ("SETTING_NOT_BUILT", Code::FailedPrecondition),
             Self::ExecutionFailed => ("EXECUTION_FAILED", Code::FailedPrecondition),

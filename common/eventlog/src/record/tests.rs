@@ -1,5 +1,5 @@
 use domain::{
-    resource::project::Project,
+    resource::{project::Project, system::System},
     standard::{Event as Change, Standard},
 };
 
@@ -124,24 +124,25 @@ fn an_event_names_its_aggregate_and_its_owner() {
 
 #[test]
 fn what_was_written_is_read_and_what_a_newer_build_wrote_is_known_as_such() {
-    type Projects = Standard<Project>;
-    let added = Change::Added(Project { name: "a".to_owned() }.into());
-    for (event, name, text) in [(added, "project.added", r#"{"name":"a"}"#), (Change::Removed, "project.removed", "")] {
-        let (r#type, payload) = encode::<Projects>(&event);
+    type Systems = Standard<System>;
+    let system = System { first_instance_id: "a".to_owned(), has_references: true };
+    let (added, text) = (Change::Added(system.into()), r#"{"first_instance_id":"a","has_references":true}"#);
+    for (event, name, text) in [(added, "system.added", text), (Change::Removed, "system.removed", "")] {
+        let (r#type, payload) = encode::<Systems>(&event);
         assert_eq!((r#type.as_str(), &payload[..]), (name, text.as_bytes()));
-        let event_of = recorded(Event { r#type, payload, revision: Projects::REVISION, ..Event::default() });
-        assert_eq!(decode::<Projects>(&event_of).unwrap(), event);
+        let event_of = recorded(Event { r#type, payload, revision: Systems::REVISION, ..Event::default() });
+        assert_eq!(decode::<Systems>(&event_of).unwrap(), event);
     }
     let read = |name: &str, revision: u32, payload: &'static str| {
         let payload = Bytes::from_static(payload.as_bytes());
-        decode::<Projects>(&recorded(Event { r#type: name.to_owned(), payload, revision, ..Event::default() }))
+        decode::<Systems>(&recorded(Event { r#type: name.to_owned(), payload, revision, ..Event::default() }))
     };
     for (name, revision, payload, is_newer) in [
-        ("project.added", Projects::REVISION + 1, r#"{"name":"a"}"#, true),
-        ("project.renamed", Projects::REVISION, r#"{"name":"a"}"#, true),
-        ("target.added", Projects::REVISION, r#"{"name":"a"}"#, true),
-        ("project.added", Projects::REVISION, r#"{"name":5}"#, false),
-        ("project.added", Projects::REVISION, "{", false),
+        ("system.added", Systems::REVISION + 1, r#"{"first_instance_id":"a"}"#, true),
+        ("system.renamed", Systems::REVISION, r#"{"first_instance_id":"a"}"#, true),
+        ("target.added", Systems::REVISION, r#"{"first_instance_id":"a"}"#, true),
+        ("system.added", Systems::REVISION, r#"{"first_instance_id":5}"#, false),
+        ("system.added", Systems::REVISION, "{", false),
     ] {
         let undecodable = read(name, revision, payload).unwrap_err();
         assert_eq!((undecodable.sequence, undecodable.is_newer()), (7, is_newer), "{name} {revision} {payload}");

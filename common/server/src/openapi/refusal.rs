@@ -7,7 +7,7 @@ use domain::rejection::Rejection;
 use edge::error::{Error, Reason};
 use futures::FutureExt;
 use http::StatusCode;
-use proto::operation::{Body, Facts, VALIDATE, Verb};
+use proto::operation::{Body, CREATE_ROLE, Facts, VALIDATE, Verb};
 use serde_json::{Map, Value, json};
 
 const EXPLAINED: &str = include_str!("../../../../docs/errors.md");
@@ -72,12 +72,13 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::PermissionDenied => facts.permission.is_some(),
         Reason::FeatureDisabled => facts.feature.is_some(),
         // A put names what must be there, and so does a context.
-        Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context(),
+        Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context() || names_others(facts),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
         Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
         Reason::SettingNotBuilt => !reads && facts.path.starts_with("/settings/"),
+        Reason::NameBeingReleased => facts.grpc == CREATE_ROLE.facts.grpc,
         Reason::PreconditionFailed
         | Reason::IdempotencyKeyReused
         | Reason::IdempotencyInProgress
@@ -85,6 +86,11 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::OutcomeUnknown
         | Reason::CommandTooLarge => !reads,
     }
+}
+
+/// Whether what is created names others, which must be there.
+fn names_others(facts: &Facts) -> bool {
+    facts.service == CREATE_ROLE.facts.service
 }
 
 fn response(status: StatusCode, reasons: &[Reason]) -> Value {
@@ -97,6 +103,7 @@ fn response(status: StatusCode, reasons: &[Reason]) -> Value {
     match status {
         StatusCode::UNAUTHORIZED => headers.push("WWW-Authenticate"),
         StatusCode::SERVICE_UNAVAILABLE => headers.push("Retry-After"),
+        StatusCode::CONFLICT if reasons.contains(&Reason::NameBeingReleased) => headers.push("Retry-After"),
         StatusCode::TOO_MANY_REQUESTS => headers.extend(["Retry-After", "RateLimit", "RateLimit-Policy"]),
         _ => {}
     }

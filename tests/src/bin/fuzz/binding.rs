@@ -1,18 +1,14 @@
 //! Bodies and query parameters, bound to the request of each operation.
 
-use std::fmt::Debug;
-
 use axum::response::IntoResponse;
 use edge::{
     error::{Error, Reason},
     json::bind,
 };
-use prost::Message;
 use proto::{
-    Validate,
-    operation::{self, Body, Facts, OPERATIONS, Operation},
+    operation::{self, Body, Facts, Visitor},
+    shape::Request,
 };
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use tests::parts::Parts;
 
@@ -106,125 +102,22 @@ fn encoded(query: &[(String, String)]) -> String {
 
 /// Every operation.
 fn operations() -> Vec<Bound> {
-    let mut all = vec![
-        bound(&operation::CREATE_CODE_HOST_BIDP),
-        bound(&operation::CREATE_TARGET),
-        bound(&operation::DELETE_EXECUTION),
-        bound(&operation::DELETE_IDP),
-        bound(&operation::DELETE_TARGET),
-        bound(&operation::DISCARD_FAILED_EVENT),
-        bound(&operation::GET_CODE_HOST_BIDP),
-        bound(&operation::GET_FAILED_EVENT),
-        bound(&operation::GET_TARGET),
-        bound(&operation::LIST_AVAILABLE_EXECUTION_FUNCTIONS),
-        bound(&operation::LIST_AVAILABLE_EXECUTION_METHODS),
-        bound(&operation::LIST_AVAILABLE_EXECUTION_SERVICES),
-        bound(&operation::PATCH_CODE_HOST_BIDP),
-        bound(&operation::PATCH_TARGET),
-        bound(&operation::PUT_EXECUTION),
-        bound(&operation::RETRY_FAILED_EVENT),
-        bound(&operation::RETRY_FAILED_EVENTS),
-        bound(&operation::SEARCH_EXECUTIONS),
-        bound(&operation::SEARCH_FAILED_EVENTS),
-        bound(&operation::SEARCH_IDPS),
-        bound(&operation::REWRAP_DATA_KEYS),
-        bound(&operation::SEARCH_SYSTEM_EVENTS),
-        bound(&operation::SEARCH_TARGETS),
-        bound(&operation::SEARCH_VIEWS),
-    ];
-    all.extend(of_tenants());
-    all.extend(of_settings());
-    assert_eq!(all.len(), OPERATIONS.len(), "every operation is fuzzed");
-    all
+    let mut all = All(vec![]);
+    operation::visit(&mut all);
+    all.0
 }
 
-/// Those of settings.
-fn of_settings() -> Vec<Bound> {
-    vec![
-        bound(&operation::RESOLVE_FEATURES),
-        bound(&operation::SET_FEATURES),
-        bound(&operation::RESOLVE_LANGUAGES),
-        bound(&operation::SET_LANGUAGES),
-        bound(&operation::RESOLVE_BRANDING_SETTINGS),
-        bound(&operation::SET_BRANDING_SETTINGS),
-        bound(&operation::RESOLVE_DOMAIN_SETTINGS),
-        bound(&operation::SET_DOMAIN_SETTINGS),
-        bound(&operation::RESOLVE_HELP_SETTINGS),
-        bound(&operation::SET_HELP_SETTINGS),
-        bound(&operation::RESOLVE_LOCKOUT_SETTINGS),
-        bound(&operation::SET_LOCKOUT_SETTINGS),
-        bound(&operation::RESOLVE_LOGIN_SETTINGS),
-        bound(&operation::SET_LOGIN_SETTINGS),
-        bound(&operation::RESOLVE_OIDC_SETTINGS),
-        bound(&operation::SET_OIDC_SETTINGS),
-        bound(&operation::RESOLVE_PASSWORD_SETTINGS),
-        bound(&operation::SET_PASSWORD_SETTINGS),
-        bound(&operation::RESOLVE_TEXT_SETTINGS),
-        bound(&operation::SET_TEXT_SETTINGS),
-    ]
-}
+struct All(Vec<Bound>);
 
-/// Those of instances and of what is in them.
-fn of_tenants() -> Vec<Bound> {
-    vec![
-        bound(&operation::BULK_LIMIT),
-        bound(&operation::CREATE_DOMAIN),
-        bound(&operation::CREATE_INSTANCE),
-        bound(&operation::CREATE_MEMBERSHIP),
-        bound(&operation::CREATE_ORGANIZATION),
-        bound(&operation::CREATE_USER),
-        bound(&operation::DEACTIVATE_INSTANCE),
-        bound(&operation::DEACTIVATE_ORGANIZATION),
-        bound(&operation::DEACTIVATE_USER),
-        bound(&operation::DELETE_DOMAIN),
-        bound(&operation::DELETE_INSTANCE),
-        bound(&operation::DELETE_MEMBERSHIP),
-        bound(&operation::DELETE_ORGANIZATION),
-        bound(&operation::DELETE_USER),
-        bound(&operation::GENERATE_USER_SECRET),
-        bound(&operation::GET_DOMAIN),
-        bound(&operation::GET_INSTANCE),
-        bound(&operation::GET_INSTANCE_DEFAULT),
-        bound(&operation::GET_MEMBERSHIP),
-        bound(&operation::GET_ORGANIZATION),
-        bound(&operation::GET_USER),
-        bound(&operation::LIMIT),
-        bound(&operation::LIST_AVAILABLE_ROLES),
-        bound(&operation::PATCH_DOMAIN),
-        bound(&operation::PATCH_INSTANCE),
-        bound(&operation::PATCH_MEMBERSHIP),
-        bound(&operation::PATCH_ORGANIZATION),
-        bound(&operation::PATCH_USER),
-        bound(&operation::REACTIVATE_INSTANCE),
-        bound(&operation::REACTIVATE_ORGANIZATION),
-        bound(&operation::REACTIVATE_USER),
-        bound(&operation::LOCK_USER),
-        bound(&operation::UNLOCK_USER),
-        bound(&operation::SEARCH_DOMAINS),
-        bound(&operation::SEARCH_EVENTS),
-        bound(&operation::SEARCH_INSTANCES),
-        bound(&operation::SEARCH_MEMBERSHIPS),
-        bound(&operation::SEARCH_ORGANIZATIONS),
-        bound(&operation::SEARCH_USERS),
-        bound(&operation::SET_AS_INSTANCE_DEFAULT),
-        bound(&operation::SET_AS_PRIMARY),
-        bound(&operation::VALIDATE),
-    ]
-}
-
-fn bound<I, O>(operation: &'static Operation<I, O>) -> Bound
-where
-    I: Message + Validate + Serialize + DeserializeOwned + Default + PartialEq + Debug,
-{
-    Bound { facts: &operation.facts, check: check::<I> }
+impl Visitor for All {
+    fn request<I: Request>(&mut self) {
+        self.0.push(Bound { facts: &I::OPERATION.facts, check: check::<I> });
+    }
 }
 
 /// What must hold of every request: it is refused in a way that can be told, or it is a message that is read again from
 /// what it is written as.
-fn check<I>(facts: &'static Facts, query: &str, body: &[u8]) -> String
-where
-    I: Message + Validate + Serialize + DeserializeOwned + Default + PartialEq + Debug,
-{
+fn check<I: Request>(facts: &'static Facts, query: &str, body: &[u8]) -> String {
     let names = facts.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     let path: Vec<_> = names.map(|name| (name, "7")).collect();
     let message: I = match bind(facts, path, Some(query), body) {

@@ -17,6 +17,7 @@ const README: &str = include_str!("../../../../README.md");
 const API: &str = include_str!("../../../../docs/api.md");
 const CLIENTS: &str = include_str!("../../../../docs/clients.md");
 
+const PROJECTS: &str = include_str!("../../../../docs/projects.md");
 const SETTINGS: &str = include_str!("../../../../docs/settings.md");
 const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
 
@@ -210,6 +211,20 @@ async fn settings_are_set_as_their_document_says() {
     let expected =
         ["\"defaultLanguage\":{\"value\":\"fr\"}", "\"tokenExchange\":{\"value\":true}", "{\"value\":\"Willkommen\"}"];
     for expected in expected {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
+}
+
+#[tokio::test]
+async fn projects_are_made_as_their_document_says() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let told = shell(&platform, &blocks(PROJECTS, "sh").join("\n"));
+    println!("{told}");
+    assert_eq!(reasons(&told), BTreeSet::from(["PRECONDITION_FAILED"]), "only what is shown on purpose: {told}");
+    for expected in
+        ["\"authorizationRequired\":true", "\"state\":\"EFFECTIVE_STATE_INACTIVE\"", "\"roleKeys\":[\"clerk\"]"]
+    {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
 }

@@ -21,13 +21,14 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 18] = [
+const BUILT: [&str; 20] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.settings.domain.v3alpha.PlatformDomainSettings",
     "platform.resources.event.v3alpha.PlatformEvents",
     "platform.settings.feature.v3alpha.PlatformFeatureSettings",
+    "platform.resources.grant.v3alpha.PlatformGrants",
     "platform.settings.help.v3alpha.PlatformHelpSettings",
     "platform.resources.instance.v3alpha.PlatformInstances",
     "platform.settings.language.v3alpha.PlatformLanguageSettings",
@@ -37,6 +38,7 @@ const BUILT: [&str; 18] = [
     "platform.settings.oidc.v3alpha.PlatformOidcSettings",
     "platform.resources.organization.v3alpha.PlatformOrganizations",
     "platform.settings.password.v3alpha.PlatformPasswordSettings",
+    "platform.resources.project.v3alpha.PlatformProjects",
     "platform.system.v1.PlatformSystem",
     "platform.settings.text.v3alpha.PlatformTextSettings",
     "platform.resources.user.v3alpha.PlatformUsers",

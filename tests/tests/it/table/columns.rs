@@ -24,6 +24,8 @@ fn value(column: &str, found: &Value) -> String {
     let id = || format!("{:0>20}", found["details"]["id"].as_str().expect("it has an id"));
     let text = |member: &str| member_of(found, member).unwrap_or_default();
     match name {
+        // The ids of roles are hashes; nothing changes them here.
+        "CREATION_DATE" if found.get("role").is_some() => format!("{:0>20}", text("sequence")),
         // Ids are made in the order of time.
         "ID" | "CREATION_DATE" => id(),
         "CHANGE_DATE" => {
@@ -37,6 +39,11 @@ fn value(column: &str, found: &Value) -> String {
         // Whether it is on: what is not comes first.
         "STATE" => (text("state") == "EFFECTIVE_STATE_ACTIVE").to_string(),
         "USER_ID" => format!("{:0>20}", text("userId")),
+        "PROJECT_ID" => format!("{:0>20}", text("projectId")),
+        "ORG_ID" => format!("{:0>20}", text("orgId")),
+        "KEY" => text("key"),
+        "DISPLAY_NAME" => text("displayName"),
+        "GROUP" => text("group"),
         "TIMEOUT" => format!("{:0>20}", text("timeout")),
         "ASYNC" => text("isAsync"),
         "INTERRUPT_ON_ERROR" => text("interruptOnError"),
@@ -68,18 +75,33 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             "targets" if number == 1 => json!({ "name": name, "restWebhook": url, "interruptOnError": true }),
             "targets" => json!({ "name": name, "restRequestResponse": url, "timeout": "30s" }),
             "users" => json!({ "username": name, "service": { "name": format!("{}{name}", 9 - number) } }),
-            "organizations" => json!({ "name": name }),
+            "organizations" | "projects" => json!({ "name": name }),
             "domains" => json!({ "domain": format!("{}.example", name.to_lowercase()) }),
             "instances" => json!({ "name": name, "domain": new_host() }),
             "memberships" => {
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "userId": user, "roles": ["IAM_OWNER_VIEWER"] })
             }
+            "roles" => {
+                let project = created(owner, &at("projects"), json!({ "name": name })).await.id();
+                let display_name = format!("{}{name}", 9 - number);
+                json!({ "projectId": project, "key": name, "displayName": display_name, "group": number.to_string() })
+            }
+            "project_grants" => {
+                let project = created(owner, &at("projects"), json!({ "name": name })).await.id();
+                let grantee = created(owner, &at("organizations"), json!({ "name": name })).await.id();
+                json!({ "projectId": project, "orgId": grantee })
+            }
+            "user_grants" => {
+                let project = created(owner, &at("projects"), json!({ "name": name })).await.id();
+                let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
+                json!({ "projectId": project, "userId": user })
+            }
             _ => panic!("{kind} are new: say here how they are made"),
         };
         ids.push(done(who, &at(kind), body).await.id());
     }
-    if ["users", "organizations", "instances"].contains(&kind) {
+    if ["users", "organizations", "instances", "projects", "project_grants", "user_grants"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;
     }
     (ids, who)

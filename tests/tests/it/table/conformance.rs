@@ -6,10 +6,12 @@
 mod domain;
 mod event;
 mod execution;
+mod grant;
 mod instance;
 mod membership;
 mod organization;
 mod outcome;
+mod project;
 pub(super) mod row;
 mod settings;
 mod shown;
@@ -45,7 +47,7 @@ type Rows = Vec<Box<dyn Check + Sync>>;
 
 /// One row for each operation that is built.
 pub(super) fn table() -> Rows {
-    [actions(), users(), tenants(), others()].into_iter().flatten().collect()
+    [actions(), users(), tenants(), projects(), others()].into_iter().flatten().collect()
 }
 
 fn actions() -> Rows {
@@ -59,6 +61,10 @@ fn users() -> Rows {
 
 fn tenants() -> Rows {
     instance::rows().into_iter().chain(organization::rows()).collect()
+}
+
+fn projects() -> Rows {
+    project::rows().into_iter().chain(grant::rows()).collect()
 }
 
 fn others() -> Rows {
@@ -104,6 +110,11 @@ async fn operations_on_instances_and_organizations_come_to_the_same_over_every_t
 }
 
 #[tokio::test]
+async fn operations_on_projects_and_grants_come_to_the_same_over_every_transport() {
+    check(projects()).await;
+}
+
+#[tokio::test]
 async fn operations_on_domains_events_and_settings_come_to_the_same_over_every_transport() {
     check(others()).await;
 }
@@ -116,7 +127,7 @@ fn a_target(world: &World) -> BoxFuture<'_, Subject> {
 
 /// What a write has answered of.
 fn subject(answer: &Answer) -> Subject {
-    Subject { id: answer.id(), token: answer.consistency(), sequence: answer.sequence() }
+    Subject { id: answer.id(), others: vec![], token: answer.consistency(), sequence: answer.sequence() }
 }
 
 /// What is answered to who may do everything.

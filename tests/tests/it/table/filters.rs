@@ -38,11 +38,14 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
     let at = |method: &str| json!({ "creationDate": LONG_AGO, "method": format!("TIMESTAMP_Filter_METHOD_{method}") });
     match (kind, filter) {
         (_, "inIds") => [json!({ "ids": ["1", id] }), json!({ "ids": ["1"] })],
-        (_, "name" | "username") => [named(name), named(&name[1..])],
+        (_, "name" | "username") | ("roles", "key" | "displayName" | "group") => [named(name), named(&name[1..])],
         ("domains", "domain") => [named(&format!("{name}.example")), named(name)],
         (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
         (_, "isVerified" | "isPrimary") => [json!(false), json!(true)],
         ("memberships", "role") => [json!("IAM_OWNER_VIEWER"), json!("IAM_OWNER")],
+        (_, "roleKey") => [json!(name), json!(name[1..])],
+        ("user_grants", "projectGrantId") => [json!(other(2)), json!("1")],
+        ("user_grants", "userId") => [json!(other(3)), json!("1")],
         ("executions", "inConditions") => {
             ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
         }
@@ -52,12 +55,32 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         ("events", "type") => [json!("target.added"), json!("user.added")],
         ("events", "aggregateType") => [json!("target"), json!("user")],
         ("events", "aggregateId") => [json!(id), json!("1")],
-        ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
-        ("events", "instanceId") => [json!(other(1)), json!("1")],
+        (_, "projectId") | ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
+        ("events", "instanceId") | ("project_grants", "orgId") => [json!(other(1)), json!("1")],
         ("events", "creationDate") => [at("GREATER"), at("LESS")],
         ("events", "afterSequence") => [json!((sequence - 1).to_string()), json!(sequence.to_string())],
         _ => panic!("the filter {filter} of {kind} is new: say here what it finds"),
     }
+}
+
+/// What is asked for to make a role or a grant; the others are project, organization, project grant and user.
+async fn granted(kind: &str, who: &Client, name: &str, others: &mut Vec<String>) -> Value {
+    let at = |kind: &str| format!("{ROOT}/{kind}");
+    let project = created(who, &at("projects"), json!({ "name": name })).await.id();
+    let role = json!({ "projectId": project, "key": name, "displayName": name, "group": name });
+    let organization = created(who, &at("organizations"), json!({ "name": name })).await.id();
+    others.extend([project.clone(), organization.clone()]);
+    if kind == "roles" {
+        return role;
+    }
+    created(who, &at("roles"), role).await;
+    let grant = json!({ "projectId": project, "orgId": organization, "roleKeys": [name] });
+    if kind == "project_grants" {
+        return grant;
+    }
+    others.push(created(who, &at("project_grants"), grant).await.id());
+    others.push(created(who, &at("users"), json!({ "username": name, "service": {} })).await.id());
+    json!({ "projectId": project, "userId": others[3], "projectGrantId": others[2], "roleKeys": [name] })
 }
 
 /// Makes what is searched for.
@@ -69,13 +92,14 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let (kind, body) = match kind {
         "targets" => (kind, target),
         "users" => (kind, json!({ "username": name, "service": { "name": name } })),
-        "organizations" => (kind, json!({ "name": name })),
+        "organizations" | "projects" => (kind, json!({ "name": name })),
         "domains" => (kind, json!({ "domain": format!("{name}.example") })),
         "instances" => (kind, json!({ "name": name, "domain": new_host() })),
         "memberships" => {
             others.push(created(who, &at("users"), json!({ "username": name, "service": {} })).await.id());
             (kind, json!({ "userId": others[0], "roles": ["IAM_OWNER_VIEWER"] }))
         }
+        "roles" | "project_grants" | "user_grants" => (kind, granted(kind, who, &name, &mut others).await),
         "executions" => {
             others.push(created(who, &at("targets"), target).await.id());
             let included = json!({ "condition": { "event": { "all": true } }, "targets": [others[0]] });

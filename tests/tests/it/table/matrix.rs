@@ -241,8 +241,18 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let user = make("users", json!({ "username": "theirs", "service": {} })).await;
     let membership = make("memberships", json!({ "userId": user, "roles": ["ORG_OWNER"] })).await;
     let domain = make("domains", json!({ "domain": "theirs.example" })).await;
+    let project = make("projects", json!({ "name": "theirs" })).await;
+    let within = async |kind: &str, body: Value| done(client, &of(kind), body).await.id();
+    let role = within("roles", json!({ "projectId": project, "key": "a", "displayName": "a" })).await;
+    let other = within("organizations", json!({ "name": "Grantee" })).await;
+    let project_grant = within("project_grants", json!({ "projectId": project, "orgId": other })).await;
+    let user_grant = within("user_grants", json!({ "projectId": project, "userId": user })).await;
     Objects::from([
         ("organizations", organization.to_owned()),
+        ("roles", role),
+        ("project_grants", project_grant),
+        ("user_grants", user_grant),
+        ("projects", project),
         ("users", user),
         ("memberships", membership),
         ("domains", domain),

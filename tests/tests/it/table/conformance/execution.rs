@@ -56,7 +56,7 @@ fn an_execution(world: &World) -> BoxFuture<'_, Subject> {
         }
         let sequence = put.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
         let sequence = sequence.expect("an answer names the sequence");
-        Subject { id: put.id(), token: put.consistency(), sequence }
+        Subject { id: put.id(), others: vec![], token: put.consistency(), sequence }
     }
     .boxed()
 }

@@ -17,9 +17,18 @@ const REQUEST_ID: (&str, &str) = ("x-request-id", "conformance");
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) id: String,
+    /// Others that requests about it name.
+    pub(super) others: Vec<String>,
     /// What a read must send to see it.
     pub(super) token: String,
     pub(super) sequence: u64,
+}
+
+impl Subject {
+    /// The same, about which requests name others.
+    pub(super) fn naming(self, others: impl Into<Vec<String>>) -> Self {
+        Self { others: others.into(), ..self }
+    }
 }
 
 /// Makes a new object.

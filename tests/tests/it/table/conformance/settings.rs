@@ -50,7 +50,7 @@ fn the_instance<'a>(world: &'a World, path: &'static str) -> BoxFuture<'a, Subje
         let found = send(world.owner.request(Method::GET, path)).await;
         // Where nothing was ever set it is 0, which JSON leaves out.
         let sequence = found.body["details"]["sequence"].as_str().map_or(0, |text| text.parse().expect("a number"));
-        Subject { id: String::new(), token: found.consistency(), sequence }
+        Subject { id: String::new(), others: vec![], token: found.consistency(), sequence }
     }
     .boxed()
 }

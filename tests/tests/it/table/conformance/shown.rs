@@ -36,7 +36,7 @@ pub(super) fn fields(facts: &Facts) -> BTreeSet<String> {
 
 fn add(found: &mut BTreeSet<String>, above: &str, message: &MessageDescriptor) {
     for field in message.fields() {
-        let path = format!("{above}{}", field.json_name());
+        let path = within(above, field.json_name());
         match field.kind() {
             Kind::Message(inner) if !inner.full_name().starts_with("google.") => {
                 add(found, &format!("{path}."), &inner);
@@ -44,6 +44,11 @@ fn add(found: &mut BTreeSet<String>, above: &str, message: &MessageDescriptor) {
             _ => drop(found.insert(path)),
         }
     }
+}
+
+/// The path of a field. What a patch sets a list to is told of as that list.
+fn within(above: &str, name: &str) -> String {
+    if name == "values" { above.trim_end_matches('.').to_owned() } else { format!("{above}{name}") }
 }
 
 /// Whether a field is of the object, and not of the request or of [`NOT_SHOWN`].
@@ -55,7 +60,7 @@ fn is_shown(path: &str) -> bool {
 pub(super) fn sent(message: &Value) -> BTreeMap<String, Value> {
     fn walk(found: &mut BTreeMap<String, Value>, above: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
-            let path = format!("{above}{name}");
+            let path = within(above, name);
             match value {
                 Value::Object(_) => walk(found, &format!("{path}."), value),
                 value => drop(found.insert(path, value.clone())),

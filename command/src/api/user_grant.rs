@@ -1,0 +1,169 @@
+//! User grants as they are written.
+
+use std::sync::Arc;
+
+use domain::{
+    context::Owner,
+    rejection::Rejection,
+    resource::{
+        project::Project,
+        project_grant::ProjectGrant,
+        project_role::GrantedRole,
+        user::User,
+        user_grant::{UserGrant, UserGrantPatch},
+    },
+    standard::{Command as Asked, Resource, Standard},
+};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
+use eventlog::record::AggregateKey;
+use proto::grant::{
+    CreateUserGrantRequest, CreateUserGrantResponse, DeactivateUserGrantRequest, DeleteUserGrantRequest,
+    PatchUserGrantRequest, PatchUserGrantResponse, ReactivateUserGrantRequest,
+};
+
+use crate::{
+    execute::{Command, Commands, Deciding},
+    existence::{self, is_there},
+    granted::{owner_of_project, roles},
+    standard::{self, details, key},
+    turn::{Decided, Refusal, Turn},
+};
+
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting
+        .on(create)
+        .on(patch)
+        .on(standard::delete::<UserGrant, DeleteUserGrantRequest>)
+        .on(standard::deactivate::<UserGrant, DeactivateUserGrantRequest>)
+        .on(standard::reactivate::<UserGrant, ReactivateUserGrantRequest>)
+}
+
+async fn create(
+    commands: Arc<Commands>,
+    call: Call,
+    request: CreateUserGrantRequest,
+) -> Result<Answer<CreateUserGrantResponse>, Error> {
+    let wanted = request.user_grant.clone().unwrap_or_default();
+    let (user, project) = (key::<User>(&call, &wanted.user_id)?, key::<Project>(&call, &wanted.project_id)?);
+    let by = Some(&wanted.project_grant_id).filter(|id| !id.is_empty());
+    let project_grant = by.map(|id| key::<ProjectGrant>(&call, id)).transpose()?;
+    let id = commands.ids.next();
+    let key = AggregateKey::of::<Standard<UserGrant>>(&call.tenant.id, &id);
+    let command = Create { key, user, project, project_grant, role_keys: wanted.role_keys };
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// A new user grant.
+struct Create {
+    key: AggregateKey,
+    user: AggregateKey,
+    project: AggregateKey,
+    project_grant: Option<AggregateKey>,
+    role_keys: Vec<String>,
+}
+
+impl Command for Create {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let user = user(turn, deciding, &self.user);
+        let owner = match &self.project_grant {
+            Some(grant) => owner_by_grant(turn, deciding, &self.project.id, grant),
+            None => owner_of_project(turn, deciding, &self.project),
+        };
+        let field = "user_grant.role_keys";
+        let roles = given(turn, &self.project, self.project_grant.as_ref(), (field, &self.role_keys));
+        let owner = owner?;
+        let current = turn.unborn::<Standard<UserGrant>>(&self.key, &owner)?;
+        // Who may not give roles of the project is told nothing of them, nor of users.
+        deciding.permit_on(turn, &current)?;
+        let (roles, ()) = (roles?, user?);
+        let grant = UserGrant {
+            user_id: self.user.id.clone(),
+            project_id: self.project.id.clone(),
+            project_grant_id: self.project_grant.as_ref().map(|grant| grant.id.clone()),
+            roles,
+            is_active: true,
+        };
+        Ok((deciding.decide(turn, current, Asked::Create(grant))?, ()))
+    }
+}
+
+/// The user must be one that the caller may know of.
+fn user(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey) -> Result<(), Refusal> {
+    let is_there = is_there::<User>(turn, key);
+    let home = turn.get::<Standard<User>>(key).head.owner.filter(|_| is_there);
+    let may_know = home.is_some_and(|home| deciding.authority.may(turn, "user.read", &home));
+    if may_know { Ok(()) } else { Err(Rejection::NotFound(User::NAME).into()) }
+}
+
+/// The organization that a project was granted to, by a project grant that the caller may know of.
+fn owner_by_grant(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    project_id: &str,
+    key: &AggregateKey,
+) -> Result<Owner, Refusal> {
+    let is_there = is_there::<ProjectGrant>(turn, key);
+    let current = turn.get::<Standard<ProjectGrant>>(key);
+    let grant = current.resource().filter(|_| is_there).ok_or(Rejection::NotFound(ProjectGrant::NAME))?;
+    let owner = Owner::organization(&grant.organization_id);
+    if !deciding.authority.may(turn, "project.grant.read", &owner) {
+        return Err(Rejection::NotFound(ProjectGrant::NAME).into());
+    }
+    if grant.project_id != project_id {
+        return Err(Rejection::invalid("user_grant.project_id", "must be the project of the project grant").into());
+    }
+    Ok(owner)
+}
+
+/// The roles that a field of the request names, which must be among those of the project grant.
+fn given(
+    turn: &mut Turn<'_>,
+    project: &AggregateKey,
+    by: Option<&AggregateKey>,
+    (field, keys): (&'static str, &[String]),
+) -> Result<Vec<GrantedRole>, Refusal> {
+    let by = by.map(|key| turn.get::<Standard<ProjectGrant>>(key));
+    let roles = roles(turn, project, field, keys)?;
+    let granted = by.as_ref().map(|by| by.resource().map_or(&[][..], |grant| &grant.roles));
+    if granted.is_some_and(|granted| !roles.iter().all(|role| granted.contains(role))) {
+        return Err(Rejection::invalid(field, "must be among the roles of the project grant").into());
+    }
+    Ok(roles)
+}
+
+async fn patch(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PatchUserGrantRequest,
+) -> Result<Answer<PatchUserGrantResponse>, Error> {
+    let role_keys = request.user_grant.clone().unwrap_or_default().role_keys.map(|wanted| wanted.values);
+    let (command, id) = (Change { key: key::<UserGrant>(&call, &request.id)?, role_keys }, request.id.clone());
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// Other roles of a user grant.
+struct Change {
+    key: AggregateKey,
+    role_keys: Option<Vec<String>>,
+}
+
+impl Command for Change {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<UserGrant>>(&self.key);
+        existence::insist(turn, &current)?;
+        let Some(before) = current.resource().cloned() else { return Err(Rejection::NotFound(UserGrant::NAME).into()) };
+        let project = AggregateKey::of::<Standard<Project>>(&self.key.instance_id, &before.project_id);
+        let by = before.project_grant_id.as_ref();
+        let by = by.map(|id| AggregateKey::of::<Standard<ProjectGrant>>(&self.key.instance_id, id));
+        let field = "user_grant.role_keys.values";
+        let wanted = self.role_keys.as_ref().map(|keys| given(turn, &project, by.as_ref(), (field, keys)));
+        deciding.permit_on(turn, &current)?;
+        let roles = wanted.transpose()?;
+        Ok((deciding.decide(turn, current, Asked::Patch(UserGrantPatch { roles }))?, ()))
+    }
+}

@@ -1,0 +1,53 @@
+//! User grants in the API's words.
+
+use domain::resource::user_grant::{UserGrant, column};
+use index::{Filter, Method, SortKey};
+use proto::grant::{
+    self, GetUserGrant, GetUserGrantRequest, SearchUserGrantsRequest, UserGrantFieldName,
+    user_grant_search_filter::Filter as Wanted,
+};
+use view::rows::Found;
+
+use crate::{
+    details,
+    filter::{in_state, state, word},
+    standard::Shown,
+};
+
+impl Shown for UserGrant {
+    type Get = GetUserGrantRequest;
+    type Search = SearchUserGrantsRequest;
+
+    fn key(column: UserGrantFieldName) -> SortKey<Self> {
+        match column {
+            UserGrantFieldName::Unspecified | UserGrantFieldName::CreationDate => SortKey::Created,
+            UserGrantFieldName::Id => SortKey::Id,
+            UserGrantFieldName::ChangeDate => SortKey::Changed,
+            UserGrantFieldName::UserId => SortKey::Column(&column::USER_ID),
+            UserGrantFieldName::ProjectId => SortKey::Column(&column::PROJECT_ID),
+            UserGrantFieldName::State => SortKey::Column(&column::IS_ACTIVE),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter<Self> {
+        match wanted {
+            Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
+            Wanted::ProjectId(id) => Filter::text(&column::PROJECT_ID, Method::Equals, id),
+            Wanted::ProjectGrantId(id) => Filter::text(&column::PROJECT_GRANT_ID, Method::Equals, id),
+            Wanted::RoleKey(key) => word(&column::ROLE_KEYS, &key),
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+            Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
+        }
+    }
+
+    fn shown(found: &Found<Self>) -> GetUserGrant {
+        let Self { user_id, project_id, project_grant_id, roles, is_active } = found.state.clone();
+        let project_grant_id = project_grant_id.unwrap_or_default();
+        let role_keys = roles.into_iter().map(|role| role.key).collect();
+        GetUserGrant {
+            details: Some(details::of(found)),
+            user_grant: Some(grant::UserGrant { user_id, project_id, project_grant_id, role_keys }),
+            state: state(is_active).into(),
+        }
+    }
+}

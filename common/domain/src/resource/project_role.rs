@@ -1,0 +1,125 @@
+//! Roles of projects: what users may have in the applications of a project. What each permits is the application's own.
+
+use serde::{Deserialize, Serialize};
+
+use super::project::Project;
+use crate::{
+    column::Column,
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
+    reference::{Link, Reference},
+    standard::Resource,
+};
+
+/// A role of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectRole {
+    /// The project.
+    pub project_id: String,
+    /// The name that tokens have. The id is a hash of it and of the project, so that it is unique there and stays.
+    pub key: String,
+    /// The name that people read.
+    pub display_name: String,
+    /// What it is listed under; empty for nothing.
+    pub group: String,
+}
+
+/// A role as grants name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantedRole {
+    /// The id of the role.
+    pub id: String,
+    /// See [`ProjectRole::key`].
+    pub key: String,
+}
+
+/// A partial update of a [`ProjectRole`].
+#[derive(Debug, Clone, Default)]
+pub struct ProjectRolePatch {
+    /// See [`ProjectRole::display_name`].
+    pub display_name: Option<String>,
+    /// See [`ProjectRole::group`].
+    pub group: Option<String>,
+}
+
+/// That of a role to its project.
+pub const PROJECT: Link = Link { name: "role", to: Project::NAME };
+
+/// The keys of roles, each between spaces, which no key has.
+pub(super) fn keys(roles: &[GrantedRole]) -> String {
+    super::spaced(&roles.iter().map(|role| role.key.clone()).collect::<Vec<_>>())
+}
+
+/// The columns of the read model.
+pub mod column {
+    use super::ProjectRole;
+    use crate::column::Column;
+
+    /// The project.
+    pub const PROJECT_ID: Column<ProjectRole> =
+        Column::text("project_id", |role: &ProjectRole| role.project_id.clone()).filterable();
+    /// The name that tokens have.
+    pub const KEY: Column<ProjectRole> = Column::text("role_key", |role: &ProjectRole| role.key.clone()).filterable();
+    /// The name that people read.
+    pub const DISPLAY_NAME: Column<ProjectRole> =
+        Column::text("display_name", |role: &ProjectRole| role.display_name.clone()).filterable();
+    /// What it is listed under.
+    pub const GROUP: Column<ProjectRole> =
+        Column::text("listed_under", |role: &ProjectRole| role.group.clone()).filterable();
+}
+
+impl Resource for ProjectRole {
+    const NAME: &'static str = "project_role";
+    const COLUMNS: &'static [Column<Self>] = &[column::PROJECT_ID, column::KEY, column::DISPLAY_NAME, column::GROUP];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("project_roles_index"));
+    const LINKS: &'static [Link] = &[PROJECT];
+    const PERMISSIONS: &'static [Permissions] = &[Permissions::new("project.role", STANDARD)];
+    type Patch = ProjectRolePatch;
+
+    fn patched(self, ProjectRolePatch { display_name, group }: ProjectRolePatch) -> Self {
+        let (display_name, group) = (display_name.unwrap_or(self.display_name), group.unwrap_or(self.group));
+        Self { display_name, group, ..self }
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        vec![Reference::new(PROJECT, &self.project_id)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, assert_patches, given},
+    };
+
+    fn admin() -> ProjectRole {
+        let text = str::to_owned;
+        ProjectRole { project_id: text("1"), key: text("admin"), display_name: text("Admin"), group: text("Staff") }
+    }
+
+    #[test]
+    fn its_names_change_and_its_key_stays() {
+        let columns =
+            json!({ "project_id": "1", "role_key": "admin", "display_name": "Admin", "listed_under": "Staff" });
+        assert_columns(&admin(), &columns);
+        let patch = ProjectRolePatch::default;
+        let patches = vec![
+            (ProjectRolePatch { display_name: Some("B".into()), ..patch() }, json!({ "display_name": "B" })),
+            (ProjectRolePatch { group: Some(String::new()), ..patch() }, json!({ "group": "" })),
+        ];
+        assert_patches(&admin(), patches, &["key", "project_id"]);
+    }
+
+    #[test]
+    fn it_goes_with_its_project() {
+        assert_eq!(admin().references(), [Reference::new(PROJECT, "1")]);
+        given::<Standard<ProjectRole>>([Event::Added(admin().into())])
+            .when(Command::Unlink(Reference::new(PROJECT, "1")))
+            .then([Event::Removed]);
+    }
+}
