@@ -10,8 +10,9 @@ use std::sync::Arc;
 use axum::Router;
 use domain::{
     resource::{
-        domain::Domain, instance::Instance, membership::Membership, organization::Organization, project::Project,
-        project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User, user_grant::UserGrant,
+        app::App, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
+        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User,
+        user_grant::UserGrant,
     },
     setting::{features::Features, languages::Languages},
 };
@@ -29,6 +30,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Organization>,
     organization::mount,
     standard::mount::<Project>,
+    standard::mount::<App>,
     standard::mount::<ProjectRole>,
     standard::mount::<ProjectGrant>,
     standard::mount::<UserGrant>,

@@ -21,8 +21,9 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 12] = [
+const BUILT: [&str; 13] = [
     "platform.resources.action.v3alpha.PlatformActions",
+    "platform.resources.app.v3alpha.PlatformApps",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.resources.event.v3alpha.PlatformEvents",
     "platform.settings.feature.v3alpha.PlatformFeatureSettings",
