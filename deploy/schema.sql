@@ -128,6 +128,21 @@ create table if not exists access_4.projects (
   primary key (instance_id, id)
 );
 
+create table if not exists access_4.apps (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  project_id text collate "C" not null,
+  name text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+
 create table if not exists access_4.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,

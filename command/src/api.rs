@@ -1,5 +1,6 @@
 //! The operations that a command node answers, a line for each resource and settings service.
 
+mod app;
 mod domain;
 mod execution;
 mod instance;
@@ -36,6 +37,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     execution::mount,
     organization::mount,
     project::mount,
+    app::mount,
     project_role::mount,
     project_grant::mount,
     user_grant::mount,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::{clock, id::Ids, secret, signing};
 use domain::{
     aggregate::Aggregate,
+    client_secret::ClientSecrets,
     context::Owner,
     resource::{
         data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
@@ -60,11 +61,11 @@ impl Founding {
             signs_from: clock::now().as_millisecond(),
             signs_until: None,
         };
-        let secrets = key(Purpose::ClientSecret);
+        let client_secrets = key(Purpose::ClientSecret);
         let user = |user: &ServiceUser| {
-            let secret = client_secret_hash(&secrets, &user.user_id, &user.client_secret);
+            let secrets = ClientSecrets::one(client_secret_hash(&client_secrets, &user.user_id, &user.client_secret));
             let username = user.client_id.clone();
-            (user.user_id.clone(), User { username, secret, is_active: true, ..User::default() })
+            (user.user_id.clone(), User { username, secrets, is_active: true, ..User::default() })
         };
         Self {
             keyring: keyring.clone(),

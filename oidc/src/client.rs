@@ -59,8 +59,8 @@ const NO_HASH: &str = "...........................................";
 
 /// The hashes of the secrets that are valid at a time, in milliseconds since the Unix epoch: always two to compare.
 fn secrets(user: Option<&User>, now: i64) -> [&str; 2] {
-    let newest = user.and_then(|user| user.secret.expose());
-    let previous = user.and_then(|user| user.previous.as_ref()).filter(|previous| previous.valid_until > now);
+    let newest = user.and_then(|user| user.secrets.newest.expose());
+    let previous = user.and_then(|user| user.secrets.previous.as_ref()).filter(|previous| previous.valid_until > now);
     [newest, previous.and_then(|previous| previous.secret.expose())].map(|hash| hash.unwrap_or(NO_HASH))
 }
 
@@ -104,7 +104,7 @@ fn form_decode(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use domain::resource::user::Previous;
+    use domain::client_secret::{ClientSecrets, Previous};
 
     use super::*;
 
@@ -118,7 +118,7 @@ mod tests {
         let hash = client_secret_hash(&key, NO_ID, "secret");
         assert_eq!(hash.expose().map(str::len), Some(NO_HASH.len()));
         let previous = Some(Previous { secret: hash.clone(), valid_until: 10 });
-        let both = User { secret: hash.clone(), previous, ..User::default() };
+        let both = User { secrets: ClientSecrets { newest: hash.clone(), previous }, ..User::default() };
         let lengths = |user: Option<&User>, now| secrets(user, now).map(str::len);
         for (user, now) in [(Some(&both), 9), (Some(&both), 10), (Some(&User::default()), 9), (None, 9)] {
             assert_eq!(lengths(user, now), [NO_HASH.len(); 2]);

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use axum::Router;
 use domain::{
     resource::{
-        domain::Domain, instance::Instance, membership::Membership, organization::Organization, project::Project,
-        project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User, user_grant::UserGrant,
+        app::App, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
+        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User,
+        user_grant::UserGrant,
     },
     setting::{
         branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
@@ -32,6 +33,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Organization>,
     organization::mount,
     standard::mount::<Project>,
+    standard::mount::<App>,
     standard::mount::<ProjectRole>,
     standard::mount::<ProjectGrant>,
     standard::mount::<UserGrant>,

@@ -1,17 +1,15 @@
 //! Users as they are written.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use api::user as words;
-use base::{clock, secret::random_secret};
 use domain::{
-    resource::user::{Renewal, User, UserPatch},
+    resource::user::{User, UserPatch},
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
 use futures::FutureExt;
-use jiff::Timestamp;
 use prost::Message;
 use proto::{
     object::Details,
@@ -21,10 +19,10 @@ use proto::{
         GenerateUserSecretResponse, LockUserRequest, PatchUserRequest, ReactivateUserRequest, UnlockUserRequest,
     },
 };
-use view::keyring::{self, client_secret_hash};
 
 use crate::{
     authority::Object,
+    client_secret::NewSecret,
     escalation,
     execute::{Command, Commands, Deciding},
     removal::remove,
@@ -69,18 +67,12 @@ async fn generate_secret(
     call: Call,
     request: GenerateUserSecretRequest,
 ) -> Result<Answer<GenerateUserSecretResponse>, Error> {
-    let secrets = commands.keyring.key(&call.tenant.id, keyring::Purpose::ClientSecret).await.map_err(unavailable)?;
-    let secret = random_secret();
-    let expiration = request.previous_expiration.and_then(|duration| Duration::try_from(duration).ok());
-    let previous_until = expiration
-        .filter(|left| !left.is_zero())
-        .map(|left| clock::now().as_millisecond().saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX)));
-    let renewal = Renewal { secret: client_secret_hash(&secrets, &request.id, &secret), previous_until };
+    let new = NewSecret::draw(&commands, &call, &request.id, request.previous_expiration).await?;
+    let NewSecret { secret: client_secret, renewal, previous_valid_until } = new;
     let patch = UserPatch { renewal: Some(renewal), ..UserPatch::default() };
-    let previous_valid_until = previous_until.and_then(|until| Timestamp::from_millisecond(until).ok());
     let answer = move |details| GenerateUserSecretResponse {
         details: Some(details),
-        client_secret: secret.clone(),
+        client_secret: client_secret.clone(),
         previous_valid_until: previous_valid_until.map(Into::into),
     };
     change(&commands, &call, &request, Asked::Patch(patch), answer).await

@@ -1,6 +1,7 @@
 //! No request, transport or store of its own enters here: these are the words of the API for what the core and the read
 //! models know, in both directions.
 
+pub mod app;
 pub mod branding_settings;
 pub mod condition;
 pub mod details;

@@ -39,12 +39,12 @@ impl Shown for User {
     }
 
     fn shown(found: &Found<Self>) -> GetUser {
-        let Self { username, name, description, secret, previous: _, is_active, is_locked } = found.state.clone();
+        let Self { username, name, description, secrets, is_active, is_locked } = found.state.clone();
         GetUser {
             details: Some(details::of(found)),
             user: Some(user::User { username, r#type: Some(Type::Service(ServiceUser { name, description })) }),
             state: state(found.state.is_live()).into(),
-            has_secret: secret.expose().is_some(),
+            has_secret: secrets.newest.expose().is_some(),
             user_state: user_state(is_active, is_locked).into(),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     aggregate::Aggregate,
     resource::{
-        data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
+        app::App, data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
         organization::Organization, project::Project, project_grant::ProjectGrant, project_role::ProjectRole,
         signing_key::SigningKey, system::System, target::Target, user::User, user_grant::UserGrant,
     },
@@ -36,6 +36,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<Domain>();
     visitor.resource::<Organization>();
     visitor.resource::<Project>();
+    visitor.resource::<App>();
     visitor.resource::<ProjectRole>();
     visitor.resource::<ProjectGrant>();
     visitor.resource::<User>();

@@ -1,5 +1,6 @@
 //! The resources, one module each.
 
+pub mod app;
 pub mod data_key;
 pub mod domain;
 pub mod execution;

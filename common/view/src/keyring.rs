@@ -242,7 +242,7 @@ impl Keyring {
     }
 }
 
-/// The hash of a client secret under its instance's key, as it is stored with the user.
+/// The hash of a client secret under its instance's key, as it is stored with the client.
 pub fn client_secret_hash(key: &Key, user_id: &str, secret: &str) -> Hashed {
     Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[user_id.as_bytes(), secret.as_bytes()])))
 }

@@ -1,6 +1,7 @@
 //! The API: what is written, read and refused, over both transports.
 
 mod action;
+mod app;
 mod audit;
 mod bad_input;
 mod directory;

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::active;
 use crate::{
     claim::Claim,
+    client_secret::{ClientSecrets, Renewal},
     column::Column,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
-    secret::Hashed,
     standard::{Resource, States},
 };
 
@@ -23,12 +23,9 @@ pub struct User {
     /// What it is for.
     #[serde(default)]
     pub description: String,
-    /// The keyed hash of the client secret, while there is one.
+    /// What a service user authenticates with.
     #[serde(flatten)]
-    pub secret: Hashed,
-    /// The one before, while it is valid beside its successor.
-    #[serde(default)]
-    pub previous: Option<Previous>,
+    pub secrets: ClientSecrets,
     /// Whether the user is switched on.
     #[serde(default = "active")]
     pub is_active: bool,
@@ -44,16 +41,6 @@ impl User {
     }
 }
 
-/// A client secret that has a successor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Previous {
-    /// Its keyed hash.
-    #[serde(flatten)]
-    pub secret: Hashed,
-    /// Until when it is valid, in milliseconds since the Unix epoch.
-    pub valid_until: i64,
-}
-
 /// A partial update of a [`User`].
 #[derive(Debug, Clone, Default)]
 pub struct UserPatch {
@@ -65,15 +52,6 @@ pub struct UserPatch {
     pub description: Option<String>,
     /// A new secret takes over.
     pub renewal: Option<Renewal>,
-}
-
-/// A new secret takes over.
-#[derive(Debug, Clone)]
-pub struct Renewal {
-    /// Its keyed hash.
-    pub secret: Hashed,
-    /// Until when the one before is valid, in milliseconds since the Unix epoch; `None` where it ends at once.
-    pub previous_until: Option<i64>,
 }
 
 /// The columns of the read model.
@@ -101,15 +79,15 @@ impl Resource for User {
     type Patch = UserPatch;
 
     fn patched(self, patch: UserPatch) -> Self {
-        let renewed = match patch.renewal {
-            Some(renewal) => renewal.apply(self),
-            None => self,
-        };
         Self {
-            username: patch.username.unwrap_or(renewed.username),
-            name: patch.name.unwrap_or(renewed.name),
-            description: patch.description.unwrap_or(renewed.description),
-            ..renewed
+            username: patch.username.unwrap_or(self.username),
+            name: patch.name.unwrap_or(self.name),
+            description: patch.description.unwrap_or(self.description),
+            secrets: match patch.renewal {
+                Some(renewal) => self.secrets.renewed(renewal),
+                None => self.secrets,
+            },
+            ..self
         }
     }
 
@@ -130,38 +108,18 @@ impl Resource for User {
     }
 }
 
-impl Renewal {
-    fn apply(self, user: User) -> User {
-        let until = self.previous_until.filter(|_| user.secret.expose().is_some());
-        let previous = until.map(|valid_until| Previous { secret: user.secret, valid_until });
-        User { secret: self.secret, previous, ..user }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
     use crate::{
+        client_secret::Previous,
         rejection::Rejection,
+        secret::Hashed,
         standard::{Command, Event, Standard},
         testing::{assert_columns, assert_patches, assert_switches, given},
     };
-
-    #[test]
-    fn one_old_secret_is_valid_beside_the_new_one_if_at_all() {
-        let renew = |user: User, secret: &str, previous_until| {
-            let renewal = Some(Renewal { secret: Hashed::new(secret), previous_until });
-            user.patched(UserPatch { renewal, ..UserPatch::default() })
-        };
-        let user = renew(User::default(), "first", Some(10));
-        assert_eq!(user.previous, None, "there was none before");
-        let user = renew(user, "second", Some(20));
-        assert_eq!(user.previous, Some(Previous { secret: Hashed::new("first"), valid_until: 20 }));
-        assert_eq!(user.secret.expose(), Some("second"));
-        assert_eq!(renew(user, "third", None).previous, None);
-    }
 
     #[test]
     fn each_member_has_its_column_and_its_patch() {
@@ -169,8 +127,10 @@ mod tests {
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),
-            secret: Hashed::new("hash"),
-            previous: Some(Previous { secret: Hashed::new("older"), valid_until: 10 }),
+            secrets: ClientSecrets {
+                newest: Hashed::new("hash"),
+                previous: Some(Previous { secret: Hashed::new("older"), valid_until: 10 }),
+            },
             is_active: true,
             is_locked: false,
         };

@@ -7,7 +7,7 @@ use domain::rejection::Rejection;
 use edge::error::{Error, Reason};
 use futures::FutureExt;
 use http::StatusCode;
-use proto::operation::{Body, CREATE_ROLE, Facts, VALIDATE, Verb};
+use proto::operation::{Body, CREATE_APP, CREATE_ROLE, Facts, VALIDATE, Verb};
 use serde_json::{Map, Value, json};
 
 const EXPLAINED: &str = include_str!("../../../../docs/errors.md");
@@ -90,7 +90,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
 
 /// Whether what is created names others, which must be there.
 fn names_others(facts: &Facts) -> bool {
-    facts.service == CREATE_ROLE.facts.service
+    [CREATE_ROLE.facts.service, CREATE_APP.facts.service].contains(&facts.service)
 }
 
 fn response(status: StatusCode, reasons: &[Reason]) -> Value {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
+    client_secret::ClientSecrets,
     resource::{
         data_key::DataKey,
         domain::Domain,
@@ -179,7 +180,8 @@ fn events() -> Vec<Event> {
         mode: Mode::InterruptOnError,
         signing_keys: vec![key],
     };
-    let user = User { username: "program".into(), secret: Hashed::new("aGFzaA"), ..User::default() };
+    let user =
+        User { username: "program".into(), secrets: ClientSecrets::one(Hashed::new("aGFzaA")), ..User::default() };
     let features = Features { multitenancy_settings: Some(true), ..Features::default() };
     let changed = standard::Event::Changed { to: target.clone().into(), fields: vec!["name".into()] };
     let flags = domain::settings::Event::Changed { to: features.into(), fields: vec!["multitenancy_settings".into()] };

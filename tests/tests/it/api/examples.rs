@@ -222,9 +222,12 @@ async fn projects_are_made_as_their_document_says() {
     let told = shell(&platform, &blocks(PROJECTS, "sh").join("\n"));
     println!("{told}");
     assert_eq!(reasons(&told), BTreeSet::from(["PRECONDITION_FAILED"]), "only what is shown on purpose: {told}");
-    for expected in
-        ["\"authorizationRequired\":true", "\"state\":\"EFFECTIVE_STATE_INACTIVE\"", "\"roleKeys\":[\"clerk\"]"]
-    {
+    for expected in [
+        "\"authorizationRequired\":true",
+        "\"state\":\"EFFECTIVE_STATE_INACTIVE\"",
+        "\"roleKeys\":[\"clerk\"]",
+        "OIDC_COMPLIANCE_PROBLEM_NATIVE_HTTP_REDIRECT_URI",
+    ] {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
 }

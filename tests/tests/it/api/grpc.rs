@@ -21,8 +21,9 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 20] = [
+const BUILT: [&str; 21] = [
     "platform.resources.action.v3alpha.PlatformActions",
+    "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.settings.domain.v3alpha.PlatformDomainSettings",

@@ -82,6 +82,10 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "userId": user, "roles": ["IAM_OWNER_VIEWER"] })
             }
+            "apps" => {
+                let project = created(owner, &at("projects"), json!({ "name": name })).await.id();
+                json!({ "projectId": project, "name": name, "api": {} })
+            }
             "roles" => {
                 let project = created(owner, &at("projects"), json!({ "name": name })).await.id();
                 let display_name = format!("{}{name}", 9 - number);
@@ -101,7 +105,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
         };
         ids.push(done(who, &at(kind), body).await.id());
     }
-    if ["users", "organizations", "instances", "projects", "project_grants", "user_grants"].contains(&kind) {
+    if ["users", "organizations", "instances", "projects", "apps", "project_grants", "user_grants"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;
     }
     (ids, who)

@@ -3,6 +3,7 @@
 //! The table has a row for each. What follows from the facts of an operation (callers, ids, idempotency keys,
 //! consistency tokens, `If-Match`) is derived; a row adds requests of its own.
 
+mod app;
 mod domain;
 mod event;
 mod execution;
@@ -47,7 +48,7 @@ type Rows = Vec<Box<dyn Check + Sync>>;
 
 /// One row for each operation that is built.
 pub(super) fn table() -> Rows {
-    [actions(), users(), tenants(), projects(), others()].into_iter().flatten().collect()
+    [actions(), users(), tenants(), projects(), grant::rows(), others()].into_iter().flatten().collect()
 }
 
 fn actions() -> Rows {
@@ -64,7 +65,7 @@ fn tenants() -> Rows {
 }
 
 fn projects() -> Rows {
-    project::rows().into_iter().chain(grant::rows()).collect()
+    project::rows().into_iter().chain(app::rows()).collect()
 }
 
 fn others() -> Rows {
@@ -110,8 +111,13 @@ async fn operations_on_instances_and_organizations_come_to_the_same_over_every_t
 }
 
 #[tokio::test]
-async fn operations_on_projects_and_grants_come_to_the_same_over_every_transport() {
+async fn operations_on_projects_and_apps_come_to_the_same_over_every_transport() {
     check(projects()).await;
+}
+
+#[tokio::test]
+async fn operations_on_roles_and_grants_come_to_the_same_over_every_transport() {
+    check(grant::rows()).await;
 }
 
 #[tokio::test]

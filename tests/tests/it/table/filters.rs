@@ -99,6 +99,10 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
             others.push(created(who, &at("users"), json!({ "username": name, "service": {} })).await.id());
             (kind, json!({ "userId": others[0], "roles": ["IAM_OWNER_VIEWER"] }))
         }
+        "apps" => {
+            others.push(created(who, &at("projects"), json!({ "name": name })).await.id());
+            (kind, json!({ "projectId": others[0], "name": name, "api": {} }))
+        }
         "roles" | "project_grants" | "user_grants" => (kind, granted(kind, who, &name, &mut others).await),
         "executions" => {
             others.push(created(who, &at("targets"), target).await.id());

@@ -244,11 +244,13 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let project = make("projects", json!({ "name": "theirs" })).await;
     let within = async |kind: &str, body: Value| done(client, &of(kind), body).await.id();
     let role = within("roles", json!({ "projectId": project, "key": "a", "displayName": "a" })).await;
+    let app = within("apps", json!({ "projectId": project, "name": "theirs", "api": {} })).await;
     let other = within("organizations", json!({ "name": "Grantee" })).await;
     let project_grant = within("project_grants", json!({ "projectId": project, "orgId": other })).await;
     let user_grant = within("user_grants", json!({ "projectId": project, "userId": user })).await;
     Objects::from([
         ("organizations", organization.to_owned()),
+        ("apps", app),
         ("roles", role),
         ("project_grants", project_grant),
         ("user_grants", user_grant),

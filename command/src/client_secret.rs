@@ -1,0 +1,42 @@
+//! New client secrets: drawn outside of the turn, because a command may be decided more than once.
+
+use std::time::Duration;
+
+use base::{clock, secret::random_secret};
+use domain::client_secret::Renewal;
+use edge::{call::Call, consistency::unavailable, error::Error};
+use jiff::Timestamp;
+use proto::wellknown;
+use view::keyring::{self, client_secret_hash};
+
+use crate::execute::Commands;
+
+/// A new client secret, and what becomes of the one before.
+pub(crate) struct NewSecret {
+    /// The secret in clear, for the answer.
+    pub(crate) secret: String,
+    /// What is kept of it.
+    pub(crate) renewal: Renewal,
+    /// Until when the one before is valid, where that is asked for.
+    pub(crate) previous_valid_until: Option<Timestamp>,
+}
+
+impl NewSecret {
+    /// Draws one for the client of an id, beside which the one before is valid for some time.
+    pub(crate) async fn draw(
+        commands: &Commands,
+        call: &Call,
+        id: &str,
+        previous_expiration: Option<wellknown::Duration>,
+    ) -> Result<Self, Error> {
+        let key = commands.keyring.key(&call.tenant.id, keyring::Purpose::ClientSecret).await.map_err(unavailable)?;
+        let secret = random_secret();
+        let expiration = previous_expiration.and_then(|duration| Duration::try_from(duration).ok());
+        let left = expiration.filter(|left| !left.is_zero());
+        let left = left.map(|left| i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
+        let previous_until = left.map(|left| clock::now().as_millisecond().saturating_add(left));
+        let previous_valid_until = previous_until.and_then(|until| Timestamp::from_millisecond(until).ok());
+        let renewal = Renewal { secret: client_secret_hash(&key, id, &secret), previous_until };
+        Ok(Self { secret, renewal, previous_valid_until })
+    }
+}

@@ -1,0 +1,289 @@
+//! Apps in the API's words. Nothing of their secrets is.
+
+use std::time::Duration;
+
+use domain::{
+    client_secret::ClientSecrets,
+    resource::app::{
+        App, AppPatch, AuthMethod, Config, ConfigPatch, column,
+        oidc::{AppType, Assertions, GrantType, Oidc, OidcPatch, Problem, ResponseType, TokenType},
+    },
+};
+use index::{Filter, Method, SortKey};
+use proto::{
+    app::{
+        self, ApiAuthMethodType, ApiConfig, AppFieldName, CreateAppRequest, GetApp, GetAppRequest, OidcAppType,
+        OidcAuthMethodType, OidcComplianceProblem, OidcConfig, OidcGrantType, OidcResponseType, OidcTokenType,
+        PatchApiConfig, PatchAppRequest, PatchOidcConfig, SearchAppsRequest, app_search_filter::Filter as Wanted,
+        patch_app,
+    },
+    wellknown,
+};
+use view::rows::Found;
+
+use crate::{
+    details,
+    filter::{in_state, named, state},
+    standard::Shown,
+};
+
+impl Shown for App {
+    type Get = GetAppRequest;
+    type Search = SearchAppsRequest;
+
+    fn key(column: AppFieldName) -> SortKey<Self> {
+        match column {
+            AppFieldName::Unspecified | AppFieldName::CreationDate => SortKey::Created,
+            AppFieldName::Id => SortKey::Id,
+            AppFieldName::ChangeDate => SortKey::Changed,
+            AppFieldName::Name => SortKey::Column(&column::NAME),
+            AppFieldName::ProjectId => SortKey::Column(&column::PROJECT_ID),
+            AppFieldName::State => SortKey::Column(&column::IS_ACTIVE),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter<Self> {
+        match wanted {
+            Wanted::Name(name) => named(&column::NAME, name),
+            Wanted::ProjectId(id) => Filter::text(&column::PROJECT_ID, Method::Equals, id),
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+            Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
+        }
+    }
+
+    fn shown(found: &Found<Self>) -> GetApp {
+        let Self { project_id, name, config, secrets, is_active } = found.state.clone();
+        let problems = if let Config::Oidc(oidc) = &config { oidc.problems() } else { vec![] };
+        let config = match config {
+            Config::Oidc(oidc) => app::app::Config::Oidc(shown_oidc(oidc)),
+            Config::Api { auth_method } => {
+                app::app::Config::Api(ApiConfig { auth_method_type: shown_api_method(auth_method).into() })
+            }
+        };
+        GetApp {
+            details: Some(details::of(found)),
+            app: Some(app::App { project_id, name, config: Some(config) }),
+            state: state(is_active).into(),
+            client_id: found.id.clone(),
+            has_secret: secrets.newest.expose().is_some(),
+            compliance_problems: problems.into_iter().map(|problem| shown_problem(problem).into()).collect(),
+        }
+    }
+}
+
+/// A new app without a secret, as a request wants it.
+pub fn new(request: &CreateAppRequest) -> App {
+    let wanted = request.app.clone().unwrap_or_default();
+    let config = match wanted.config {
+        Some(app::app::Config::Oidc(oidc)) => Config::Oidc(new_oidc(oidc)),
+        Some(app::app::Config::Api(api)) => Config::Api { auth_method: api_method(api.auth_method_type()) },
+        None => Config::Api { auth_method: AuthMethod::default() },
+    };
+    let (project_id, name) = (wanted.project_id, wanted.name);
+    App { project_id, name, config, secrets: ClientSecrets::default(), is_active: true }
+}
+
+/// What a request changes of an app.
+pub fn patch(request: &PatchAppRequest) -> AppPatch {
+    let wanted = request.app.clone().unwrap_or_default();
+    let config = wanted.config.map(|config| match config {
+        patch_app::Config::Oidc(oidc) => ConfigPatch::Oidc(Box::new(patch_oidc(oidc))),
+        patch_app::Config::Api(api) => ConfigPatch::Api(patch_api(api)),
+    });
+    AppPatch { name: wanted.name, config, renewal: None }
+}
+
+fn new_oidc(wanted: OidcConfig) -> Oidc {
+    let assertions = Assertions {
+        access_token_roles: wanted.access_token_role_assertion,
+        id_token_roles: wanted.id_token_role_assertion,
+        id_token_userinfo: wanted.id_token_userinfo_assertion,
+    };
+    let mut oidc = Oidc {
+        response_types: wanted.response_types().filter_map(response_type).collect(),
+        grant_types: wanted.grant_types().filter_map(grant_type).collect(),
+        app_type: app_type(wanted.app_type()),
+        auth_method: auth_method(wanted.auth_method_type()),
+        access_token_type: token_type(wanted.access_token_type()),
+        clock_skew_ms: wanted.clock_skew.map_or(0, milliseconds),
+        redirect_uris: wanted.redirect_uris,
+        post_logout_redirect_uris: wanted.post_logout_redirect_uris,
+        dev_mode: wanted.dev_mode,
+        assertions,
+        additional_origins: wanted.additional_origins,
+        skip_native_app_success_page: wanted.skip_native_app_success_page,
+        back_channel_logout_uri: wanted.back_channel_logout_uri,
+    };
+    // As RFC 7591, section 2, has it.
+    if oidc.response_types.is_empty() && oidc.grant_types.is_empty() {
+        oidc.response_types.push(ResponseType::Code);
+        oidc.grant_types.push(GrantType::AuthorizationCode);
+    }
+    oidc
+}
+
+fn patch_oidc(wanted: PatchOidcConfig) -> OidcPatch {
+    OidcPatch {
+        app_type: wanted.app_type.map(|_| app_type(wanted.app_type())),
+        auth_method: wanted.auth_method_type.map(|_| auth_method(wanted.auth_method_type())),
+        access_token_type: wanted.access_token_type.map(|_| token_type(wanted.access_token_type())),
+        clock_skew_ms: wanted.clock_skew.map(milliseconds),
+        redirect_uris: wanted.redirect_uris.map(|uris| uris.values),
+        response_types: wanted.response_types.map(|types| types.values().filter_map(response_type).collect()),
+        grant_types: wanted.grant_types.map(|types| types.values().filter_map(grant_type).collect()),
+        post_logout_redirect_uris: wanted.post_logout_redirect_uris.map(|uris| uris.values),
+        dev_mode: wanted.dev_mode,
+        access_token_roles: wanted.access_token_role_assertion,
+        id_token_roles: wanted.id_token_role_assertion,
+        id_token_userinfo: wanted.id_token_userinfo_assertion,
+        additional_origins: wanted.additional_origins.map(|origins| origins.values),
+        skip_native_app_success_page: wanted.skip_native_app_success_page,
+        back_channel_logout_uri: wanted.back_channel_logout_uri,
+    }
+}
+
+fn patch_api(wanted: PatchApiConfig) -> Option<AuthMethod> {
+    wanted.auth_method_type.map(|_| api_method(wanted.auth_method_type()))
+}
+
+fn shown_oidc(oidc: Oidc) -> OidcConfig {
+    let Assertions { access_token_roles, id_token_roles, id_token_userinfo } = oidc.assertions;
+    OidcConfig {
+        redirect_uris: oidc.redirect_uris,
+        response_types: oidc.response_types.into_iter().map(|of| shown_response_type(of).into()).collect(),
+        grant_types: oidc.grant_types.into_iter().map(|of| shown_grant_type(of).into()).collect(),
+        app_type: shown_app_type(oidc.app_type).into(),
+        auth_method_type: shown_method(oidc.auth_method).into(),
+        post_logout_redirect_uris: oidc.post_logout_redirect_uris,
+        dev_mode: oidc.dev_mode,
+        access_token_type: shown_token_type(oidc.access_token_type).into(),
+        access_token_role_assertion: access_token_roles,
+        id_token_role_assertion: id_token_roles,
+        id_token_userinfo_assertion: id_token_userinfo,
+        clock_skew: wellknown::Duration::try_from(Duration::from_millis(oidc.clock_skew_ms)).ok(),
+        additional_origins: oidc.additional_origins,
+        skip_native_app_success_page: oidc.skip_native_app_success_page,
+        back_channel_logout_uri: oidc.back_channel_logout_uri,
+    }
+}
+
+/// A part of a millisecond counts as a whole one; validation has refused what is negative or long.
+fn milliseconds(duration: wellknown::Duration) -> u64 {
+    let duration = Duration::try_from(duration).unwrap_or_default();
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or_default()
+}
+
+fn response_type(wanted: OidcResponseType) -> Option<ResponseType> {
+    match wanted {
+        OidcResponseType::Unspecified => None,
+        OidcResponseType::Code => Some(ResponseType::Code),
+        OidcResponseType::IdToken => Some(ResponseType::IdToken),
+        OidcResponseType::IdTokenToken => Some(ResponseType::IdTokenToken),
+    }
+}
+
+fn shown_response_type(response: ResponseType) -> OidcResponseType {
+    match response {
+        ResponseType::Code => OidcResponseType::Code,
+        ResponseType::IdToken => OidcResponseType::IdToken,
+        ResponseType::IdTokenToken => OidcResponseType::IdTokenToken,
+    }
+}
+
+fn grant_type(wanted: OidcGrantType) -> Option<GrantType> {
+    match wanted {
+        OidcGrantType::Unspecified => None,
+        OidcGrantType::AuthorizationCode => Some(GrantType::AuthorizationCode),
+        OidcGrantType::Implicit => Some(GrantType::Implicit),
+        OidcGrantType::RefreshToken => Some(GrantType::RefreshToken),
+        OidcGrantType::DeviceCode => Some(GrantType::DeviceCode),
+        OidcGrantType::TokenExchange => Some(GrantType::TokenExchange),
+    }
+}
+
+fn shown_grant_type(grant: GrantType) -> OidcGrantType {
+    match grant {
+        GrantType::AuthorizationCode => OidcGrantType::AuthorizationCode,
+        GrantType::Implicit => OidcGrantType::Implicit,
+        GrantType::RefreshToken => OidcGrantType::RefreshToken,
+        GrantType::DeviceCode => OidcGrantType::DeviceCode,
+        GrantType::TokenExchange => OidcGrantType::TokenExchange,
+    }
+}
+
+fn app_type(wanted: OidcAppType) -> AppType {
+    match wanted {
+        OidcAppType::Unspecified | OidcAppType::Web => AppType::Web,
+        OidcAppType::UserAgent => AppType::UserAgent,
+        OidcAppType::Native => AppType::Native,
+    }
+}
+
+fn shown_app_type(app_type: AppType) -> OidcAppType {
+    match app_type {
+        AppType::Web => OidcAppType::Web,
+        AppType::UserAgent => OidcAppType::UserAgent,
+        AppType::Native => OidcAppType::Native,
+    }
+}
+
+fn auth_method(wanted: OidcAuthMethodType) -> AuthMethod {
+    match wanted {
+        OidcAuthMethodType::Unspecified | OidcAuthMethodType::Basic => AuthMethod::Basic,
+        OidcAuthMethodType::Post => AuthMethod::Post,
+        OidcAuthMethodType::None => AuthMethod::None,
+        OidcAuthMethodType::PrivateKeyJwt => AuthMethod::PrivateKeyJwt,
+    }
+}
+
+fn shown_method(method: AuthMethod) -> OidcAuthMethodType {
+    match method {
+        AuthMethod::Basic => OidcAuthMethodType::Basic,
+        AuthMethod::Post => OidcAuthMethodType::Post,
+        AuthMethod::None => OidcAuthMethodType::None,
+        AuthMethod::PrivateKeyJwt => OidcAuthMethodType::PrivateKeyJwt,
+    }
+}
+
+fn api_method(wanted: ApiAuthMethodType) -> AuthMethod {
+    match wanted {
+        ApiAuthMethodType::Unspecified | ApiAuthMethodType::Basic => AuthMethod::Basic,
+        ApiAuthMethodType::PrivateKeyJwt => AuthMethod::PrivateKeyJwt,
+    }
+}
+
+/// No other methods are given to these apps.
+fn shown_api_method(method: AuthMethod) -> ApiAuthMethodType {
+    match method {
+        AuthMethod::Basic | AuthMethod::Post | AuthMethod::None => ApiAuthMethodType::Basic,
+        AuthMethod::PrivateKeyJwt => ApiAuthMethodType::PrivateKeyJwt,
+    }
+}
+
+fn token_type(wanted: OidcTokenType) -> TokenType {
+    match wanted {
+        OidcTokenType::Unspecified | OidcTokenType::Bearer => TokenType::Opaque,
+        OidcTokenType::Jwt => TokenType::Jwt,
+    }
+}
+
+fn shown_token_type(token_type: TokenType) -> OidcTokenType {
+    match token_type {
+        TokenType::Opaque => OidcTokenType::Bearer,
+        TokenType::Jwt => OidcTokenType::Jwt,
+    }
+}
+
+fn shown_problem(problem: Problem) -> OidcComplianceProblem {
+    match problem {
+        Problem::DevMode => OidcComplianceProblem::DevMode,
+        Problem::NoRedirectUri => OidcComplianceProblem::NoRedirectUri,
+        Problem::RefreshTokenWithoutCode => OidcComplianceProblem::RefreshTokenWithoutCode,
+        Problem::PublicAppAuthenticates => OidcComplianceProblem::PublicAppAuthenticates,
+        Problem::UserAgentHttp => OidcComplianceProblem::UserAgentHttpRedirectUri,
+        Problem::WebHttp => OidcComplianceProblem::WebHttpRedirectUri,
+        Problem::NativeHttp => OidcComplianceProblem::NativeHttpRedirectUri,
+        Problem::CustomScheme => OidcComplianceProblem::CustomSchemeRedirectUri,
+        Problem::Implicit => OidcComplianceProblem::ImplicitRedirectUri,
+    }
+}

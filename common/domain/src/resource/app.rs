@@ -1,0 +1,229 @@
+//! Apps: the clients of a project.
+
+pub mod oidc;
+
+use serde::{Deserialize, Serialize};
+
+use self::oidc::{Oidc, OidcPatch};
+use super::{active, project::Project};
+use crate::{
+    client_secret::{ClientSecrets, Renewal},
+    column::Column,
+    permission::{Permissions, STANDARD},
+    projection::{ACCESS, Name},
+    reference::{Link, Reference},
+    rejection::Rejection,
+    standard::{Resource, States},
+};
+
+/// A client of a project. Its id is what it authenticates as.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct App {
+    /// The project.
+    pub project_id: String,
+    /// The display name; need not be unique.
+    pub name: String,
+    /// What it is, and how it is set up.
+    pub config: Config,
+    /// What it authenticates with, where its method has secrets.
+    #[serde(flatten)]
+    pub secrets: ClientSecrets,
+    /// Whether it authenticates at all.
+    #[serde(default = "active")]
+    pub is_active: bool,
+}
+
+/// What an app is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Config {
+    /// An app in which people log in.
+    Oidc(Oidc),
+    /// A program that checks the tokens which others send to it.
+    Api {
+        /// How it authenticates.
+        auth_method: AuthMethod,
+    },
+}
+
+/// How an app authenticates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthMethod {
+    /// With a secret in a header.
+    #[default]
+    Basic,
+    /// With a secret in the form.
+    Post,
+    /// Not at all.
+    None,
+    /// With a key of its own.
+    PrivateKeyJwt,
+}
+
+impl AuthMethod {
+    /// Whether it takes a secret.
+    pub const fn has_secret(self) -> bool {
+        matches!(self, Self::Basic | Self::Post)
+    }
+}
+
+impl Config {
+    /// How the app authenticates.
+    pub const fn auth_method(&self) -> AuthMethod {
+        match self {
+            Self::Oidc(oidc) => oidc.auth_method,
+            Self::Api { auth_method } => *auth_method,
+        }
+    }
+}
+
+/// A partial update of an [`App`].
+#[derive(Debug, Clone, Default)]
+pub struct AppPatch {
+    /// See [`App::name`].
+    pub name: Option<String>,
+    /// See [`App::config`].
+    pub config: Option<ConfigPatch>,
+    /// A new secret takes over.
+    pub renewal: Option<Renewal>,
+}
+
+/// A partial update of a [`Config`].
+#[derive(Debug, Clone)]
+pub enum ConfigPatch {
+    /// Of an app in which people log in.
+    Oidc(Box<OidcPatch>),
+    /// Of a program that checks tokens: how it authenticates.
+    Api(Option<AuthMethod>),
+}
+
+impl ConfigPatch {
+    /// Whether it is for apps of this type.
+    pub const fn fits(&self, config: &Config) -> bool {
+        matches!((self, config), (Self::Oidc(_), Config::Oidc(_)) | (Self::Api(_), Config::Api { .. }))
+    }
+
+    /// The type of an app stays: what is for the other one changes nothing.
+    fn apply(self, config: Config) -> Config {
+        match (self, config) {
+            (Self::Oidc(patch), Config::Oidc(oidc)) => Config::Oidc(patch.apply(oidc)),
+            (Self::Api(patch), Config::Api { auth_method }) => {
+                Config::Api { auth_method: patch.unwrap_or(auth_method) }
+            }
+            (_, config) => config,
+        }
+    }
+}
+
+/// That of an app to its project.
+pub const PROJECT: Link = Link { name: "app", to: Project::NAME };
+
+/// The columns of the read model.
+pub mod column {
+    use super::App;
+    use crate::column::Column;
+
+    /// The project.
+    pub const PROJECT_ID: Column<App> = Column::text("project_id", |app: &App| app.project_id.clone()).filterable();
+    /// The display name.
+    pub const NAME: Column<App> = Column::text("name", |app: &App| app.name.clone()).filterable();
+    /// Whether it is switched on.
+    pub const IS_ACTIVE: Column<App> = Column::bool("is_active", |app: &App| app.is_active).filterable();
+}
+
+impl Resource for App {
+    const NAME: &'static str = "app";
+    const COLUMNS: &'static [Column<Self>] = &[column::PROJECT_ID, column::NAME, column::IS_ACTIVE];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("apps_index"));
+    const STATES: States = States::Switched;
+    const LINKS: &'static [Link] = &[PROJECT];
+    const PERMISSIONS: &'static [Permissions] = &[Permissions::new("project.app", STANDARD)];
+    type Patch = AppPatch;
+
+    fn validate(&self) -> Result<(), Rejection> {
+        match &self.config {
+            Config::Oidc(oidc) => oidc.validate(),
+            Config::Api { .. } => Ok(()),
+        }
+    }
+
+    fn patched(self, AppPatch { name, config, renewal }: AppPatch) -> Self {
+        let config = match config {
+            Some(patch) => patch.apply(self.config),
+            None => self.config,
+        };
+        let secrets = match renewal {
+            Some(renewal) => self.secrets.renewed(renewal),
+            None if config.auth_method().has_secret() => self.secrets,
+            None => ClientSecrets::default(),
+        };
+        Self { name: name.unwrap_or(self.name), config, secrets, ..self }
+    }
+
+    fn activity(&mut self) -> Option<&mut bool> {
+        Some(&mut self.is_active)
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        vec![Reference::new(PROJECT, &self.project_id)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        secret::Hashed,
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, assert_patches, assert_switches, given},
+    };
+
+    fn api() -> App {
+        App {
+            project_id: "1".into(),
+            name: "a".into(),
+            config: Config::Api { auth_method: AuthMethod::Basic },
+            secrets: ClientSecrets::one(Hashed::new("first")),
+            is_active: true,
+        }
+    }
+
+    #[test]
+    fn each_member_has_its_column_and_its_patch() {
+        assert_columns(&api(), &json!({ "project_id": "1", "name": "a", "is_active": true }));
+        let patch = AppPatch::default;
+        let renewal = |previous_until| Some(Renewal { secret: Hashed::new("second"), previous_until });
+        let beside = json!({ "secret": "second", "previous": { "secret": "first", "valid_until": 7 } });
+        let by_key = Some(ConfigPatch::Api(Some(AuthMethod::PrivateKeyJwt)));
+        let without = json!({ "config": { "api": { "auth_method": "private_key_jwt" } }, "secret": null });
+        assert_patches(
+            &api(),
+            vec![(AppPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" }))],
+            &["config", "is_active", "previous", "project_id", "secret"],
+        );
+        assert_patches(
+            &api(),
+            vec![(AppPatch { config: by_key, ..patch() }, without)],
+            &["is_active", "name", "previous", "project_id"],
+        );
+        assert_switches(&api());
+        let renewed = api().patched(AppPatch { renewal: renewal(Some(7)), ..patch() });
+        let renewed = serde_json::to_value(renewed).unwrap();
+        assert!(beside.as_object().unwrap().iter().all(|(name, value)| renewed[name] == *value), "{renewed}");
+    }
+
+    #[test]
+    fn its_type_and_its_project_stay_and_it_goes_with_that() {
+        let other = AppPatch { config: Some(ConfigPatch::Oidc(Box::default())), ..AppPatch::default() };
+        assert!(!other.config.as_ref().unwrap().fits(&api().config));
+        given::<Standard<App>>([Event::Added(api().into())]).when(Command::Patch(other)).then([]);
+        assert_eq!(api().references(), [Reference::new(PROJECT, "1")]);
+        given::<Standard<App>>([Event::Added(api().into())])
+            .when(Command::Unlink(Reference::new(PROJECT, "1")))
+            .then([Event::Removed]);
+    }
+}

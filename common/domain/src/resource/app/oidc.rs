@@ -1,0 +1,356 @@
+//! Apps in which people log in: how they are set up, what cannot be, and what is unwise.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::AuthMethod;
+use crate::{
+    redirect_uri::{Parts, refused, refused_origin},
+    rejection::{Rejection, Violation},
+};
+
+/// How an app is set up in which people log in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Oidc {
+    /// Where people may be sent to with an answer, compared character by character.
+    pub redirect_uris: Vec<String>,
+    /// What it may ask for.
+    pub response_types: Vec<ResponseType>,
+    /// How it may get tokens.
+    pub grant_types: Vec<GrantType>,
+    /// Where it runs.
+    pub app_type: AppType,
+    /// How it authenticates.
+    pub auth_method: AuthMethod,
+    /// Where people may be sent to after they have logged out.
+    pub post_logout_redirect_uris: Vec<String>,
+    /// Whether it is under development.
+    pub dev_mode: bool,
+    /// The form of its access tokens.
+    pub access_token_type: TokenType,
+    /// What its tokens have without being asked for it.
+    #[serde(flatten)]
+    pub assertions: Assertions,
+    /// By how much its clock may differ, in milliseconds.
+    pub clock_skew_ms: u64,
+    /// Further origins of pages that may use the API with its tokens.
+    pub additional_origins: Vec<String>,
+    /// Whether people are not shown that they have logged in before they are sent to a native app.
+    pub skip_native_app_success_page: bool,
+    /// Where it is told that somebody has logged out; empty for nowhere.
+    pub back_channel_logout_uri: String,
+}
+
+/// What tokens of an app have without being asked for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assertions {
+    /// Whether access tokens name roles.
+    pub access_token_roles: bool,
+    /// Whether ID tokens name roles.
+    pub id_token_roles: bool,
+    /// Whether ID tokens have what userinfo says.
+    pub id_token_userinfo: bool,
+}
+
+/// What an app may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResponseType {
+    /// A code.
+    Code,
+    /// An ID token.
+    IdToken,
+    /// An ID token and an access token.
+    IdTokenToken,
+}
+
+/// How an app may get tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantType {
+    /// By a code.
+    AuthorizationCode,
+    /// At once.
+    Implicit,
+    /// By a refresh token.
+    RefreshToken,
+    /// By a code that is entered on another device.
+    DeviceCode,
+    /// By other tokens.
+    TokenExchange,
+}
+
+/// Where an app runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AppType {
+    /// On a server.
+    #[default]
+    Web,
+    /// In a browser.
+    UserAgent,
+    /// On a device of its user.
+    Native,
+}
+
+/// The form of access tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenType {
+    /// Only the platform reads them.
+    #[default]
+    Opaque,
+    /// Whoever has the key set reads them.
+    Jwt,
+}
+
+/// What is unwise about an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// It is under development.
+    DevMode,
+    /// It asks for answers that there is nowhere to send to.
+    NoRedirectUri,
+    /// It may use refresh tokens and has no way to get one.
+    RefreshTokenWithoutCode,
+    /// It runs where no secret can be kept, and authenticates.
+    PublicAppAuthenticates,
+    /// It runs in a browser and has a redirect URI of http.
+    UserAgentHttp,
+    /// It runs on a server, does not authenticate and has a redirect URI of http.
+    WebHttp,
+    /// It runs on a device and has a redirect URI of http that leads elsewhere.
+    NativeHttp,
+    /// It does not run on a device and has a redirect URI of a scheme of its own.
+    CustomScheme,
+    /// It gets tokens at once and has a redirect URI of another scheme than https.
+    Implicit,
+}
+
+/// A partial update of an [`Oidc`]; each member as there.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "each is said where it is")]
+pub struct OidcPatch {
+    pub redirect_uris: Option<Vec<String>>,
+    pub response_types: Option<Vec<ResponseType>>,
+    pub grant_types: Option<Vec<GrantType>>,
+    pub app_type: Option<AppType>,
+    pub auth_method: Option<AuthMethod>,
+    pub post_logout_redirect_uris: Option<Vec<String>>,
+    pub dev_mode: Option<bool>,
+    pub access_token_type: Option<TokenType>,
+    pub access_token_roles: Option<bool>,
+    pub id_token_roles: Option<bool>,
+    pub id_token_userinfo: Option<bool>,
+    pub clock_skew_ms: Option<u64>,
+    pub additional_origins: Option<Vec<String>>,
+    pub skip_native_app_success_page: Option<bool>,
+    pub back_channel_logout_uri: Option<String>,
+}
+
+impl OidcPatch {
+    pub(super) fn apply(self, before: Oidc) -> Oidc {
+        let Assertions { access_token_roles, id_token_roles, id_token_userinfo } = before.assertions;
+        Oidc {
+            redirect_uris: self.redirect_uris.unwrap_or(before.redirect_uris),
+            response_types: self.response_types.unwrap_or(before.response_types),
+            grant_types: self.grant_types.unwrap_or(before.grant_types),
+            app_type: self.app_type.unwrap_or(before.app_type),
+            auth_method: self.auth_method.unwrap_or(before.auth_method),
+            post_logout_redirect_uris: self.post_logout_redirect_uris.unwrap_or(before.post_logout_redirect_uris),
+            dev_mode: self.dev_mode.unwrap_or(before.dev_mode),
+            access_token_type: self.access_token_type.unwrap_or(before.access_token_type),
+            assertions: Assertions {
+                access_token_roles: self.access_token_roles.unwrap_or(access_token_roles),
+                id_token_roles: self.id_token_roles.unwrap_or(id_token_roles),
+                id_token_userinfo: self.id_token_userinfo.unwrap_or(id_token_userinfo),
+            },
+            clock_skew_ms: self.clock_skew_ms.unwrap_or(before.clock_skew_ms),
+            additional_origins: self.additional_origins.unwrap_or(before.additional_origins),
+            skip_native_app_success_page: self
+                .skip_native_app_success_page
+                .unwrap_or(before.skip_native_app_success_page),
+            back_channel_logout_uri: self.back_channel_logout_uri.unwrap_or(before.back_channel_logout_uri),
+        }
+    }
+}
+
+impl Oidc {
+    /// Refuses what can never work.
+    pub(super) fn validate(&self) -> Result<(), Rejection> {
+        let mut violations = vec![];
+        let mut check =
+            |field, rule: Option<&'static str>| violations.extend(rule.map(|rule| Violation { field, rule }));
+        let of_uris = |uris: &[String]| uris.iter().find_map(|uri| refused(uri, self.dev_mode)).or(twice(uris));
+        check("app.oidc.redirect_uris", of_uris(&self.redirect_uris));
+        check("app.oidc.post_logout_redirect_uris", of_uris(&self.post_logout_redirect_uris));
+        let origins = &self.additional_origins;
+        let of_origins = origins.iter().find_map(|origin| refused_origin(origin, self.dev_mode));
+        check("app.oidc.additional_origins", of_origins.or(twice(origins)));
+        check("app.oidc.response_types", twice(&self.response_types));
+        check("app.oidc.grant_types", twice(&self.grant_types).or(self.misfit()));
+        check("app.oidc.back_channel_logout_uri", self.no_back_channel());
+        if violations.is_empty() { Ok(()) } else { Err(Rejection::Invalid(violations)) }
+    }
+
+    /// Why the grant types do not fit the response types, if they do not (RFC 7591, section 2.1).
+    fn misfit(&self) -> Option<&'static str> {
+        let asks_for_code = self.response_types.contains(&ResponseType::Code);
+        let asks_for_tokens = self.response_types.iter().any(|response| *response != ResponseType::Code);
+        if asks_for_code != self.grant_types.contains(&GrantType::AuthorizationCode) {
+            return Some("must have AUTHORIZATION_CODE with the response type CODE, and only with it");
+        }
+        (asks_for_tokens != self.grant_types.contains(&GrantType::Implicit))
+            .then_some("must have IMPLICIT with the response types ID_TOKEN and ID_TOKEN_TOKEN, and only with them")
+    }
+
+    fn no_back_channel(&self) -> Option<&'static str> {
+        let uri = self.back_channel_logout_uri.as_str();
+        if uri.is_empty() {
+            return None;
+        }
+        let is_custom = Parts::of(uri).is_some_and(|parts| parts.is_custom());
+        refused(uri, false).or(is_custom.then_some("must be of http or https"))
+    }
+
+    /// What is unwise about it, each once.
+    pub fn problems(&self) -> Vec<Problem> {
+        let uris: Vec<Parts<'_>> = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)).collect();
+        let (is_public, is_native) = (self.app_type != AppType::Web, self.app_type == AppType::Native);
+        let authenticates = self.auth_method != AuthMethod::None;
+        let has = |grant| self.grant_types.contains(&grant);
+        let gets_refresh_tokens = has(GrantType::AuthorizationCode) || has(GrantType::DeviceCode);
+        let (is_http, is_custom) = (uris.iter().any(Parts::is_http), uris.iter().any(Parts::is_custom));
+        let leads_elsewhere = uris.iter().any(|uri| uri.is_http() && !uri.is_loopback());
+        let all = [
+            (Problem::DevMode, self.dev_mode),
+            (Problem::NoRedirectUri, !self.response_types.is_empty() && uris.is_empty()),
+            (Problem::RefreshTokenWithoutCode, has(GrantType::RefreshToken) && !gets_refresh_tokens),
+            (Problem::PublicAppAuthenticates, is_public && authenticates),
+            (Problem::UserAgentHttp, self.app_type == AppType::UserAgent && is_http),
+            (Problem::WebHttp, !is_public && !authenticates && is_http),
+            (Problem::NativeHttp, is_native && leads_elsewhere),
+            (Problem::CustomScheme, !is_native && is_custom),
+            (Problem::Implicit, has(GrantType::Implicit) && (is_http || is_custom)),
+        ];
+        all.into_iter().filter(|(_, is_so)| *is_so).map(|(problem, _)| problem).collect()
+    }
+}
+
+/// Why a list is no set, if it is none.
+fn twice<T: Eq + std::hash::Hash>(items: &[T]) -> Option<&'static str> {
+    let mut seen = HashSet::new();
+    (!items.iter().all(|item| seen.insert(item))).then_some("must not have anything twice")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An app to which nothing is to be said.
+    fn shop() -> Oidc {
+        Oidc {
+            redirect_uris: vec!["https://shop.example/callback".into()],
+            response_types: vec![ResponseType::Code],
+            grant_types: vec![GrantType::AuthorizationCode],
+            ..Oidc::default()
+        }
+    }
+
+    fn at(uri: &str) -> Oidc {
+        Oidc { redirect_uris: vec![uri.into()], ..shop() }
+    }
+
+    #[test]
+    fn all_that_cannot_work_is_named_at_once() {
+        assert_eq!(shop().validate(), Ok(()));
+        assert_eq!(Oidc { dev_mode: true, ..at("http://*.shop.example") }.validate(), Ok(()));
+        assert_eq!(Oidc { additional_origins: vec!["https://a.example".into()], ..shop() }.validate(), Ok(()));
+        assert_eq!(Oidc { back_channel_logout_uri: "https://a.example/out".into(), ..shop() }.validate(), Ok(()));
+        let wrong = Oidc {
+            redirect_uris: vec!["javascript:a".into()],
+            response_types: vec![ResponseType::IdToken],
+            post_logout_redirect_uris: vec!["https://a.example/".into(), "https://a.example/".into()],
+            additional_origins: vec!["https://a.example/b".into()],
+            back_channel_logout_uri: "shop:logged-out".into(),
+            ..shop()
+        };
+        let Err(Rejection::Invalid(violations)) = wrong.validate() else { panic!("it is refused") };
+        let fields: Vec<_> =
+            violations.iter().map(|violation| violation.field.trim_start_matches("app.oidc.")).collect();
+        let expected = [
+            "redirect_uris",
+            "post_logout_redirect_uris",
+            "additional_origins",
+            "grant_types",
+            "back_channel_logout_uri",
+        ];
+        assert_eq!(fields, expected);
+        assert!(at("https://*.shop.example").validate().is_err(), "wildcards are for development");
+    }
+
+    #[test]
+    fn grant_types_fit_response_types() {
+        use {GrantType as G, ResponseType as R};
+        for (responses, grants, fits) in [
+            (vec![R::Code], vec![G::AuthorizationCode], true),
+            (vec![R::Code, R::IdToken], vec![G::AuthorizationCode, G::Implicit, G::RefreshToken], true),
+            (vec![R::IdTokenToken, R::IdToken], vec![G::Implicit], true),
+            (vec![], vec![G::DeviceCode, G::TokenExchange], true),
+            (vec![], vec![], true),
+            (vec![R::Code], vec![], false),
+            (vec![], vec![G::AuthorizationCode], false),
+            (vec![R::IdToken], vec![G::AuthorizationCode], false),
+            (vec![R::Code], vec![G::AuthorizationCode, G::Implicit], false),
+            (vec![R::Code, R::Code], vec![G::AuthorizationCode], false),
+            (vec![R::Code], vec![G::AuthorizationCode, G::AuthorizationCode], false),
+        ] {
+            let app = Oidc { response_types: responses, grant_types: grants, ..shop() };
+            assert_eq!(app.validate().is_ok(), fits, "{app:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_unwise_is_named() {
+        let (public, device) = (AuthMethod::None, vec![GrantType::DeviceCode, GrantType::RefreshToken]);
+        let of = |app_type, auth_method, uri: &str| Oidc { app_type, auth_method, ..at(uri) };
+        let (web, agent, native) = (AppType::Web, AppType::UserAgent, AppType::Native);
+        let basic = AuthMethod::Basic;
+        let at_once = |uri: &str| Oidc {
+            response_types: vec![ResponseType::IdToken],
+            grant_types: vec![GrantType::Implicit],
+            ..at(uri)
+        };
+        let refreshing = Oidc { grant_types: vec![GrantType::RefreshToken], response_types: vec![], ..shop() };
+        for (app, problems) in [
+            (shop(), vec![]),
+            (Oidc { dev_mode: true, ..shop() }, vec![Problem::DevMode]),
+            (Oidc { redirect_uris: vec![], ..shop() }, vec![Problem::NoRedirectUri]),
+            (Oidc { redirect_uris: vec![], response_types: vec![], grant_types: device, ..shop() }, vec![]),
+            (refreshing, vec![Problem::RefreshTokenWithoutCode]),
+            (of(native, basic, "https://a.example"), vec![Problem::PublicAppAuthenticates]),
+            (of(native, public, "http://localhost/a"), vec![]),
+            (of(native, public, "com.example:/a"), vec![]),
+            (of(native, public, "http://a.example"), vec![Problem::NativeHttp]),
+            (of(agent, public, "https://a.example"), vec![]),
+            (of(agent, public, "http://localhost"), vec![Problem::UserAgentHttp]),
+            (of(agent, public, "com.example:/a"), vec![Problem::CustomScheme]),
+            (of(web, basic, "http://a.example"), vec![]),
+            (of(web, public, "http://a.example"), vec![Problem::WebHttp]),
+            (at_once("https://a.example"), vec![]),
+            (at_once("http://a.example"), vec![Problem::Implicit]),
+            (at_once("com.example:/a"), vec![Problem::CustomScheme, Problem::Implicit]),
+        ] {
+            assert_eq!(app.problems(), problems, "{app:?}");
+        }
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_nothing_else() {
+        assert_eq!(OidcPatch::default().apply(shop()), shop());
+        let patch = OidcPatch { redirect_uris: Some(vec![]), id_token_roles: Some(true), ..OidcPatch::default() };
+        let assertions = Assertions { id_token_roles: true, ..Assertions::default() };
+        assert_eq!(patch.apply(shop()), Oidc { redirect_uris: vec![], assertions, ..shop() });
+    }
+}
