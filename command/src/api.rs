@@ -2,6 +2,7 @@
 
 mod domain;
 mod execution;
+mod idp;
 mod instance;
 mod membership;
 mod organization;
@@ -24,6 +25,7 @@ use crate::{execute::Commands, settings};
 const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
+    idp::mount,
     organization::mount,
     instance::mount,
     user::mount,

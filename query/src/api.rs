@@ -2,6 +2,7 @@
 
 mod event;
 mod execution;
+mod idp;
 mod membership;
 mod organization;
 
@@ -26,6 +27,7 @@ use crate::{Queries, settings, standard};
 const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Target>,
     execution::mount,
+    idp::mount,
     standard::mount::<Organization>,
     organization::mount,
     event::mount,

@@ -7,10 +7,11 @@ use serde_json::Value;
 use crate::{
     aggregate::Aggregate,
     resource::{
-        data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
+        data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, membership::Membership,
         organization::Organization, project::Project, signing_key::SigningKey, system::System, target::Target,
         user::User,
     },
+    reusable::{Reusable, StatePolicy},
     secret,
     setting::{features::Features, languages::Languages},
     settings::{Properties, Settings},
@@ -21,6 +22,12 @@ use crate::{
 pub trait Visitor {
     /// Makes it of a resource.
     fn resource<R: Resource>(&mut self);
+
+    /// Makes it of a reusable resource, and of the policies on it.
+    fn reusable<R: Reusable>(&mut self) {
+        self.resource::<R>();
+        self.resource::<StatePolicy<R>>();
+    }
 
     /// Makes it of a settings service.
     fn settings<P: Properties>(&mut self);
@@ -41,6 +48,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.settings::<Languages>();
     visitor.resource::<Target>();
     visitor.resource::<Execution>();
+    visitor.reusable::<Idp>();
     visitor.resource::<System>();
 }
 

@@ -1,8 +1,9 @@
-//! The settings index: what is set in every context, in memory, loaded from the read models once and then updated from the
+//! The settings index: what is set in every context, settings and state policies, in memory, loaded from the read models once and then updated from the
 //! log alone. So what holds in a context asks nobody, and is known as soon as the log tells it.
 
 mod follow;
 mod kind;
+mod policy;
 
 use std::{
     any::Any,
@@ -22,7 +23,8 @@ use eventlog::{
 use jiff::Timestamp;
 use tokio::{sync::watch, time::timeout};
 
-use self::kind::KINDS;
+pub use self::policy::{Policies, SetPolicy};
+use self::{kind::KINDS, policy::OfInstance};
 use crate::{database::Database, keyring::SYSTEM};
 
 /// How long a change is waited for that this node has written itself.
@@ -53,6 +55,8 @@ pub struct Effective<P> {
 #[derive(Default)]
 struct Contexts {
     by_instance: HashMap<String, HashMap<String, HashMap<&'static str, Entry>>>,
+    /// By instance.
+    policies: HashMap<String, OfInstance>,
     /// The sequence of the last event that is in them.
     processed: u64,
 }
@@ -117,7 +121,7 @@ impl SettingsIndex {
 
     /// Whether it is updated from what happens to aggregates of this type.
     pub fn follows(aggregate_type: &str) -> bool {
-        KINDS.iter().any(|kind| kind.name == aggregate_type)
+        KINDS.iter().any(|kind| kind.name == aggregate_type) || policy::is_kind(aggregate_type)
     }
 
     /// Hears of every change.
@@ -159,7 +163,8 @@ pub fn key<P: Properties>(instance_id: &str, context: &Owner) -> AggregateKey {
     AggregateKey::of::<Settings<P>>(instance_of(instance_id, context), &context.id)
 }
 
-fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {
+/// The instance in which is kept what belongs to a context of an instance: what is of the system is in none.
+pub fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {
     if context.kind == OwnerType::System { SYSTEM } else { instance_id }
 }
 

@@ -14,6 +14,7 @@ mod fuzz;
 mod generated;
 mod grpc;
 mod idempotency;
+mod identity_provider;
 mod index;
 mod instance;
 mod openapi;

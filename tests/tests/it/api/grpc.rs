@@ -21,11 +21,12 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 10] = [
+const BUILT: [&str; 11] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.resources.event.v3alpha.PlatformEvents",
     "platform.settings.feature.v3alpha.PlatformFeatureSettings",
+    "platform.resources.idp.v3alpha.PlatformIdentityProviders",
     "platform.resources.instance.v3alpha.PlatformInstances",
     "platform.settings.language.v3alpha.PlatformLanguageSettings",
     "platform.resources.membership.v3alpha.PlatformMemberships",

@@ -6,6 +6,7 @@
 mod domain;
 mod event;
 mod execution;
+mod idp;
 mod instance;
 mod membership;
 mod organization;
@@ -45,7 +46,7 @@ type Rows = Vec<Box<dyn Check + Sync>>;
 
 /// One row for each operation that is built.
 pub(super) fn table() -> Rows {
-    [actions(), users(), tenants(), others()].into_iter().flatten().collect()
+    [actions(), users(), tenants(), idp::rows(), others()].into_iter().flatten().collect()
 }
 
 fn actions() -> Rows {
@@ -101,6 +102,11 @@ async fn operations_on_users_and_memberships_come_to_the_same_over_every_transpo
 #[tokio::test]
 async fn operations_on_instances_and_organizations_come_to_the_same_over_every_transport() {
     check(tenants()).await;
+}
+
+#[tokio::test]
+async fn operations_on_identity_providers_come_to_the_same_over_every_transport() {
+    check(idp::rows()).await;
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
         (_, "isVerified" | "isPrimary") => [json!(false), json!(true)],
         ("memberships", "role") => [json!("IAM_OWNER_VIEWER"), json!("IAM_OWNER")],
+        ("idps", "id") => [json!({ "id": id }), json!({ "id": "1" })],
         ("executions", "inConditions") => {
             ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
         }
@@ -70,6 +71,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
         "targets" => (kind, target),
         "users" => (kind, json!({ "username": name, "service": { "name": name } })),
         "organizations" => (kind, json!({ "name": name })),
+        "idps" => ("idps/codehost_b", json!({ "idp": { "name": name }, "config": { "clientId": "id" } })),
         "domains" => (kind, json!({ "domain": format!("{name}.example") })),
         "instances" => (kind, json!({ "name": name, "domain": new_host() })),
         "memberships" => {
