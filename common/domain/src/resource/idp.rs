@@ -60,6 +60,7 @@ pub struct Idp {
 /// How external accounts and users come together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own, as in the API")]
 pub struct Options {
     /// Users may link an account they have to an external one.
     pub is_linking_allowed: bool,
@@ -90,7 +91,7 @@ pub enum AutoLinking {
 pub enum Config {
     Oidc(Oidc),
     Jwt(Jwt),
-    Ldap(Ldap),
+    Ldap(Box<Ldap>),
     Oauth(OAuth),
     DirectoryA(DirectoryA),
     CodehostA(Client),
@@ -164,7 +165,7 @@ impl Config {
         match self {
             Self::Oidc(config) => ("oidc", config),
             Self::Jwt(config) => ("jwt", config),
-            Self::Ldap(config) => ("ldap", config),
+            Self::Ldap(config) => ("ldap", config.as_ref()),
             Self::Oauth(config) => ("oauth", config),
             Self::DirectoryA(config) => ("directory_a", config),
             Self::CodehostA(config) => ("codehost_a", config),

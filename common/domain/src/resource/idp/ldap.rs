@@ -36,7 +36,7 @@ pub struct Ldap {
 /// The names of attributes that say something of a user; what is empty is not asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, clippy::struct_field_names, reason = "they say what they are, as in the API")]
+#[expect(missing_docs, reason = "they say what they are, as in the API")]
 pub struct Attributes {
     pub id_attribute: String,
     pub first_name_attribute: String,
