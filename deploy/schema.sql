@@ -409,6 +409,34 @@ create table if not exists executions_1.executions (
   primary key (instance_id, id)
 );
 
+create schema if not exists idps_1;
+
+create table if not exists idps_1.idps (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  name text collate "C" not null,
+  is_active boolean not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists idps_1.idp_state_policies (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
 create schema if not exists ended_1;
 
 create table if not exists ended_1.ended_instances (

@@ -3,6 +3,7 @@
 mod app;
 mod domain;
 mod execution;
+mod idp;
 mod instance;
 mod membership;
 mod organization;
@@ -35,6 +36,7 @@ use crate::{execute::Commands, settings};
 const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
+    idp::mount,
     organization::mount,
     project::mount,
     app::mount,

@@ -120,10 +120,14 @@ impl Deciding {
     /// Refuses a write to an object that is not at a sequence which its caller names. What is decided is compared without
     /// being asked for; this is for a command that is about another object than what it writes.
     pub(crate) fn compare<A: Aggregate>(&self, current: &Current<A>) -> Result<(), Refusal> {
+        let is_there = A::ALWAYS_EXISTS || current.head.version > 0 && A::exists(&current.state);
+        self.compare_sequence(is_there.then_some(current.head.sequence))
+    }
+
+    /// The same with the sequence of an object, where it is there, of which a command says itself what that is.
+    pub(crate) fn compare_sequence(&self, sequence: Option<u64>) -> Result<(), Refusal> {
         self.compared.set(true);
         let Some(expected) = &self.if_match else { return Ok(()) };
-        let is_there = A::ALWAYS_EXISTS || current.head.version > 0 && A::exists(&current.state);
-        let sequence = is_there.then_some(current.head.sequence);
         if expected.has(sequence) {
             return Ok(());
         }

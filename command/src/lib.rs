@@ -20,6 +20,7 @@ mod plan;
 pub mod reaction;
 mod references;
 mod removal;
+mod reusable;
 mod settings;
 pub mod settle;
 pub mod setup;

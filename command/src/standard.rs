@@ -13,6 +13,7 @@ use eventlog::record::AggregateKey;
 use futures::future::BoxFuture;
 use prost::Message;
 use proto::{object::Details, shape::Identified};
+use view::settings::instance_of;
 
 use crate::{
     execute::{Command, Commands, Deciding},
@@ -39,7 +40,8 @@ impl Commands {
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let id = self.ids.next();
-        let command = Create { key: AggregateKey::of::<Standard<R>>(&call.tenant.id, &id), owner, resource };
+        let key = AggregateKey::of::<Standard<R>>(instance_of(&call.tenant.id, &owner), &id);
+        let command = Create { key, owner, resource };
         self.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
     }
 

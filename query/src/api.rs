@@ -2,6 +2,7 @@
 
 mod event;
 mod execution;
+mod idp;
 mod membership;
 mod organization;
 
@@ -30,6 +31,7 @@ use crate::{Queries, settings, standard};
 const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Target>,
     execution::mount,
+    idp::mount,
     standard::mount::<Organization>,
     organization::mount,
     standard::mount::<Project>,

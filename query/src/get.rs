@@ -57,8 +57,17 @@ impl Queries {
 
     /// A row, not older than the caller asks for.
     pub(crate) async fn fresh<R: Resource>(&self, call: &Call, id: &str) -> Result<Fresh<Option<Found<R>>>, Error> {
-        let projection = rows_of::<R>();
-        let (shard, instance_id) = (call.tenant.shard, call.instance_of::<R>(id));
+        self.fresh_in(call, call.instance_of::<R>(id), id).await
+    }
+
+    /// A row that is kept in an instance.
+    pub(crate) async fn fresh_in<R: Resource>(
+        &self,
+        call: &Call,
+        instance_id: &str,
+        id: &str,
+    ) -> Result<Fresh<Option<Found<R>>>, Error> {
+        let (projection, shard) = (rows_of::<R>(), call.tenant.shard);
         let read = || ReadModel::new(projection, shard).get::<R>(&self.database, instance_id, id);
         self.as_fresh(call, projection, read).await
     }

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod follow;
 mod get;
+mod reusable;
 mod search;
 mod seats;
 mod settings;

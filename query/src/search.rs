@@ -31,11 +31,31 @@ pub(crate) struct List<R: 'static> {
     pub(crate) filters: Vec<Filter<R>>,
 }
 
+/// What of an index a caller asks about and may read. It is asked of the index, so that totals are right.
+pub(crate) struct Visible<R: 'static> {
+    /// In which instances; `None` for all of the system.
+    pub(crate) instances: Option<Vec<String>>,
+    /// Which of it.
+    pub(crate) filters: Vec<Filter<R>>,
+}
+
 impl Queries {
     /// Searches an index, not older than the caller asks for, and makes an answer of what was found.
     pub(crate) async fn search<R: Resource, O>(
         &self,
         call: &Call,
+        list: List<R>,
+        answer: impl FnOnce(ListDetails, Hits<R>) -> O,
+    ) -> Result<Answer<O>, Error> {
+        let visible = self.visible::<R>(call);
+        self.search_in(call, visible, list, answer).await
+    }
+
+    /// The same among what is visible, by whatever rule that is.
+    pub(crate) async fn search_in<R: Resource, O>(
+        &self,
+        call: &Call,
+        visible: Visible<R>,
         list: List<R>,
         answer: impl FnOnce(ListDetails, Hits<R>) -> O,
     ) -> Result<Answer<O>, Error> {
@@ -51,9 +71,9 @@ impl Queries {
         waited(call.consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
-        let (instance_id, mut filters) = self.visible::<R>(call);
+        let Visible { instances, mut filters } = visible;
         filters.extend(list.filters);
-        let search = Search { instance_id, filters, page };
+        let search = Search { instances, filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.take(&call.tenant.id)).await;
         let seat = seat.ok().flatten().ok_or_else(busy)?;
         let bounds = Bounds::new(self.bounds.time, self.bounds.documents);
@@ -78,19 +98,18 @@ impl Queries {
 }
 
 impl Queries {
-    /// What the caller asks about and may read: in which instance, or in all of the system, and which of it. It is asked of
-    /// the index, so that totals are right.
-    fn visible<R: Resource>(&self, call: &Call) -> (Option<String>, Vec<Filter<R>>) {
+    /// What of an index of resources that are in one context each.
+    fn visible<R: Resource>(&self, call: &Call) -> Visible<R> {
         let is_operator = call.may(&Owner::system());
-        let (instance_id, removed) = match call.instance_for::<R>() {
+        let (instances, removed) = match call.instance_for::<R>() {
             // Instances are found by operators of the platform, who see all of them.
-            None if is_operator => return (None, vec![]),
+            None if is_operator => return Visible { instances: None, filters: vec![] },
             Some(_) if is_operator && call.context.kind == OwnerType::System => (None, self.ended.removed_anywhere()),
-            Some(id) if call.context.kind != OwnerType::System => (Some(id.to_owned()), self.ended.removed(id)),
-            _ => return (None, vec![Filter::In(vec![])]),
+            Some(id) if call.context.kind != OwnerType::System => (Some(vec![id.to_owned()]), self.ended.removed(id)),
+            _ => return Visible { instances: None, filters: vec![Filter::In(vec![])] },
         };
         let removed = (!removed.is_empty()).then_some(Filter::NotIn(removed));
-        (instance_id, within(call).into_iter().chain(removed).collect())
+        Visible { instances, filters: within(call).into_iter().chain(removed).collect() }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod fold;
 pub mod forge;
 pub mod found;
 pub mod grpc;
+pub mod idp;
 pub mod instance;
 pub mod load;
 pub mod management;

@@ -18,6 +18,11 @@ pub struct Generated {
     pub public: Value,
 }
 
+/// Whether this is a private key for ES256, as PKCS #8 DER.
+pub fn is_for_es256(private: &[u8]) -> bool {
+    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, private).is_ok()
+}
+
 /// A new key pair for ES256, whose public key carries this `kid`.
 pub fn es256(kid: &str) -> Generated {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("key generation needs randomness only");

@@ -7,10 +7,12 @@ use serde_json::Value;
 use crate::{
     aggregate::Aggregate,
     resource::{
-        app::App, data_key::DataKey, domain::Domain, execution::Execution, instance::Instance, membership::Membership,
-        organization::Organization, project::Project, project_grant::ProjectGrant, project_role::ProjectRole,
-        signing_key::SigningKey, system::System, target::Target, user::User, user_grant::UserGrant,
+        app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance,
+        membership::Membership, organization::Organization, project::Project, project_grant::ProjectGrant,
+        project_role::ProjectRole, signing_key::SigningKey, system::System, target::Target, user::User,
+        user_grant::UserGrant,
     },
+    reusable::{Reusable, StatePolicy},
     secret,
     setting::{
         branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
@@ -24,6 +26,12 @@ use crate::{
 pub trait Visitor {
     /// Makes it of a resource.
     fn resource<R: Resource>(&mut self);
+
+    /// Makes it of a reusable resource, and of the policies on it.
+    fn reusable<R: Reusable>(&mut self) {
+        self.resource::<R>();
+        self.resource::<StatePolicy<R>>();
+    }
 
     /// Makes it of a settings service.
     fn settings<P: Properties>(&mut self);
@@ -56,6 +64,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.settings::<Oidc>();
     visitor.resource::<Target>();
     visitor.resource::<Execution>();
+    visitor.reusable::<Idp>();
     visitor.resource::<System>();
 }
 

@@ -1,7 +1,7 @@
 //! The functional core: what each resource is, which commands it accepts and what each event means.
 //!
 //! Nothing here performs input or output, reads a clock or draws a random number. Start with
-//! [`aggregate`], the contract with the shell; then [`standard`] and [`settings`], the shapes; then
+//! [`aggregate`], the contract with the shell; then [`standard`], [`reusable`] and [`settings`], the shapes; then
 //! [`resource::target`], a standard resource from top to bottom.
 
 pub mod address;
@@ -20,6 +20,7 @@ pub mod redirect_uri;
 pub mod reference;
 pub mod rejection;
 pub mod resource;
+pub mod reusable;
 pub mod rights;
 pub mod role;
 pub mod secret;

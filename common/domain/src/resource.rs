@@ -4,6 +4,7 @@ pub mod app;
 pub mod data_key;
 pub mod domain;
 pub mod execution;
+pub mod idp;
 pub mod instance;
 pub mod membership;
 pub mod organization;

@@ -7,7 +7,7 @@ use domain::{
     standard::Resource,
 };
 use prost::Message;
-use proto::operation::Facts;
+use proto::{Contextual, operation::Facts};
 use view::directory::{Principal, Tenant};
 
 use crate::{caller::Verified, freshness::Consistency, precondition::IfMatch, trigger::Triggered};
@@ -54,6 +54,12 @@ impl Call {
     pub fn asked(&self, request: &impl Message) -> Vec<u8> {
         let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
         asked.map_or_else(|| request.encode_to_vec(), <[u8]>::to_vec)
+    }
+
+    /// The context that a request names, by itself or by a header, where it names one.
+    pub fn named(&self, request: &impl Contextual) -> Option<&Owner> {
+        let is_named = request.context().is_some() || self.context.kind == OwnerType::Organization;
+        is_named.then_some(&self.context)
     }
 
     /// The instance that resources of a kind are kept in, that of the call; `None` where each is an instance itself.

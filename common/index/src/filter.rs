@@ -51,6 +51,17 @@ pub enum Filter<R: 'static> {
         /// What it is.
         value: bool,
     },
+    /// A column is on or off, save for what is so or is not so for another reason.
+    IsUnless {
+        /// The column.
+        column: &'static Column<R>,
+        /// What it is.
+        value: bool,
+        /// The ids of what is found whatever is in the column.
+        found: Vec<String>,
+        /// The ids of what is not.
+        passed: Vec<String>,
+    },
     /// The id is one of these.
     Ids(Vec<String>),
     /// Roles must be held for it in one of these contexts, or who may read that one sees it, too.
@@ -78,14 +89,16 @@ impl Method {
     }
 }
 
-/// The query of all filters within an instance, or in the whole system.
+/// The query of all filters within these instances, or in the whole system.
 pub(crate) fn query<R>(
     layout: &Layout,
-    instance_id: Option<&str>,
+    instances: Option<&[String]>,
     filters: &[Filter<R>],
 ) -> Result<BooleanQuery, IndexFailure> {
-    let instance = match instance_id {
-        Some(id) => term(Term::from_field_text(layout.instance, id)),
+    let of = |id: &String| Term::from_field_text(layout.instance, id);
+    let instance: Box<dyn Query> = match instances {
+        Some([id]) => term(of(id)),
+        Some(ids) => Box::new(TermSetQuery::new(ids.iter().map(of).collect::<Vec<_>>())),
         None => Box::new(AllQuery),
     };
     let mut all = vec![(Occur::Must, instance)];
@@ -97,11 +110,15 @@ pub(crate) fn query<R>(
 
 fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
     Ok(match filter {
-        Filter::Ids(ids) => {
-            let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
-            Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
+        Filter::Ids(ids) => those(layout, ids),
+        Filter::Is { column, value } => is(layout, column, *value)?,
+        Filter::IsUnless { column, value, found, passed } => {
+            let is = BooleanQuery::new(vec![
+                (Occur::Must, is(layout, column, *value)?),
+                (Occur::MustNot, those(layout, passed)),
+            ]);
+            Box::new(BooleanQuery::new(vec![(Occur::Should, Box::new(is)), (Occur::Should, those(layout, found))]))
         }
-        Filter::Is { column, value } => term(Term::from_field_bool(layout.column(column.definition)?.value, *value)),
         Filter::In(contexts) => Box::new(within(layout, contexts)),
         Filter::NotIn(contexts) => {
             let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
@@ -119,6 +136,15 @@ fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFa
             }
         }
     })
+}
+
+fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Query>, IndexFailure> {
+    Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
+}
+
+fn those(layout: &Layout, ids: &[String]) -> Box<dyn Query> {
+    let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
+    Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
 }
 
 fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
@@ -154,7 +180,7 @@ mod tests {
         for text in ["a", "ab", "abc", "abcdefg"] {
             for method in [Method::Equals, Method::StartsWith, Method::Contains, Method::EndsWith] {
                 let filter = Filter::text(&column::NAME, method, text.to_owned());
-                let query = format!("{:?}", query(&layout, Some("1"), &[filter]).unwrap());
+                let query = format!("{:?}", query(&layout, Some(&["1".to_owned()]), &[filter]).unwrap());
                 assert!(!query.contains("Range"), "{text} {method:?}: {query}");
             }
         }

@@ -31,8 +31,8 @@ use crate::{
 /// One search.
 #[derive(Debug, Clone)]
 pub struct Search<R: 'static> {
-    /// The instance, of which nothing of another one is ever found; `None` for all of the system.
-    pub instance_id: Option<String>,
+    /// The instances; nothing of another one is ever found. `None` for all of the system.
+    pub instances: Option<Vec<String>>,
     /// All of them hold.
     pub filters: Vec<Filter<R>>,
     /// Which part of the matches.
@@ -83,7 +83,7 @@ impl Snapshot {
     }
 
     fn find<R: Resource>(&self, search: &Search<R>, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
-        let query = query(&self.layout, search.instance_id.as_deref(), &search.filters)?;
+        let query = query(&self.layout, search.instances.as_deref(), &search.filters)?;
         let Page { key, ascending, offset, limit } = search.page;
         let by = By::from(key);
         if let By::Column(column) = by {

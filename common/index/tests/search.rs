@@ -139,7 +139,7 @@ fn is_match(target: &Target, filters: &[Filter<Target>], id: u64) -> bool {
     filters.iter().all(|filter| match filter {
         Filter::Ids(ids) => ids.contains(&id.to_string()),
         // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
-        Filter::Is { .. } => unreachable!("it is not generated"),
+        Filter::Is { .. } | Filter::IsUnless { .. } => unreachable!("it is not generated"),
         Filter::In(owners) => owners.contains(&Owner::instance(INSTANCE)),
         Filter::NotIn(owners) => !owners.contains(&Owner::instance(INSTANCE)),
         Filter::Text { text, .. } if text.chars().any(|char| char <= '\u{1f}') => false,
@@ -186,7 +186,7 @@ fn search(names: Vec<String>) -> impl Strategy<Value = Search<Target>> {
     });
     let filter = prop_oneof![8 => text, 1 => ids, 1 => owners];
     (proptest::collection::vec(filter, 0..3), page(60, 40)).prop_map(|(filters, page)| Search {
-        instance_id: Some(INSTANCE.into()),
+        instances: Some(vec![INSTANCE.into()]),
         filters,
         page,
     })
@@ -232,7 +232,7 @@ fn a_page_of_a_long_list_is_that_part_of_the_whole_list_sorted() {
     let (snapshot, rows) = build(&Folder::open(folder.path()).unwrap(), &mut runner, (1500, 4000));
     runner
         .run(&page(rows.len() + 10, 1000), |page| {
-            let search = Search { instance_id: Some(INSTANCE.into()), filters: vec![], page };
+            let search = Search { instances: Some(vec![INSTANCE.into()]), filters: vec![], page };
             let hits = snapshot.search(&search, &Bounds::default()).unwrap();
             let found: Vec<u64> = hits.page.iter().map(|found| found.id.parse().unwrap()).collect();
             prop_assert_eq!((hits.total, found), naive(&rows, &search));

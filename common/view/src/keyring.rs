@@ -57,7 +57,7 @@ const MOST_KEYS: usize = 100_000;
 pub const OF_INSTANCE: [Purpose; 5] =
     [Purpose::Claim, Purpose::ClientSecret, Purpose::SigningKey, Purpose::Resource, Purpose::Answer];
 /// The purposes of the keys that the system has.
-pub const OF_SYSTEM: [Purpose; 2] = [Purpose::Claim, Purpose::Consistency];
+pub const OF_SYSTEM: [Purpose; 3] = [Purpose::Claim, Purpose::Consistency, Purpose::Resource];
 
 /// A data key that cannot be had.
 #[derive(Debug, Clone, thiserror::Error)]

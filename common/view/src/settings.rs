@@ -1,8 +1,9 @@
-//! The settings index: what is set in every context, in memory, loaded from the read models once and then updated from the
+//! The settings index: what is set in every context, settings and state policies, in memory, loaded from the read models once and then updated from the
 //! log alone. So what holds in a context asks nobody, and is known as soon as the log tells it.
 
 mod follow;
 mod kind;
+mod policy;
 
 use std::{
     any::Any,
@@ -21,7 +22,8 @@ use eventlog::{
 };
 use jiff::Timestamp;
 
-use self::kind::KINDS;
+pub use self::policy::{Policies, SetPolicy};
+use self::{kind::KINDS, policy::OfInstance};
 use crate::{database::Database, keyring::SYSTEM};
 
 /// What is set in every context.
@@ -48,6 +50,8 @@ pub struct Effective<P> {
 #[derive(Default)]
 struct Contexts {
     by_instance: HashMap<String, HashMap<String, HashMap<&'static str, Entry>>>,
+    /// By instance.
+    policies: HashMap<String, OfInstance>,
     /// The sequence of the last event that is in them.
     processed: u64,
 }
@@ -117,7 +121,7 @@ impl SettingsIndex {
 
     /// Whether it is updated from what happens to aggregates of this type.
     pub fn follows(aggregate_type: &str) -> bool {
-        KINDS.iter().any(|kind| kind.name == aggregate_type)
+        KINDS.iter().any(|kind| kind.name == aggregate_type) || policy::is_kind(aggregate_type)
     }
 
     /// How far it is.
@@ -148,7 +152,8 @@ fn id<'a>(context: &'a Owner, variant: &str) -> Cow<'a, str> {
     if variant.is_empty() { Cow::Borrowed(&context.id) } else { Cow::Owned(format!("{}.{variant}", context.id)) }
 }
 
-fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {
+/// The instance in which is kept what belongs to a context of an instance: what is of the system is in none.
+pub fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {
     if context.kind == OwnerType::System { SYSTEM } else { instance_id }
 }
 

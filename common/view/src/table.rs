@@ -96,7 +96,7 @@ pub(crate) struct HowEnded {
 /// The table of a standard resource.
 pub const fn standard<R: Resource>() -> Table {
     Table {
-        name: || format!("{}s", R::NAME),
+        name: || R::NAME.strip_suffix("cy").map_or(format!("{}s", R::NAME), |stem| format!("{stem}cies")),
         aggregate_type: R::NAME,
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),

@@ -16,6 +16,7 @@ mod generated;
 mod grant;
 mod grpc;
 mod idempotency;
+mod identity_provider;
 mod index;
 mod instance;
 mod openapi;

@@ -11,6 +11,7 @@ use eventlog::{
 use super::{
     Contexts, Entry, SettingsIndex,
     kind::{KINDS, Kind},
+    policy,
 };
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
@@ -55,6 +56,7 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Position
             contexts.put((instance_id, found.id), kind, Some(entry));
         }
     }
+    policy::load(&mut contexts.policies, &mut positions, (&transaction, shard)).await?;
     transaction.commit().await?;
     Ok((contexts, positions))
 }
@@ -82,7 +84,9 @@ impl Contexts {
     }
 
     fn apply(&mut self, recorded: &Recorded) {
-        let Some(kind) = KINDS.iter().find(|kind| kind.name == recorded.event.aggregate_type) else { return };
+        let Some(kind) = KINDS.iter().find(|kind| kind.name == recorded.event.aggregate_type) else {
+            return policy::apply(&mut self.policies, recorded);
+        };
         if self.sequence(recorded, kind) >= recorded.sequence {
             return;
         }

@@ -99,7 +99,7 @@ fn queries(documents: usize) -> Vec<(&'static str, Search<Target>)> {
     let (deep, deepest) = (100_000.min(documents / 2), documents / 10 * 9);
     let by_name = SortKey::Column(&column::NAME);
     let page = |key, ascending, offset| Page { key, ascending, offset, limit: 100 };
-    let search = |filters, page| Search { instance_id: Some("1".into()), filters, page };
+    let search = |filters, page| Search { instances: Some(vec!["1".into()]), filters, page };
     let text = |method, ignores_case, text: &str| {
         let filter = Filter::Text { column: &column::NAME, method, ignores_case, text: text.into() };
         search(vec![filter], page(by_name, true, 0))

@@ -15,6 +15,7 @@ use tests::{dns::Dns, platform::Platform, process::binary, tools};
 
 const README: &str = include_str!("../../../../README.md");
 const API: &str = include_str!("../../../../docs/api.md");
+const PROVIDERS: &str = include_str!("../../../../docs/identity-providers.md");
 const CLIENTS: &str = include_str!("../../../../docs/clients.md");
 
 const PROJECTS: &str = include_str!("../../../../docs/projects.md");
@@ -198,6 +199,21 @@ async fn the_tenants_live_as_their_document_says() {
     for expected in ["\"totalResult\":\"1\"", "\"previousValidUntil\":", "http://acme.id.example", "\"actorId\":"] {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
+}
+
+#[tokio::test]
+async fn identity_providers_are_kept_as_their_document_says() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let told = shell(&platform, &blocks(PROVIDERS, "sh").join("\n"));
+    println!("{told}");
+    assert_eq!(reasons(&told), BTreeSet::from(["PRECONDITION_FAILED"]), "only what is shown on purpose: {told}");
+    let expected =
+        ["\"scopes\":[\"openid\",\"email\"]", "\"statePolicy\":\"STATE_POLICY_DEACTIVATE\"", "\"totalResult\":\"1\""];
+    for expected in expected {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
+    assert!(!told.contains("s3cret"), "{told}");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 21] = [
+const BUILT: [&str; 22] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
@@ -31,6 +31,7 @@ const BUILT: [&str; 21] = [
     "platform.settings.feature.v3alpha.PlatformFeatureSettings",
     "platform.resources.grant.v3alpha.PlatformGrants",
     "platform.settings.help.v3alpha.PlatformHelpSettings",
+    "platform.resources.idp.v3alpha.PlatformIdentityProviders",
     "platform.resources.instance.v3alpha.PlatformInstances",
     "platform.settings.language.v3alpha.PlatformLanguageSettings",
     "platform.settings.lockout.v3alpha.PlatformLockoutSettings",

@@ -78,6 +78,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             "organizations" | "projects" => json!({ "name": name }),
             "domains" => json!({ "domain": format!("{}.example", name.to_lowercase()) }),
             "instances" => json!({ "name": name, "domain": new_host() }),
+            "idps" => json!({ "idp": { "name": name }, "config": { "clientId": "id" } }),
             "memberships" => {
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "userId": user, "roles": ["IAM_OWNER_VIEWER"] })
@@ -103,6 +104,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             }
             _ => panic!("{kind} are new: say here how they are made"),
         };
+        let kind = if kind == "idps" { "idps/codehost_b" } else { kind };
         ids.push(done(who, &at(kind), body).await.id());
     }
     if ["users", "organizations", "instances", "projects", "apps", "project_grants", "user_grants"].contains(&kind) {
@@ -121,7 +123,8 @@ async fn every_column_sorts_in_both_directions() {
         for column in &columns(&field) {
             for is_ascending in [true, false] {
                 let path = format!("{}?query.asc={is_ascending}&sortingColumn={column}", facts.path);
-                let filters = json!([{ "inIds": { "ids": ids } }]);
+                // Of an instance that has no others.
+                let filters = if kind == "idps" { json!([]) } else { json!([{ "inIds": { "ids": ids } }]) };
                 let found = send(who.request(Method::POST, &path).json(&filters)).await.body;
                 let found = found["result"].as_array().unwrap_or_else(|| panic!("{path}: {found}")).clone();
                 // The id breaks ties, ascending in either direction; as the column itself it follows the direction.

@@ -8,6 +8,7 @@ mod domain;
 mod event;
 mod execution;
 mod grant;
+mod idp;
 mod instance;
 mod membership;
 mod organization;
@@ -48,7 +49,7 @@ type Rows = Vec<Box<dyn Check + Sync>>;
 
 /// One row for each operation that is built.
 pub(super) fn table() -> Rows {
-    [actions(), users(), tenants(), projects(), grant::rows(), others()].into_iter().flatten().collect()
+    [actions(), users(), tenants(), projects(), grant::rows(), idp::rows(), others()].into_iter().flatten().collect()
 }
 
 fn actions() -> Rows {
@@ -118,6 +119,11 @@ async fn operations_on_projects_and_apps_come_to_the_same_over_every_transport()
 #[tokio::test]
 async fn operations_on_roles_and_grants_come_to_the_same_over_every_transport() {
     check(grant::rows()).await;
+}
+
+#[tokio::test]
+async fn operations_on_identity_providers_come_to_the_same_over_every_transport() {
+    check(idp::rows()).await;
 }
 
 #[tokio::test]

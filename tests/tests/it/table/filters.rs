@@ -46,6 +46,7 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         (_, "roleKey") => [json!(name), json!(name[1..])],
         ("user_grants", "projectGrantId") => [json!(other(2)), json!("1")],
         ("user_grants", "userId") => [json!(other(3)), json!("1")],
+        ("idps", "id") => [json!({ "id": id }), json!({ "id": "1" })],
         ("executions", "inConditions") => {
             ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
         }
@@ -93,6 +94,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
         "targets" => (kind, target),
         "users" => (kind, json!({ "username": name, "service": { "name": name } })),
         "organizations" | "projects" => (kind, json!({ "name": name })),
+        "idps" => ("idps/codehost_b", json!({ "idp": { "name": name }, "config": { "clientId": "id" } })),
         "domains" => (kind, json!({ "domain": format!("{name}.example") })),
         "instances" => (kind, json!({ "name": name, "domain": new_host() })),
         "memberships" => {

@@ -6,9 +6,14 @@ use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::operation::{Facts, OPERATIONS};
 use serde_json::Value;
 
-/// What no get of the object shows under its name: a wish, what is made beside it, and what only operators may send.
-const NOT_SHOWN: [&str; 5] = [
+/// What no get of the object shows under its name: a wish, what is made beside it, what only operators may send, secrets, and
+/// a policy where nothing is inherited.
+const NOT_SHOWN: [&str; 9] = [
     "domain.isVerified",
+    "idp.config.bindPassword",
+    "idp.config.clientSecret",
+    "idp.config.privateKey",
+    "idp.idp.statePolicy",
     "instance.domain",
     "instance.organizationName",
     "instance.serviceUsername",

@@ -1,0 +1,192 @@
+//! State policies in the settings index: what each context makes of what it inherits.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, PoisonError},
+};
+
+use base::explain::explain;
+use deadpool_postgres::Transaction;
+use domain::{
+    catalog::{self, Visitor},
+    context::Owner,
+    reusable::{Policy, Reusable, StatePolicy},
+    settings::Properties,
+    standard::{Resource, Standard},
+};
+use eventlog::record::{Position, Recorded, Undecodable, decode};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::SettingsIndex;
+use crate::{
+    database::DatabaseFailure,
+    projection::{Projection, rows_of},
+    read_model::ReadModel,
+};
+
+/// What a context makes of one resource.
+#[derive(Debug, Clone, Copy)]
+pub struct SetPolicy {
+    /// The policy.
+    pub policy: Policy,
+    /// The sequence of its last change.
+    pub sequence: u64,
+    /// When that was.
+    pub changed_at: Timestamp,
+}
+
+/// By the id of a context, by kind, and by the id of the resource.
+pub(super) type OfInstance = HashMap<String, HashMap<&'static str, Arc<OfContext>>>;
+type OfContext = HashMap<String, SetPolicy>;
+
+/// The policies on resources of one kind in the contexts of one instance, as they were at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Policies {
+    /// The sequence of the last event that the index had.
+    pub processed: u64,
+    by_context: HashMap<String, Arc<OfContext>>,
+}
+
+impl Policies {
+    /// What a context makes of a resource, where it ever said so.
+    pub fn set(&self, context: &Owner, resource_id: &str) -> Option<SetPolicy> {
+        self.by_context.get(&context.id)?.get(resource_id).copied()
+    }
+
+    /// The same, or else what every context does.
+    pub fn policy(&self, context: &Owner, resource_id: &str) -> Policy {
+        self.set(context, resource_id).map(|set| set.policy).unwrap_or_default()
+    }
+
+    /// The ids of what is on, and of what is off, at the end of these contexts because one of them says so. Each of them is
+    /// above the next.
+    pub fn decided(&self, contexts: &[Owner]) -> [Vec<String>; 2] {
+        let mut decided: HashMap<&str, bool> = HashMap::new();
+        for (id, set) in contexts.iter().filter_map(|context| self.by_context.get(&context.id)).flat_map(|of| of.iter())
+        {
+            match set.policy {
+                Policy::Activate => decided.insert(id, true),
+                Policy::Deactivate => decided.insert(id, false),
+                Policy::Inherit => None,
+            };
+        }
+        [true, false]
+            .map(|is_on| decided.iter().filter(|(_, on)| **on == is_on).map(|(id, _)| (*id).to_owned()).collect())
+    }
+}
+
+impl SettingsIndex {
+    /// The policies of these contexts of an instance on resources of one kind.
+    pub fn policies<R: Reusable>(&self, instance_id: &str, contexts: &[Owner]) -> Policies {
+        let known = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
+        let of_instance = known.policies.get(instance_id);
+        let of = |context: &Owner| Some((context.id.clone(), of_instance?.get(&context.id)?.get(R::POLICY)?.clone()));
+        Policies { processed: known.processed, by_context: contexts.iter().filter_map(of).collect() }
+    }
+}
+
+/// A kind of policies, without the type of their resources.
+struct Kind {
+    name: &'static str,
+    projection: fn() -> &'static Projection,
+    read: fn(Value) -> Result<Policy, serde_json::Error>,
+    /// What an event leaves; `None` where the policy is gone.
+    apply: fn(&Recorded) -> Result<Option<Policy>, Undecodable>,
+}
+
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let mut found = Kinds(vec![]);
+    catalog::visit(&mut found);
+    found.0
+});
+
+struct Kinds(Vec<Kind>);
+
+impl Visitor for Kinds {
+    fn resource<R: Resource>(&mut self) {}
+
+    fn reusable<R: Reusable>(&mut self) {
+        self.0.push(Kind {
+            name: R::POLICY,
+            projection: rows_of::<StatePolicy<R>>,
+            read: |row| Ok(serde_json::from_value::<StatePolicy<R>>(row)?.policy),
+            apply: |recorded| {
+                let after = decode::<Standard<StatePolicy<R>>>(recorded)?.into_state();
+                Ok(after.map(|to| to.known.policy))
+            },
+        });
+    }
+
+    fn settings<P: Properties>(&mut self) {}
+}
+
+pub(super) fn is_kind(aggregate_type: &str) -> bool {
+    KINDS.iter().any(|kind| kind.name == aggregate_type)
+}
+
+/// Adds what the read models have, and where each of them is.
+pub(super) async fn load(
+    into: &mut HashMap<String, OfInstance>,
+    positions: &mut Vec<Position>,
+    (transaction, shard): (&Transaction<'_>, u16),
+) -> Result<(), DatabaseFailure> {
+    for kind in KINDS.iter() {
+        let read_model = ReadModel::new((kind.projection)(), shard);
+        let checkpoint = read_model.checkpoint(transaction).await?;
+        positions.push(checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default());
+        for stored in read_model.every(transaction, kind.name).await? {
+            let (instance_id, found) = (stored.instance_id, stored.found);
+            let Ok(policy) = (kind.read)(found.state) else {
+                return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
+            };
+            let set = SetPolicy { policy, sequence: found.sequence, changed_at: found.changed_at };
+            put(into, (&instance_id, &found.owner, &found.id), kind.name, Some(set));
+        }
+    }
+    Ok(())
+}
+
+/// Takes up what happened to a policy.
+pub(super) fn apply(into: &mut HashMap<String, OfInstance>, recorded: &Recorded) {
+    let event = &recorded.event;
+    let Some(kind) = KINDS.iter().find(|kind| kind.name == event.aggregate_type) else { return };
+    let (sequence, changed_at, owner) = (recorded.sequence, recorded.committed_at, recorded.owner());
+    match (kind.apply)(recorded) {
+        Ok(policy) => {
+            let set = policy.map(|policy| SetPolicy { policy, sequence, changed_at });
+            put(into, (&event.instance_id, &owner, &event.aggregate_id), kind.name, set);
+        }
+        Err(error) => {
+            let (error, policy) = (explain(&error), kind.name);
+            tracing::error!(error, policy, "an event cannot be read, and the policy stays as it was");
+        }
+    }
+}
+
+fn put(
+    into: &mut HashMap<String, OfInstance>,
+    (instance_id, context, id): (&str, &Owner, &str),
+    kind: &'static str,
+    set: Option<SetPolicy>,
+) {
+    let of_instance = into.entry(instance_id.to_owned()).or_default();
+    let of_kinds = of_instance.entry(context.id.clone()).or_default();
+    let of_context = Arc::make_mut(of_kinds.entry(kind).or_default());
+    let resource_id = StatePolicy::<()>::resource_of(id);
+    match set {
+        // What the read model had already is read from the log again.
+        Some(set) if of_context.get(resource_id).is_some_and(|known| known.sequence >= set.sequence) => {}
+        Some(set) => drop(of_context.insert(resource_id.to_owned(), set)),
+        None => drop(of_context.remove(resource_id)),
+    }
+    if of_context.is_empty() {
+        of_kinds.remove(kind);
+    }
+    if of_kinds.is_empty() {
+        of_instance.remove(&context.id);
+    }
+    if of_instance.is_empty() {
+        into.remove(instance_id);
+    }
+}

@@ -1,0 +1,153 @@
+//! The reads of any reusable resource, as it is seen from a context: its own, one below it that inherits it, or one above.
+
+use std::sync::Arc;
+
+use api::{
+    details::{ETAG, entity_tag},
+    reusable::{ShownReusable, Wanted},
+};
+use domain::{
+    context::{Owner, OwnerType},
+    rejection::Rejection,
+    reusable::{Reusable, Seen, home, path},
+};
+use edge::{
+    answer::Answer,
+    call::Call,
+    consistency::{HEADER, unavailable, waited},
+    error::Error,
+};
+use index::{Filter, Hits};
+use proto::{
+    object::ListDetails,
+    shape::{Identified, Request, Search},
+};
+use view::{
+    keyring::SYSTEM,
+    rows::{Found, Fresh},
+    settings::Policies,
+};
+
+use crate::{
+    Queries,
+    search::{List, Visible},
+};
+
+impl Queries {
+    /// The resource that a request names, as it is seen from the context that it names or else from its own, and an answer
+    /// made of it.
+    pub(crate) async fn get_reusable<R: Reusable, I: Identified, O>(
+        &self,
+        call: &Call,
+        request: &I,
+        is_it: impl Fn(&R) -> bool,
+        answer: impl FnOnce(&Found<R>, &Seen) -> Result<O, Error>,
+    ) -> Result<Answer<O>, Error> {
+        let fresh = self.fresh_reusable::<R>(call, request.id()).await;
+        waited(call.consistency, fresh.as_ref().ok().map(|fresh| fresh.processed));
+        let Fresh { processed, answer: found, .. } = fresh?;
+        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        let found = found.filter(|found| is_it(&found.state));
+        let seen = found.and_then(|found| self.seen_from(call, call.named(request), found));
+        let Some((found, seen)) = seen else {
+            // That there is none was read too, and may be held against a later read.
+            return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
+        };
+        let metadata = vec![(HEADER, token), (ETAG, entity_tag(found.sequence))];
+        Ok(Answer { message: answer(&found, &seen)?, status: None, metadata })
+    }
+
+    /// The row of the instance, or else that of the system, which is there in all instances.
+    async fn fresh_reusable<R: Reusable>(&self, call: &Call, id: &str) -> Result<Fresh<Option<Found<R>>>, Error> {
+        let of_instance = self.fresh_in(call, &call.tenant.id, id).await?;
+        if of_instance.answer.is_some() { Ok(of_instance) } else { self.fresh_in(call, SYSTEM, id).await }
+    }
+
+    /// A resource as it is seen from a context, where the caller may see it there.
+    fn seen_from<R: Reusable>(
+        &self,
+        call: &Call,
+        context: Option<&Owner>,
+        found: Found<R>,
+    ) -> Option<(Found<R>, Seen)> {
+        let instance_id = &call.tenant.id;
+        let context = context.cloned().unwrap_or_else(|| home(&found.owner, instance_id));
+        let path = path(&found.owner, &context, instance_id)?;
+        let asked = path.last().unwrap_or(&found.owner);
+        if !call.may(asked) || self.ended.is_removed(instance_id, asked) {
+            return None;
+        }
+        Some(seen(found, &path, &self.settings.policies::<R>(instance_id, &path)))
+    }
+
+    /// Shows what a request finds, as it is seen from the context that is searched.
+    pub(crate) async fn search_reusable<R: ShownReusable>(
+        &self,
+        call: &Call,
+        request: R::Search,
+    ) -> Result<Answer<<R::Search as Request>::Response>, Error> {
+        let instance_id = &call.tenant.id;
+        let mut inheriting = call.context.chain(instance_id);
+        inheriting.retain(|context| context.kind != OwnerType::System);
+        inheriting.reverse();
+        let policies = self.settings.policies::<R>(instance_id, &inheriting);
+        let [on, off] = policies.decided(&inheriting);
+        let filter = |wanted| match wanted {
+            Wanted::Plain(filter) => filter,
+            Wanted::Active(value) => {
+                let (found, passed) = if value { (on.clone(), off.clone()) } else { (off.clone(), on.clone()) };
+                Filter::IsUnless { column: R::IS_ACTIVE, value, found, passed }
+            }
+        };
+        let (query, column, filters) = request.list();
+        let filters = filters.into_iter().map(R::wanted).map(filter).collect();
+        let list = List { query, key: R::key(column), filters };
+        let answer = |details: ListDetails, hits: Hits<R>| {
+            let shown = hits.page.into_iter().filter_map(|found| {
+                let path = path(&found.owner, &call.context, instance_id)?;
+                let (found, seen) = seen(found, &path, &policies);
+                Some(R::shown(&found, &seen))
+            });
+            R::Search::response(details, column, shown.collect())
+        };
+        self.search_in(call, self.reachable(call), list, answer).await
+    }
+
+    /// What is there in the context of a call: what is of it, of those above it, and of those below it. Its caller may read
+    /// it there; whoever may so only in some of those below it sees what is of them.
+    fn reachable<R: Reusable>(&self, call: &Call) -> Visible<R> {
+        let id = &call.tenant.id;
+        let (instances, within, removed) = match (call.context.kind, call.places()) {
+            (OwnerType::System, _) if call.may(&call.context) => (None, None, self.ended.removed_anywhere()),
+            (OwnerType::System, _) => (None, Some(vec![]), vec![]),
+            (OwnerType::Instance, None) => (Some(vec![id.clone(), SYSTEM.to_owned()]), None, self.ended.removed(id)),
+            (OwnerType::Instance, Some(places)) => (Some(vec![id.clone()]), Some(places), self.ended.removed(id)),
+            // Whoever may read it was asked for at the edge.
+            (OwnerType::Organization, _) => {
+                (Some(vec![id.clone(), SYSTEM.to_owned()]), Some(call.context.chain(id)), self.ended.removed(id))
+            }
+        };
+        let removed = (!removed.is_empty()).then_some(Filter::NotIn(removed));
+        Visible { instances, filters: within.map(Filter::In).into_iter().chain(removed).collect() }
+    }
+}
+
+/// A resource as it is seen at the end of a path. What a context below its own makes of it is a change of it there.
+fn seen<R: Reusable>(mut found: Found<R>, path: &[Owner], policies: &Policies) -> (Found<R>, Seen) {
+    let policy = |context: &Owner| policies.policy(context, &found.id);
+    let seen = Seen::at(&found.owner, found.state.is_active(), path, policy);
+    if let Some(set) = path.last().and_then(|context| policies.set(context, &found.id)) {
+        found.sequence = found.sequence.max(set.sequence);
+        found.changed_at = found.changed_at.max(set.changed_at);
+    }
+    (found, seen)
+}
+
+/// A handler of searches.
+pub(crate) async fn search<R: ShownReusable>(
+    queries: Arc<Queries>,
+    call: Call,
+    request: R::Search,
+) -> Result<Answer<<R::Search as Request>::Response>, Error> {
+    queries.search_reusable::<R>(&call, request).await
+}

@@ -1,0 +1,61 @@
+//! What is of the system is there in every instance.
+
+use reqwest::Method;
+use serde_json::json;
+use tests::{
+    client::{after, created, done, send},
+    idp::IDPS,
+    platform::Platform,
+};
+
+use super::{CODEHOST_B, codehost_b, found, get, names, organization, patch, patched, shown, state};
+
+#[tokio::test]
+async fn what_is_of_the_system_is_there_in_every_instance() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let (admin, operator) = (platform.client().await, platform.operator().await);
+    let one = organization(&admin, "One").await;
+    let made = done(&operator, &format!("{CODEHOST_B}?ctx.system=true"), codehost_b("everywhere")).await;
+    let (id, system) = (made.id(), json!({ "type": "OWNER_TYPE_SYSTEM" }));
+    assert_eq!(made.body["details"]["resourceOwner"], system);
+    created(&admin, CODEHOST_B, codehost_b("here")).await;
+    let (path, in_one) = (format!("{CODEHOST_B}/{id}"), format!("{CODEHOST_B}/{id}?ctx.orgId={one}"));
+    let in_system = format!("{path}?ctx.system=true");
+    let instance = json!({ "type": "OWNER_TYPE_INSTANCE", "id": platform.bootstrap.instance_id });
+
+    let seen = shown(&admin, &path).await;
+    assert_eq!(
+        seen["parent"],
+        json!({ "parent": system, "state": state(true) }),
+        "from the instance, as nothing is named"
+    );
+    let policy = |policy: &str| json!({ "idp": { "statePolicy": format!("STATE_POLICY_{policy}") } });
+    patched(&admin, &path, policy("DEACTIVATE")).await;
+    let seen = shown(&admin, &in_one).await;
+    assert_eq!(
+        (&seen["parent"], &seen["state"]),
+        (&json!({ "parent": instance, "state": state(false) }), &json!(state(false)))
+    );
+    patched(&admin, &in_one, policy("ACTIVATE")).await;
+    assert_eq!(shown(&admin, &in_one).await["state"], state(true));
+    assert_eq!(shown(&operator, &in_system).await["state"], state(true));
+    let active = |is_active: bool| json!([{ "state": { "state": state(is_active) } }]);
+    assert_eq!(names(&admin, "", json!([])).await, found(&["everywhere", "here"]));
+    assert_eq!(names(&admin, "", active(false)).await, found(&["everywhere"]));
+    assert_eq!(names(&admin, &format!("&ctx.orgId={one}"), active(true)).await, found(&["everywhere", "here"]));
+    assert_eq!(names(&operator, "&ctx.system=true", json!([])).await, found(&["everywhere", "here"]));
+
+    // Only operators change it, and say that they mean the system.
+    let rename = json!({ "idp": { "name": "other" }, "config": { "clientSecret": "another" } });
+    get(&admin, &in_system).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
+    patch(&admin, &in_system, rename.clone()).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
+    patch(&admin, &path, rename.clone()).await.assert_refused("no operator", 400, "PRECONDITION_FAILED");
+    let removed = send(admin.request(Method::DELETE, &format!("{IDPS}/{id}"))).await;
+    removed.assert_refused("no operator", 404, "RESOURCE_NOT_FOUND");
+    patched(&operator, &in_system, rename).await;
+    assert_eq!(shown(&admin, &path).await["idp"]["idp"]["name"], "other");
+    let removed = send(operator.request(Method::DELETE, &format!("{IDPS}/{id}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    after(&removed, admin.request(Method::GET, &path)).await.assert_refused("it is gone", 404, "RESOURCE_NOT_FOUND");
+}
