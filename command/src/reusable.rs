@@ -161,7 +161,7 @@ impl<R: Reusable> Command for Patch<R> {
         let (owner, instance_id) = (current.owner()?, &self.place.instance_id);
         let context = self.context.clone().unwrap_or_else(|| home(owner, instance_id));
         if !path(owner, &context, instance_id).ok_or_else(nothing)?.is_empty() {
-            return Ok((self.set_policy(turn, deciding, current, &context)?, ()));
+            return Ok((self.set_policy(turn, deciding, &current, &context)?, ()));
         }
         let decided = deciding.decide(turn, current, Asked::Patch(self.wanted.patch.clone()))?;
         if self.wanted.policy.is_some_and(|policy| policy != Policy::Inherit) {
@@ -179,7 +179,7 @@ impl<R: Reusable> Patch<R> {
         &self,
         turn: &mut Turn<'_>,
         deciding: &Deciding,
-        resource: Current<Standard<R>>,
+        resource: &Current<Standard<R>>,
         context: &Owner,
     ) -> Result<Decided, Refusal> {
         let (Place { instance_id, id }, owner) = (&self.place, resource.owner()?.clone());

@@ -44,6 +44,7 @@ pub trait Resolve: Request {
     type Settings;
 
     /// Which of the settings of the context, where it has several of a kind: one for each language.
+    #[expect(clippy::unnecessary_literal_bound, reason = "others have one of their own")]
     fn variant(&self) -> &str {
         ""
     }

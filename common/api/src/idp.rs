@@ -116,7 +116,7 @@ pub fn wish<I: Request>(request: &I) -> Result<Wish, Malformed> {
     let secret = of.secret.and_then(|name| config.remove(name));
     let secret = secret.as_ref().and_then(Value::as_str).filter(|secret| !secret.is_empty()).map(str::to_owned);
     let policy = policy(common.state_policy());
-    Ok(Wish { of, name: common.name, options: common.options.as_ref().map(options), policy, config, secret })
+    Ok(Wish { of, name: common.name, options: common.options.map(options), policy, config, secret })
 }
 
 impl Wish {
@@ -148,7 +148,7 @@ pub fn response<I: Request>(found: &Found<Idp>, seen: &Seen) -> Result<I::Respon
     Ok(serde_json::from_value(json!({ "idp": shown }))?)
 }
 
-fn options(wanted: &idp::Options) -> Options {
+fn options(wanted: idp::Options) -> Options {
     Options {
         is_linking_allowed: wanted.is_linking_allowed,
         is_creation_allowed: wanted.is_creation_allowed,

@@ -37,6 +37,7 @@ pub trait SetSettings: Request<Response: From<Details>> {
     type Properties: Properties;
 
     /// Which of the settings of the context, as in [`Resolve::variant`].
+    #[expect(clippy::unnecessary_literal_bound, reason = "others have one of their own")]
     fn variant(&self) -> &str {
         ""
     }

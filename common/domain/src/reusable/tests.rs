@@ -45,7 +45,7 @@ fn the_nearest_policy_that_is_not_inherit_decides() {
             assert_eq!(seen(&[]), home);
             let parent = Some((system.clone(), own));
             let middle = Seen { is_active: in_instance, policy: Some(above), parent };
-            assert_eq!(seen(&[instance.clone()]), middle);
+            assert_eq!(seen(std::slice::from_ref(&instance)), middle);
             let parent = Some((instance.clone(), in_instance));
             let end = Seen { is_active: in_organization, policy: Some(below), parent };
             assert_eq!(seen(&[instance.clone(), organization.clone()]), end);

@@ -17,7 +17,7 @@ fn codehost_b() -> Idp {
     of("codehost_b", json!({ "client_id": "id", "scopes": ["x"] }))
 }
 
-fn members(value: Value) -> Map<String, Value> {
+fn members(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
@@ -40,7 +40,7 @@ fn each_member_has_its_column_and_its_patch() {
     let patches = vec![
         (IdpPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
         (IdpPatch { options: Some(options.clone()), ..patch() }, json!({ "options": options })),
-        (IdpPatch { config: members(json!({ "client_id": "other" })), ..patch() }, json!({ "config": changed })),
+        (IdpPatch { config: members(&json!({ "client_id": "other" })), ..patch() }, json!({ "config": changed })),
         (IdpPatch { secret: Some(Sealed::new("t")), ..patch() }, json!({ "sealed": "t" })),
     ];
     assert_patches(&codehost_b(), patches, &["is_active"]);
@@ -58,16 +58,16 @@ fn a_patch_is_for_its_type_and_says_whether_it_changes_anything() {
 #[test]
 fn of_members_that_exclude_each_other_the_last_one_stays() {
     let before = of("saml", json!({ "metadata_url": "https://a.example/" })).config;
-    let after = before.clone().patched(members(json!({ "metadata_xml": "<EntityDescriptor/>" })));
+    let after = before.clone().patched(members(&json!({ "metadata_xml": "<EntityDescriptor/>" })));
     let Config::Saml(saml) = &after else { panic!("{after:?}") };
     assert_eq!((saml.metadata_xml.as_str(), saml.metadata_url.as_str()), ("<EntityDescriptor/>", ""));
-    assert_eq!(after.patched(members(json!({ "metadata_url": "https://a.example/" }))), before);
+    assert_eq!(after.patched(members(&json!({ "metadata_url": "https://a.example/" }))), before);
 }
 
 #[test]
 fn members_of_another_type_change_nothing() {
     let before = codehost_b().config;
-    assert_eq!(before.clone().patched(members(json!({ "client_id": 1 }))), before);
+    assert_eq!(before.clone().patched(members(&json!({ "client_id": 1 }))), before);
 }
 
 #[test]

@@ -159,6 +159,7 @@ fn reconfigured(subject: &Subject, oidc: PatchOidcConfig) -> PatchAppRequest {
     configured(subject, patch_app::Config::Oidc(oidc))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a patch has them")]
 fn uris(uris: &[&str]) -> Option<SetUris> {
     Some(SetUris { values: owned(uris) })
 }
