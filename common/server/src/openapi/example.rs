@@ -55,7 +55,7 @@ fn text(field: &FieldDescriptor) -> String {
     let name = field.name();
     let is_id = ["id", "ids"].iter().any(|id| name == *id || name.ends_with(&format!("_{id}")));
     match () {
-        () if option::rules(field).uri => "https://example.com".to_owned(),
+        () if option::rules(field).uri || option::rules(field).http_url => "https://example.com".to_owned(),
         () if is_id || matches!(name, "targets" | "includes") => ID.to_owned(),
         () => name.replace('_', " "),
     }

@@ -221,6 +221,7 @@ async fn examples_are_valid_and_can_be_sent() {
     let platform = Platform::start().await;
     let (owner, operator, described) =
         (platform.client().await, platform.operator().await, Described::of(&platform).await);
+    let mut refused = vec![];
     for operation in described.operations() {
         let id = operation.item["operationId"].as_str().expect("it has an id");
         let is_of_system = operation.item["x-permission"].as_str().is_some_and(|needed| needed.starts_with("system."));
@@ -250,10 +251,15 @@ async fn examples_are_valid_and_can_be_sent() {
             // Ids of examples are nobody's here.
             let names_nobody = operation.path.contains("{id}") || body.to_string().contains("117486514211913728");
             let is_unknown = answer.status == 404 || answer.reason() == "PRECONDITION_FAILED";
-            let is_fine = answer.status.is_success() || (names_nobody && is_unknown);
-            assert!(is_fine, "{id} {body}: {}", answer.body);
+            // A key or certificate is only shown where it begins.
+            let is_shortened = body.to_string().contains("-----BEGIN") && answer.reason() == "INVALID_REQUEST";
+            let is_fine = answer.status.is_success() || (names_nobody && is_unknown) || is_shortened;
+            if !is_fine {
+                refused.push(format!("{id} {body}: {}", answer.body));
+            }
         }
     }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
 
 #[tokio::test]
