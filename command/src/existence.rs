@@ -31,11 +31,11 @@ pub(crate) fn is_there<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> 
 /// Whether all is there that an object goes with. All of it is looked at, so that all is loaded at once.
 fn stands<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> bool {
     let (Some(found), Some(owner)) = (current.resource(), current.head.owner.as_ref()) else { return false };
-    let mut stands = true;
+    let (mut stands, mut goes_with) = (true, HashMap::new());
     for reference in Standard::<R>::references(&current.state, owner) {
-        if found.clone().unlinked(&reference).is_none()
-            && let Some(is_there) = KINDS.get(reference.link.to)
-        {
+        // It is the link that says whether it goes with what is named.
+        let goes = *goes_with.entry(reference.link).or_insert_with(|| found.clone().unlinked(&reference).is_none());
+        if goes && let Some(is_there) = KINDS.get(reference.link.to) {
             let (instance_id, aggregate_type) = (current.key.instance_id.clone(), reference.link.to.to_owned());
             stands &= is_there(turn, &AggregateKey { instance_id, aggregate_type, id: reference.id });
         }

@@ -188,11 +188,13 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    if way.edge.recognise(&mut parts).await.is_none() {
-        // It would be refused there too, so it takes no room here.
-        return next.run(Request::from_parts(parts, body)).await;
-    }
     let deadline = Instant::now() + patience(&parts.headers);
+    match timeout_at(deadline, way.edge.recognise(&mut parts)).await {
+        Ok(Some(_)) => {}
+        // It would be refused there too, so it takes no room here.
+        Ok(None) => return next.run(Request::from_parts(parts, body)).await,
+        Err(_) => return refuse(Request::from_parts(parts, body), too_late(false)).await,
+    }
     let refused = |parts: Parts, error| refuse(Request::from_parts(parts, Body::empty()), error);
     let most = way.client.server_info().max_payload;
     let body = match timeout_at(deadline, read_body(body, most)).await.unwrap_or_else(|_| Err(too_late(false))) {

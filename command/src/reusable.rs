@@ -12,7 +12,7 @@ use domain::{
 use edge::{answer::Answer, call::Call, error::Error};
 use eventlog::record::AggregateKey;
 use proto::shape::Identified;
-use view::keyring::SYSTEM;
+use view::{keyring::SYSTEM, settings::instance_of};
 
 use crate::{
     authority::Object,
@@ -28,6 +28,8 @@ pub(crate) struct Wanted<R: Reusable> {
     pub(crate) patch: R::Patch,
     /// Of what the context makes of it.
     pub(crate) policy: Option<Policy>,
+    /// The instance whose key a secret of the patch is sealed with.
+    pub(crate) sealed_in: Option<String>,
 }
 
 impl Commands {
@@ -163,7 +165,12 @@ impl<R: Reusable> Command for Patch<R> {
         if !path(owner, &context, instance_id).ok_or_else(nothing)?.is_empty() {
             return Ok((self.set_policy(turn, deciding, &current, &context)?, ()));
         }
+        let keeper = instance_of(instance_id, owner).to_owned();
         let decided = deciding.decide(turn, current, Asked::Patch(self.wanted.patch.clone()))?;
+        if self.wanted.sealed_in.as_ref().is_some_and(|sealed_in| *sealed_in != keeper) {
+            let reason = "a secret is set in the context that the resource belongs to, or without naming one";
+            return Err(Rejection::Precondition(reason).into());
+        }
         if self.wanted.policy.is_some_and(|policy| policy != Policy::Inherit) {
             let reason = "a state policy is for the contexts below its own; deactivate or reactivate it instead";
             return Err(Rejection::Precondition(reason).into());

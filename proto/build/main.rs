@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("descriptors.bin"), &descriptors)?;
     fs::write(out.join("sources.rs"), sources()?)?;
     fs::write(out.join("operations.rs"), spelled(&operation::generate(&pool)?))?;
+    fs::write(out.join("requests.rs"), spelled(&shape::visits(&pool)))?;
     fs::write(out.join("packages.rs"), spelled(&tree(&packages)))?;
     fs::write(out.join("names.rs"), names(packages.keys())?)?;
     Ok(())

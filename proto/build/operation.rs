@@ -13,7 +13,7 @@ use crate::{
 /// The code of all operations.
 pub(crate) fn generate(pool: &DescriptorPool) -> Result<String, String> {
     let mut code = String::new();
-    let (mut names, mut visits) = (vec![], vec![]);
+    let mut names = vec![];
     for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
         let name = method.name().to_shouty_snake_case();
         let facts = facts(&method).map_err(|reason| format!("{}: {reason}", method.full_name()))?;
@@ -25,13 +25,7 @@ pub(crate) fn generate(pool: &DescriptorPool) -> Result<String, String> {
             method.full_name()
         );
         names.push(format!("&{name}.facts"));
-        visits.push(format!("visitor.request::<{request}>();"));
     }
-    let _ = writeln!(
-        code,
-        "/// Visits the requests of every operation.\npub fn visit(visitor: &mut impl Visitor) {{ {} }}",
-        visits.join(" ")
-    );
     let _ = writeln!(
         code,
         "/// Every operation of the platform.\npub static OPERATIONS: &[&Facts] = &[{}];",

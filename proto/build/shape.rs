@@ -25,6 +25,14 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     packages
 }
 
+/// The code that visits the requests of all operations.
+pub(crate) fn visits(pool: &DescriptorPool) -> String {
+    let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+    let visits = methods.map(|method| format!("visitor.request::<{}>();", rust_path(method.input().full_name())));
+    let visits = visits.collect::<Vec<_>>().join(" ");
+    format!("/// Visits the request of every operation.\npub fn visit(visitor: &mut impl Visitor) {{ {visits} }}")
+}
+
 /// A request says which operation it is for.
 fn asked(method: &MethodDescriptor) -> String {
     let (request, response) = (rust_path(method.input().full_name()), rust_path(method.output().full_name()));

@@ -2,8 +2,6 @@
 
 use std::marker::PhantomData;
 
-use crate::shape::Request;
-
 /// What is known of an operation without knowing its types.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -129,12 +127,6 @@ pub struct Parameter {
     pub kind: Kind,
     /// Whether it may be given more than once.
     pub repeated: bool,
-}
-
-/// Something is made of each operation, with its types.
-pub trait Visitor {
-    /// Makes it of the operation that a request is for.
-    fn request<I: Request>(&mut self);
 }
 
 /// What a query parameter holds.

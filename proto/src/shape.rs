@@ -68,3 +68,11 @@ pub trait Search: Request {
     /// The response with what was found.
     fn response(details: ListDetails, column: Self::Column, result: Vec<Self::Resource>) -> Self::Response;
 }
+
+/// Something is made of each request, with its types.
+pub trait Visitor {
+    /// Makes it of a request.
+    fn request<I: Request>(&mut self);
+}
+
+include!(concat!(env!("OUT_DIR"), "/requests.rs"));

@@ -46,10 +46,12 @@ impl Queries {
         let fresh = self.fresh_reusable::<R>(call, request.id()).await;
         waited(call.consistency, fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
-        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
         let found = found.filter(|found| is_it(&found.state));
         let seen = found.and_then(|found| self.seen_from(call, call.named(request), found));
-        let Some((found, seen)) = seen else {
+        // The policies may be newer than the row.
+        let processed = processed.max(seen.as_ref().map_or(0, |(_, _, newest)| *newest));
+        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        let Some((found, seen, _)) = seen else {
             // That there is none was read too, and may be held against a later read.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
         };
@@ -63,13 +65,13 @@ impl Queries {
         if of_instance.answer.is_some() { Ok(of_instance) } else { self.fresh_in(call, SYSTEM, id).await }
     }
 
-    /// A resource as it is seen from a context, where the caller may see it there.
+    /// A resource as it is seen from a context, where the caller may see it there, and the sequence of the newest policy on it.
     fn seen_from<R: Reusable>(
         &self,
         call: &Call,
         context: Option<&Owner>,
         found: Found<R>,
-    ) -> Option<(Found<R>, Seen)> {
+    ) -> Option<(Found<R>, Seen, u64)> {
         let instance_id = &call.tenant.id;
         let context = context.cloned().unwrap_or_else(|| home(&found.owner, instance_id));
         let path = path(&found.owner, &context, instance_id)?;
@@ -77,7 +79,10 @@ impl Queries {
         if !call.may(asked) || self.ended.is_removed(instance_id, asked) {
             return None;
         }
-        Some(seen(found, &path, &self.settings.policies::<R>(instance_id, &path)))
+        let policies = self.settings.policies::<R>(instance_id, &path);
+        let newest = path.iter().filter_map(|context| policies.set(context, &found.id)).map(|set| set.sequence).max();
+        let (found, seen) = seen(found, &path, &policies);
+        Some((found, seen, newest.unwrap_or_default()))
     }
 
     /// Shows what a request finds, as it is seen from the context that is searched.

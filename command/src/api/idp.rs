@@ -89,7 +89,8 @@ async fn patch<I: Identified<Response: Plain>>(
     let wish = wish(&request).map_err(|error| Error::internal(&error))?;
     let mut patch = wish.patch();
     patch.secret = sealed(&commands, &call, &wish).await?;
-    commands.patch_reusable::<Idp, _>(&call, &request, Wanted { patch, policy: wish.policy }).await
+    let sealed_in = patch.secret.as_ref().map(|_| instance_of(&call.tenant.id, &call.context).to_owned());
+    commands.patch_reusable::<Idp, _>(&call, &request, Wanted { patch, policy: wish.policy, sealed_in }).await
 }
 
 /// The secret of a request, sealed for the instance that keeps the provider, when that and what else is to be checked by
@@ -113,6 +114,10 @@ async fn sealed(commands: &Commands, call: &Call, wish: &Wish) -> Result<Option<
 }
 
 fn are_certificates(pem: &str) -> bool {
+    // A private key beside them would be told to whoever reads the provider.
+    if pem.matches("-----BEGIN ").count() != pem.matches("-----BEGIN CERTIFICATE-----").count() {
+        return false;
+    }
     let mut store = RootCertStore::empty();
     let added = CertificateDer::pem_slice_iter(pem.as_bytes()).map(|found| store.add(found.ok()?).ok());
     added.collect::<Option<Vec<()>>>().is_some_and(|added| !added.is_empty())

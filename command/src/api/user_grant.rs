@@ -126,12 +126,19 @@ fn given(
     (field, keys): (&'static str, &[String]),
 ) -> Result<Vec<GrantedRole>, Refusal> {
     let by = by.map(|key| turn.get::<Standard<ProjectGrant>>(key));
-    let roles = roles(turn, project, field, keys)?;
-    let granted = by.as_ref().map(|by| by.resource().map_or(&[][..], |grant| &grant.roles));
-    if granted.is_some_and(|granted| !roles.iter().all(|role| granted.contains(role))) {
+    let roles = roles(turn, project, field, keys);
+    let Some(by) = by else { return roles };
+    let granted = by.resource().map_or(&[][..], |grant| &grant.roles);
+    // To whom the project was granted is not told which other roles it has.
+    if !keys.iter().all(|key| granted.iter().any(|role| role.key == *key)) {
         return Err(Rejection::invalid(field, "must be among the roles of the project grant").into());
     }
-    Ok(roles)
+    let roles = roles?;
+    if roles.iter().all(|role| granted.contains(role)) {
+        Ok(roles)
+    } else {
+        Err(Rejection::invalid(field, "must be among the roles of the project grant").into())
+    }
 }
 
 async fn patch(

@@ -1,7 +1,5 @@
 //! Apps in the API's words. Nothing of their secrets is.
 
-use std::time::Duration;
-
 use domain::{
     client_secret::ClientSecrets,
     resource::app::{
@@ -10,19 +8,17 @@ use domain::{
     },
 };
 use index::{Filter, Method, SortKey};
-use proto::{
-    app::{
-        self, ApiAuthMethodType, ApiConfig, AppFieldName, CreateAppRequest, GetApp, GetAppRequest, OidcAppType,
-        OidcAuthMethodType, OidcComplianceProblem, OidcConfig, OidcGrantType, OidcResponseType, OidcTokenType,
-        PatchApiConfig, PatchAppRequest, PatchOidcConfig, SearchAppsRequest, app_search_filter::Filter as Wanted,
-        patch_app,
-    },
-    wellknown,
+use proto::app::{
+    self, ApiAuthMethodType, ApiConfig, AppFieldName, CreateAppRequest, GetApp, GetAppRequest, OidcAppType,
+    OidcAuthMethodType, OidcComplianceProblem, OidcAppConfig, OidcGrantType, OidcResponseType, OidcTokenType,
+    PatchApiConfig, PatchAppRequest, PatchOidcAppConfig, SearchAppsRequest, app_search_filter::Filter as Wanted,
+    patch_app,
 };
 use view::rows::Found;
 
 use crate::{
     details,
+    duration::{duration, milliseconds},
     filter::{in_state, named, state},
     standard::Shown,
 };
@@ -93,7 +89,7 @@ pub fn patch(request: &PatchAppRequest) -> AppPatch {
     AppPatch { name: wanted.name, config, renewal: None }
 }
 
-fn new_oidc(wanted: OidcConfig) -> Oidc {
+fn new_oidc(wanted: OidcAppConfig) -> Oidc {
     let assertions = Assertions {
         access_token_roles: wanted.access_token_role_assertion,
         id_token_roles: wanted.id_token_role_assertion,
@@ -122,7 +118,7 @@ fn new_oidc(wanted: OidcConfig) -> Oidc {
     oidc
 }
 
-fn patch_oidc(wanted: PatchOidcConfig) -> OidcPatch {
+fn patch_oidc(wanted: PatchOidcAppConfig) -> OidcPatch {
     OidcPatch {
         app_type: wanted.app_type.map(|_| app_type(wanted.app_type())),
         auth_method: wanted.auth_method_type.map(|_| auth_method(wanted.auth_method_type())),
@@ -146,9 +142,9 @@ fn patch_api(wanted: PatchApiConfig) -> Option<AuthMethod> {
     wanted.auth_method_type.map(|_| api_method(wanted.auth_method_type()))
 }
 
-fn shown_oidc(oidc: Oidc) -> OidcConfig {
+fn shown_oidc(oidc: Oidc) -> OidcAppConfig {
     let Assertions { access_token_roles, id_token_roles, id_token_userinfo } = oidc.assertions;
-    OidcConfig {
+    OidcAppConfig {
         redirect_uris: oidc.redirect_uris,
         response_types: oidc.response_types.into_iter().map(|of| shown_response_type(of).into()).collect(),
         grant_types: oidc.grant_types.into_iter().map(|of| shown_grant_type(of).into()).collect(),
@@ -160,17 +156,11 @@ fn shown_oidc(oidc: Oidc) -> OidcConfig {
         access_token_role_assertion: access_token_roles,
         id_token_role_assertion: id_token_roles,
         id_token_userinfo_assertion: id_token_userinfo,
-        clock_skew: wellknown::Duration::try_from(Duration::from_millis(oidc.clock_skew_ms)).ok(),
+        clock_skew: duration(oidc.clock_skew_ms),
         additional_origins: oidc.additional_origins,
         skip_native_app_success_page: oidc.skip_native_app_success_page,
         back_channel_logout_uri: oidc.back_channel_logout_uri,
     }
-}
-
-/// A part of a millisecond counts as a whole one; validation has refused what is negative or long.
-fn milliseconds(duration: wellknown::Duration) -> u64 {
-    let duration = Duration::try_from(duration).unwrap_or_default();
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or_default()
 }
 
 fn response_type(wanted: OidcResponseType) -> Option<ResponseType> {

@@ -3,6 +3,8 @@
 //! The requests and answers of all types differ only in the members of the configuration, which the core has under the same
 //! names: so they are read and made here by their JSON form, and no type has code of its own.
 
+use std::fmt;
+
 use domain::{
     column::Column,
     resource::idp::{AutoLinking, Idp, IdpPatch, Options, Type, column},
@@ -27,7 +29,6 @@ use crate::{
 };
 
 /// What a request to create or to change a provider says.
-#[derive(Debug)]
 pub struct Wish {
     /// The type.
     pub of: &'static Type,
@@ -41,6 +42,13 @@ pub struct Wish {
     pub config: Map<String, Value>,
     /// The secret in clear, where there is one.
     pub secret: Option<String>,
+}
+
+/// Without the secret.
+impl fmt::Debug for Wish {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Wish").field("of", &self.of.name).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// A message that is not as those of its type are.

@@ -85,5 +85,7 @@ async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String
         tracing::warn!(error = %explain(&error), "the read model cannot be read");
         Error::Unavailable
     })?;
-    Ok(found.answer.filter(|project| project.state.is_active).map(|project| project.id))
+    // What goes with a removed organization may still have rows.
+    let is_gone = |owner: &Owner| oidc.edge.ended.is_removed(&tenant.id, owner);
+    Ok(found.answer.filter(|found| found.state.is_active && !is_gone(&found.owner)).map(|found| found.id))
 }

@@ -1,11 +1,17 @@
 //! How users log in.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    properties::{only, properties},
+    properties::{only, properties, within},
     settings::Milliseconds,
 };
+
+/// Sessions live no longer.
+const A_SEASON: RangeInclusive<Milliseconds> = Milliseconds::minutes(1)..=Milliseconds::days(90);
+const UP_TO_A_SEASON: &str = "must be from 60s to 7776000s, 90 days";
 
 /// What is checked beside a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,15 +57,15 @@ properties! {
         /// Where a login leads that no app has asked for; nowhere when empty.
         default_redirect_uri: String = String::new();
         /// How long a password that was checked counts.
-        password_check_lifetime: Milliseconds = Milliseconds::hours(240);
+        password_check_lifetime: Milliseconds = Milliseconds::hours(240), within(A_SEASON, UP_TO_A_SEASON);
         /// How long a login with an identity provider counts.
-        external_login_check_lifetime: Milliseconds = Milliseconds::hours(240);
+        external_login_check_lifetime: Milliseconds = Milliseconds::hours(240), within(A_SEASON, UP_TO_A_SEASON);
         /// How long who does not want a second factor is not asked again.
         mfa_init_skip_lifetime: Milliseconds = Milliseconds::days(30);
         /// How long a second factor that was checked counts.
-        second_factor_check_lifetime: Milliseconds = Milliseconds::hours(18);
+        second_factor_check_lifetime: Milliseconds = Milliseconds::hours(18), within(A_SEASON, UP_TO_A_SEASON);
         /// How long a check counts that is more than one factor.
-        multi_factor_check_lifetime: Milliseconds = Milliseconds::hours(12);
+        multi_factor_check_lifetime: Milliseconds = Milliseconds::hours(12), within(A_SEASON, UP_TO_A_SEASON);
         /// The second factors that they may set up.
         second_factors: Vec<SecondFactor> = vec![], only(vec![]);
         /// The checks that are more than one factor.

@@ -15,6 +15,7 @@ pub(super) enum Way {
 
 /// The names. They are of the whole surface, so that they stay when more of it is built.
 pub(super) struct Names {
+    /// In lower case: generators make files of names, and classes whose names some of them spell in their own way.
     shared: HashSet<String>,
     in_answers: HashSet<String>,
 }
@@ -27,11 +28,11 @@ impl Names {
         };
         let in_requests = reached(OPERATIONS.iter().map(|facts| facts.request).collect());
         let in_answers = reached(OPERATIONS.iter().map(|facts| facts.response).collect());
-        let mut counts: HashMap<&str, u32> = HashMap::new();
+        let mut counts: HashMap<String, u32> = HashMap::new();
         for name in in_requests.union(&in_answers) {
-            *counts.entry(short(name)).or_default() += 1;
+            *counts.entry(short(name).to_ascii_lowercase()).or_default() += 1;
         }
-        let shared = counts.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name.to_owned()).collect();
+        let shared = counts.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name).collect();
         Self { shared, in_answers }
     }
 
@@ -44,7 +45,7 @@ impl Names {
     /// The name of what is the same in requests and answers.
     pub(super) fn plain(&self, full_name: &str) -> String {
         let name = short(full_name);
-        if !self.shared.contains(name) {
+        if !self.shared.contains(&name.to_ascii_lowercase()) {
             return name.to_owned();
         }
         let package = full_name.split('.').skip(1).take_while(|part| !part.starts_with(['v', 'V']));
@@ -103,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn no_two_messages_have_one_name() {
+    fn no_two_messages_have_one_name_in_whichever_case() {
         let pool = DescriptorPool::decode(proto::DESCRIPTORS).unwrap();
         let names = Names::of(&pool);
         let mut seen = HashMap::new();
         let messages = OPERATIONS.iter().flat_map(|facts| [facts.request, facts.response]);
         for name in reachable(messages.filter_map(|name| pool.get_message_by_name(name)).collect()) {
             for way in [Way::Request, Way::Answer] {
-                let other = seen.insert(names.get(&name, way), name.clone());
+                let other = seen.insert(names.get(&name, way).to_ascii_lowercase(), name.clone());
                 assert!(other.is_none_or(|other| other == name), "{name}");
             }
         }

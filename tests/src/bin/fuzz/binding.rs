@@ -6,8 +6,8 @@ use edge::{
     json::bind,
 };
 use proto::{
-    operation::{self, Body, Facts, Visitor},
-    shape::Request,
+    operation::{Body, Facts},
+    shape::{self as requests, Request, Visitor},
 };
 use serde_json::{Map, Value};
 use tests::parts::Parts;
@@ -103,7 +103,7 @@ fn encoded(query: &[(String, String)]) -> String {
 /// Every operation.
 fn operations() -> Vec<Bound> {
     let mut all = All(vec![]);
-    operation::visit(&mut all);
+    requests::visit(&mut all);
     all.0
 }
 

@@ -18,7 +18,6 @@ use serde_json::json;
 use tests::{
     client::{Client, TARGETS, send, target as body},
     cluster::{Cluster, Node},
-    eventually,
     grpc::{Grpc, reason},
     load::Load,
 };
@@ -39,7 +38,7 @@ async fn two_nodes() -> (Cluster, Node, [Node; 2]) {
     let first = cluster.node("command", "the first.node *", &[], &[]);
     cluster.writes(&first).await;
     let second = cluster.node("command", "second", &[("--node-number", "1")], &[]);
-    eventually("the second listens", || async { second.log().contains("serving").then_some(()) }).await;
+    cluster.is_ready(&second).await;
     (cluster, projector, [first, second])
 }
 

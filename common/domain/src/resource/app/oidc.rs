@@ -188,6 +188,10 @@ impl Oidc {
         let origins = &self.additional_origins;
         let of_origins = origins.iter().find_map(|origin| refused_origin(origin, self.dev_mode));
         check("app.oidc.additional_origins", of_origins.or(twice(origins)));
+        let lists = [&self.redirect_uris, &self.post_logout_redirect_uris, origins];
+        let bytes: usize = lists.into_iter().flatten().map(String::len).sum();
+        let rule = "must have at most 32 KiB together with the other URIs and origins";
+        check("app.oidc.redirect_uris", (bytes > 32 * 1024).then_some(rule));
         check("app.oidc.response_types", twice(&self.response_types));
         check("app.oidc.grant_types", twice(&self.grant_types).or(self.misfit()));
         check("app.oidc.back_channel_logout_uri", self.no_back_channel());

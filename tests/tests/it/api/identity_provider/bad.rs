@@ -12,6 +12,8 @@ async fn bad_configurations_are_refused_by_the_member_that_is_bad() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
     let scopes: Vec<String> = (0..21).map(|number| format!("scope{number}")).collect();
+    let certificate = config("ldap")["rootCa"].as_str().expect("there is one").to_owned();
+    let with_key = format!("{certificate}\n-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n");
     let dtd = format!("<!DOCTYPE a [<!ENTITY b \"c\">]>{METADATA}");
     for (of, member, value, field) in [
         ("codehost_b", "scopes", json!(scopes), "scopes"),
@@ -25,6 +27,7 @@ async fn bad_configurations_are_refused_by_the_member_that_is_bad() {
         ("ldap", "servers", json!(["http://a.example"]), "servers"),
         ("ldap", "servers", json!(["ldap://a.example", "ldap://A.example:389"]), "servers"),
         ("ldap", "rootCa", json!("no certificate"), "rootCa"),
+        ("ldap", "rootCa", json!(with_key), "rootCa"),
         ("ldap", "timeout", json!("0s"), "timeout"),
         ("directory_a", "tenant", json!("a/b"), "tenant"),
         ("social_b", "privateKey", json!("no key"), "privateKey"),

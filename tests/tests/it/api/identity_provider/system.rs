@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 use tests::{
-    client::{after, created, done, send},
+    client::{after, done, send},
     idp::IDPS,
     platform::Platform,
 };
@@ -19,7 +19,7 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     let made = done(&operator, &format!("{CODEHOST_B}?ctx.system=true"), codehost_b("everywhere")).await;
     let (id, system) = (made.id(), json!({ "type": "OWNER_TYPE_SYSTEM" }));
     assert_eq!(made.body["details"]["resourceOwner"], system);
-    created(&admin, CODEHOST_B, codehost_b("here")).await;
+    let here = done(&admin, CODEHOST_B, codehost_b("here")).await.id();
     let (path, in_one) = (format!("{CODEHOST_B}/{id}"), format!("{CODEHOST_B}/{id}?ctx.orgId={one}"));
     let in_system = format!("{path}?ctx.system=true");
     let instance = json!({ "type": "OWNER_TYPE_INSTANCE", "id": platform.bootstrap.instance_id });
@@ -45,6 +45,12 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     assert_eq!(names(&admin, "", active(false)).await, found(&["everywhere"]));
     assert_eq!(names(&admin, &format!("&ctx.orgId={one}"), active(true)).await, found(&["everywhere", "here"]));
     assert_eq!(names(&operator, "&ctx.system=true", json!([])).await, found(&["everywhere", "here"]));
+
+    // The secret of another is not sealed with the system's key.
+    let secret = json!({ "config": { "clientSecret": "another" } });
+    let refused = patch(&operator, &format!("{CODEHOST_B}/{here}?ctx.system=true"), secret.clone()).await;
+    refused.assert_refused("it is not the system's", 400, "PRECONDITION_FAILED");
+    patched(&admin, &format!("{CODEHOST_B}/{here}"), secret).await;
 
     // Only operators change it, and say that they mean the system.
     let rename = json!({ "idp": { "name": "other" }, "config": { "clientSecret": "another" } });

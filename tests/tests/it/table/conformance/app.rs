@@ -4,8 +4,8 @@ use futures::{FutureExt, future::BoxFuture};
 use proto::{
     app::{
         ApiAuthMethodType, ApiConfig, App, AppFieldName, AppSearchFilter, CreateAppRequest, DeactivateAppRequest,
-        DeleteAppRequest, GenerateAppSecretRequest, GetAppRequest, OidcAppType, OidcAuthMethodType, OidcConfig,
-        OidcGrantType, OidcResponseType, OidcTokenType, PatchApiConfig, PatchApp, PatchAppRequest, PatchOidcConfig,
+        DeleteAppRequest, GenerateAppSecretRequest, GetAppRequest, OidcAppType, OidcAuthMethodType, OidcAppConfig,
+        OidcGrantType, OidcResponseType, OidcTokenType, PatchApiConfig, PatchApp, PatchAppRequest, PatchOidcAppConfig,
         ReactivateAppRequest, SearchAppsRequest, SetOidcGrantTypes, SetOidcResponseTypes, SetUris, app,
         app_search_filter::Filter, patch_app,
     },
@@ -80,16 +80,16 @@ fn app(it: &Subject, config: app::Config) -> CreateAppRequest {
     CreateAppRequest { app: Some(App { project_id: it.id.clone(), name: "Shop".into(), config: Some(config) }) }
 }
 
-fn oidc(it: &Subject, oidc: OidcConfig) -> CreateAppRequest {
+fn oidc(it: &Subject, oidc: OidcAppConfig) -> CreateAppRequest {
     app(it, app::Config::Oidc(oidc))
 }
 
-fn at(uri: &str) -> OidcConfig {
-    OidcConfig { redirect_uris: owned(&[uri]), ..OidcConfig::default() }
+fn at(uri: &str) -> OidcAppConfig {
+    OidcAppConfig { redirect_uris: owned(&[uri]), ..OidcAppConfig::default() }
 }
 
-fn everything() -> OidcConfig {
-    OidcConfig {
+fn everything() -> OidcAppConfig {
+    OidcAppConfig {
         redirect_uris: owned(&["com.example.shop:/callback", "http://*.shop.example/"]),
         response_types: vec![OidcResponseType::Code.into(), OidcResponseType::IdTokenToken.into()],
         grant_types: vec![
@@ -125,20 +125,20 @@ fn create() -> Box<dyn Check + Sync> {
         .bad("a relative redirect URI", "INVALID_REQUEST", |it| oidc(it, at("/callback")))
         .bad("a redirect URI that runs", "INVALID_REQUEST", |it| oidc(it, at("javascript:alert(1)")))
         .bad("too many redirect URIs", "INVALID_REQUEST", |it| {
-            oidc(it, OidcConfig { redirect_uris: owned(&["https://shop.example/"; 101]), ..OidcConfig::default() })
+            oidc(it, OidcAppConfig { redirect_uris: owned(&["https://shop.example/"; 101]), ..OidcAppConfig::default() })
         })
         .bad("a long redirect URI", "INVALID_REQUEST", |it| {
             oidc(it, at(&format!("https://shop.example/{}", "x".repeat(2000))))
         })
         .bad("a grant type that does not fit", "INVALID_REQUEST", |it| {
             let grant_types = vec![OidcGrantType::Implicit.into()];
-            oidc(it, OidcConfig { grant_types, ..at("https://shop.example/") })
+            oidc(it, OidcAppConfig { grant_types, ..at("https://shop.example/") })
         })
         .bad("an unspecified response type", "INVALID_REQUEST", |it| {
-            oidc(it, OidcConfig { response_types: vec![0], ..at("https://shop.example/") })
+            oidc(it, OidcAppConfig { response_types: vec![0], ..at("https://shop.example/") })
         })
         .bad("a clock that differs much", "INVALID_REQUEST", |it| {
-            oidc(it, OidcConfig { clock_skew: Some(Duration::from_seconds(6)), ..at("https://shop.example/") })
+            oidc(it, OidcAppConfig { clock_skew: Some(Duration::from_seconds(6)), ..at("https://shop.example/") })
         })
         .bad("an unknown project", "RESOURCE_NOT_FOUND", |it| {
             let CreateAppRequest { app } = oidc(it, at("https://shop.example/"));
@@ -155,7 +155,7 @@ fn configured(subject: &Subject, config: patch_app::Config) -> PatchAppRequest {
     patched(subject, PatchApp { name: None, config: Some(config) })
 }
 
-fn reconfigured(subject: &Subject, oidc: PatchOidcConfig) -> PatchAppRequest {
+fn reconfigured(subject: &Subject, oidc: PatchOidcAppConfig) -> PatchAppRequest {
     configured(subject, patch_app::Config::Oidc(oidc))
 }
 
@@ -168,10 +168,10 @@ fn patch() -> Box<dyn Check + Sync> {
     row(&PATCH_APP, an_app)
         .good("a name", |it| patched(it, PatchApp { name: Some("Renamed".into()), config: None }))
         .good("all of its configuration", |it| {
-            let OidcConfig { response_types, grant_types, .. } = everything();
+            let OidcAppConfig { response_types, grant_types, .. } = everything();
             reconfigured(
                 it,
-                PatchOidcConfig {
+                PatchOidcAppConfig {
                     redirect_uris: uris(&["http://*.shop.example/"]),
                     response_types: Some(SetOidcResponseTypes { values: response_types }),
                     grant_types: Some(SetOidcGrantTypes { values: grant_types }),
@@ -191,7 +191,7 @@ fn patch() -> Box<dyn Check + Sync> {
             )
         })
         .good("no redirect URIs", |it| {
-            reconfigured(it, PatchOidcConfig { redirect_uris: uris(&[]), ..PatchOidcConfig::default() })
+            reconfigured(it, PatchOidcAppConfig { redirect_uris: uris(&[]), ..PatchOidcAppConfig::default() })
         })
         .good("one that checks tokens", |it| {
             let api = PatchApiConfig { auth_method_type: Some(ApiAuthMethodType::PrivateKeyJwt.into()) };
@@ -206,10 +206,10 @@ fn patch() -> Box<dyn Check + Sync> {
         })
         .bad("a wildcard", "INVALID_REQUEST", |it| {
             let redirect_uris = uris(&["https://*.shop.example/"]);
-            reconfigured(it, PatchOidcConfig { redirect_uris, ..PatchOidcConfig::default() })
+            reconfigured(it, PatchOidcAppConfig { redirect_uris, ..PatchOidcAppConfig::default() })
         })
         .bad("an unspecified method", "INVALID_REQUEST", |it| {
-            reconfigured(it, PatchOidcConfig { auth_method_type: Some(0), ..PatchOidcConfig::default() })
+            reconfigured(it, PatchOidcAppConfig { auth_method_type: Some(0), ..PatchOidcAppConfig::default() })
         })
         .done()
 }

@@ -41,6 +41,8 @@ pub(super) struct Row<I: 'static, O: 'static> {
     make: Make,
     good: Vec<(&'static str, Request<I>)>,
     bad: Vec<(&'static str, &'static str, Request<I>)>,
+    /// Whether another row of the same handler is looked at in full.
+    is_alike: bool,
 }
 
 /// A row of whatever types.
@@ -54,7 +56,7 @@ pub(in crate::table) trait Check {
 
 /// Begins the row of an operation on objects that are made like this.
 pub(super) fn row<I, O>(operation: &'static Operation<I, O>, make: Make) -> Row<I, O> {
-    Row { operation, make, good: vec![], bad: vec![] }
+    Row { operation, make, good: vec![], bad: vec![], is_alike: false }
 }
 
 impl<I: Travels + Sync, O: Travels> Row<I, O> {
@@ -68,6 +70,12 @@ impl<I: Travels + Sync, O: Travels> Row<I, O> {
     pub(super) fn bad(mut self, case: &'static str, reason: &'static str, request: Request<I>) -> Self {
         self.bad.push((case, reason, request));
         self
+    }
+
+    /// Leaves out what does not differ from another row, whose operation has the same handler for other types: what is
+    /// derived from every request.
+    pub(super) fn alike(self) -> Self {
+        Self { is_alike: true, ..self }
     }
 
     /// The row, ready for the table.
@@ -99,6 +107,9 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
                 calls.read_back(path).await;
             }
             calls.bad().await;
+            if self.is_alike {
+                return;
+            }
             calls.callers().await;
             calls.consistency().await;
             if self.facts().path.contains("{id}") {

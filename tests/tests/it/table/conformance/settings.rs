@@ -75,12 +75,14 @@ macro_rules! service {
                     ctx: Some(context(ResourceOwner::System(true))),
                     settings: Some($good),
                 })
+                .alike()
                 .done(),
             row(&$resolve, subject)
                 .good("of the instance", |_| $look { ctx: None })
                 .bad("of the system", "PERMISSION_DENIED", |_| $look {
                     ctx: Some(context(ResourceOwner::System(true))),
                 })
+                .alike()
                 .done(),
         ]
     }};
