@@ -174,6 +174,7 @@ create table if not exists access_4.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
+create index if not exists project_grants_by_organization_id on access_4.project_grants (instance_id, organization_id);
 
 create table if not exists access_4.users (
   instance_id text collate "C" not null,
@@ -437,9 +438,9 @@ create table if not exists idps_1.idp_state_policies (
   primary key (instance_id, id)
 );
 
-create schema if not exists ended_1;
+create schema if not exists ended_2;
 
-create table if not exists ended_1.ended_instances (
+create table if not exists ended_2.ended_instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -451,7 +452,7 @@ create table if not exists ended_1.ended_instances (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_1.ended_organizations (
+create table if not exists ended_2.ended_organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -463,7 +464,31 @@ create table if not exists ended_1.ended_organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_1.ended_users (
+create table if not exists ended_2.ended_users (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_2.ended_projects (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_2.ended_apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

@@ -1,14 +1,19 @@
-//! Client authentication with a secret: in the Basic header or in the form (RFC 6749, section 2.3.1).
+//! Client authentication with a secret: in the Basic header or in the form (RFC 6749, section 2.3.1). Clients are service
+//! users, which get tokens in their own name, and apps, which check those of others.
 
 use std::sync::Arc;
 
-use base::{clock, explain::explain, secret};
+use base::{clock, secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use domain::resource::user::User;
+use domain::{
+    client_secret::ClientSecrets,
+    resource::{app::App, project::Project, user::User},
+    standard::Resource,
+};
 use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 use view::{
-    directory::{Name, Principal, Tenant},
+    directory::{Client, Name, Principal, Tenant},
     keyring::{Purpose, client_secret_hash},
 };
 
@@ -24,32 +29,60 @@ struct Credentials {
 /// The service user that the request authenticates as.
 ///
 /// An unknown client takes as long as a wrong secret, and neither is told apart.
-pub(crate) async fn authenticate(
+pub(crate) async fn user(
     oidc: &Oidc,
     tenant: &Tenant,
     headers: &HeaderMap,
     form: &Form,
 ) -> Result<Arc<Principal>, Error> {
-    let credentials = credentials(headers, form)?;
+    let Credentials { client_id, client_secret } = credentials(headers, form)?;
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
+    let user = oidc.edge.directory.principal(&tenant.id, Name::Username(client_id), 0).await?;
+    let known = user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets));
+    let is_right = is_right(oidc, tenant, known, &client_secret).await?;
+    let is_dead =
+        |user: &Principal| oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], user.processed);
+    user.filter(|user| is_right && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
+}
+
+/// The app that the request authenticates as, by HTTP Basic only. Apps with a secret may use it in the header or in a form,
+/// whichever of the two they were set up for.
+pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
+    let Credentials { client_id, client_secret } = credentials(headers, form)?;
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return Err(Error::InvalidClient);
+    }
+    if !oidc.edge.ended.is_known() {
+        return Err(Error::Unavailable);
+    }
+    let app = oidc.edge.directory.app(&tenant.id, &client_id, 0).await?;
+    let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
+    let is_right = is_right(oidc, tenant, known, &client_secret).await?;
+    let is_dead = |app: &Client| {
+        let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
+        oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
+    };
+    let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
+    app.filter(|app| is_right && has_secret(app) && app.is_live && !is_dead(app)).ok_or(Error::InvalidClient)
+}
+
+/// Whether a secret is one that is valid now. Where nobody is known it gets the work of somebody who is.
+async fn is_right(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    known: Option<(&str, &ClientSecrets)>,
+    client_secret: &str,
+) -> Result<bool, Error> {
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
-    let name = Name::Username(credentials.client_id);
-    let user = oidc.edge.directory.principal(&tenant.id, name, 0).await.map_err(|failure| {
-        tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
-        Error::Unavailable
-    })?;
-    // Who is not there gets the work of somebody who is.
-    let id = user.as_ref().map_or(NO_ID, |user| &user.id);
-    let given = client_secret_hash(&key, id, &credentials.client_secret);
+    let (id, known) = known.unzip();
+    let given = client_secret_hash(&key, id.unwrap_or(NO_ID), client_secret);
     let given = given.expose().unwrap_or_default();
-    let [newest, previous] = secrets(user.as_ref().map(|user| &user.user), clock::now().as_millisecond());
     // Both are compared, whichever it is.
-    let is_newest = secret::same(given.as_bytes(), newest.as_bytes());
-    let is_previous = secret::same(given.as_bytes(), previous.as_bytes());
-    let is_dead = |user: &Principal| oidc.edge.ended.is_dead(&tenant.id, &user.owner, &user.id, user.processed);
-    user.filter(|user| (is_newest || is_previous) && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
+    let [newest, previous] =
+        secrets(known, clock::now().as_millisecond()).map(|hash| secret::same(given.as_bytes(), hash.as_bytes()));
+    Ok(newest || previous)
 }
 
 /// What stands where there is no user: as long as an id.
@@ -58,9 +91,9 @@ const NO_ID: &str = "000000000000000000";
 const NO_HASH: &str = "...........................................";
 
 /// The hashes of the secrets that are valid at a time, in milliseconds since the Unix epoch: always two to compare.
-fn secrets(user: Option<&User>, now: i64) -> [&str; 2] {
-    let newest = user.and_then(|user| user.secrets.newest.expose());
-    let previous = user.and_then(|user| user.secrets.previous.as_ref()).filter(|previous| previous.valid_until > now);
+fn secrets(known: Option<&ClientSecrets>, now: i64) -> [&str; 2] {
+    let newest = known.and_then(|secrets| secrets.newest.expose());
+    let previous = known.and_then(|secrets| secrets.previous.as_ref()).filter(|previous| previous.valid_until > now);
     [newest, previous.and_then(|previous| previous.secret.expose())].map(|hash| hash.unwrap_or(NO_HASH))
 }
 
@@ -104,7 +137,7 @@ fn form_decode(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use domain::client_secret::{ClientSecrets, Previous};
+    use domain::client_secret::Previous;
 
     use super::*;
 
@@ -118,10 +151,11 @@ mod tests {
         let hash = client_secret_hash(&key, NO_ID, "secret");
         assert_eq!(hash.expose().map(str::len), Some(NO_HASH.len()));
         let previous = Some(Previous { secret: hash.clone(), valid_until: 10 });
-        let both = User { secrets: ClientSecrets { newest: hash.clone(), previous }, ..User::default() };
-        let lengths = |user: Option<&User>, now| secrets(user, now).map(str::len);
-        for (user, now) in [(Some(&both), 9), (Some(&both), 10), (Some(&User::default()), 9), (None, 9)] {
-            assert_eq!(lengths(user, now), [NO_HASH.len(); 2]);
+        let both = ClientSecrets { newest: hash.clone(), previous };
+        let lengths = |known: Option<&ClientSecrets>, now| secrets(known, now).map(str::len);
+        let none = ClientSecrets::default();
+        for (known, now) in [(Some(&both), 9), (Some(&both), 10), (Some(&none), 9), (None, 9)] {
+            assert_eq!(lengths(known, now), [NO_HASH.len(); 2]);
         }
         assert_eq!(secrets(Some(&both), 9), [hash.expose().unwrap(); 2]);
         assert_eq!(secrets(Some(&both), 10)[1], NO_HASH);

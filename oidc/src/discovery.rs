@@ -10,7 +10,7 @@ use edge::error::Error;
 use http::{header, request::Parts};
 use serde_json::json;
 
-use crate::{Oidc, keys, token};
+use crate::{Oidc, introspect, keys, token};
 
 /// Where the document is.
 pub(crate) const PATH: &str = "/.well-known/openid-configuration";
@@ -23,11 +23,13 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
     let document = Json(json!({
         "issuer": issuer,
         "token_endpoint": at(token::PATH),
+        "introspection_endpoint": at(introspect::PATH),
         "jwks_uri": at(keys::PATH),
         "scopes_supported": ["openid"],
         "grant_types_supported": ["client_credentials"],
         "subject_types_supported": ["public"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "introspection_endpoint_auth_methods_supported": ["client_secret_basic"],
     }));
     Ok(([(header::CACHE_CONTROL, keys::CACHED)], document))
 }

@@ -1,13 +1,15 @@
 //! The errors of the OAuth endpoints, by their RFC names.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     response::{IntoResponse, Response},
 };
 use base::explain::explain;
-use edge::error::Refused;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use view::{database::DatabaseFailure, keyring::KeyringFailure};
 
 /// An error of the token endpoint (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,27 @@ pub(crate) enum Error {
     Unavailable,
     /// Something is wrong here.
     Server,
+}
+
+/// Why a request is refused. Only an unknown host is answered in the platform's own form.
+pub(crate) enum Refused {
+    OAuth(Error),
+    Platform(edge::error::Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::OAuth(error)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        match self {
+            Self::OAuth(error) => error.into_response(),
+            Self::Platform(error) => error.into_response(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -59,7 +82,7 @@ impl IntoResponse for Error {
         let (status, error, error_description) = self.parts();
         let mut response = (status, Json(Body { error, error_description })).into_response();
         no_store(&mut response);
-        response.extensions_mut().insert(Refused(error));
+        response.extensions_mut().insert(edge::error::Refused(error));
         let headers = response.headers_mut();
         match self {
             Self::InvalidClient => {
@@ -74,15 +97,20 @@ impl IntoResponse for Error {
     }
 }
 
-impl From<view::keyring::KeyringFailure> for Error {
-    fn from(failure: view::keyring::KeyringFailure) -> Self {
+impl From<KeyringFailure> for Error {
+    fn from(failure: KeyringFailure) -> Self {
         tracing::warn!(error = %explain(&failure), "a data key cannot be had");
         match failure {
-            view::keyring::KeyringFailure::WrongMasterKey => Self::Server,
-            view::keyring::KeyringFailure::Absent { .. }
-            | view::keyring::KeyringFailure::Lags
-            | view::keyring::KeyringFailure::Database(_) => Self::Unavailable,
+            KeyringFailure::WrongMasterKey => Self::Server,
+            KeyringFailure::Absent { .. } | KeyringFailure::Lags | KeyringFailure::Database(_) => Self::Unavailable,
         }
+    }
+}
+
+impl From<Arc<DatabaseFailure>> for Error {
+    fn from(failure: Arc<DatabaseFailure>) -> Self {
+        tracing::warn!(error = %explain(&*failure), "the read model cannot be read");
+        Self::Unavailable
     }
 }
 
@@ -99,9 +127,9 @@ pub(crate) async fn not_built() -> Response {
     (StatusCode::NOT_IMPLEMENTED, Json(body)).into_response()
 }
 
-/// The token endpoint takes POST only (RFC 6749, section 3.2).
+/// The endpoints that clients send forms to take POST only (RFC 6749, section 3.2; RFC 7662, section 2.1).
 pub(crate) async fn method_not_allowed() -> Response {
-    let body = Body { error: "invalid_request", error_description: "the token endpoint takes POST only" };
+    let body = Body { error: "invalid_request", error_description: "this endpoint takes POST only" };
     let mut response = (StatusCode::METHOD_NOT_ALLOWED, Json(body)).into_response();
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
     response

@@ -1,12 +1,38 @@
 //! The form that a client sends to an endpoint.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use axum::body::Bytes;
-use edge::mount::is_plain;
-use http::{HeaderMap, header};
+use axum::body::{Body, Bytes};
+use edge::mount::{is_plain, read_body};
+use http::{HeaderMap, Request, header};
+use view::directory::Tenant;
 
-use crate::error::Error;
+use crate::{
+    Oidc,
+    error::{Error, Refused},
+};
+
+/// The largest request, in bytes.
+const LARGEST: usize = 64 * 1024;
+
+/// What was sent to an endpoint.
+pub(crate) struct Sent {
+    /// The instance that it was sent to.
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) form: Form,
+}
+
+/// Reads what was sent to an endpoint.
+pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+    let (parts, body) = request.into_parts();
+    // Before anything is refused: most clients read the answer only once they have sent all.
+    let body = read_body(body, LARGEST).await;
+    let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
+    let body = body.map_err(|_| Error::InvalidRequest("the request is too large or was cut off"))?;
+    let form = Form::read(&parts.headers, &body)?;
+    Ok(Sent { tenant, headers: parts.headers, form })
+}
 
 /// The parameters of a request, none of them twice (RFC 6749, section 3.2).
 #[derive(Debug)]
@@ -14,7 +40,7 @@ pub(crate) struct Form(HashMap<String, String>);
 
 impl Form {
     /// Reads the form. An empty parameter counts as omitted.
-    pub(crate) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, Error> {
+    fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, Error> {
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {

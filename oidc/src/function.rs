@@ -10,9 +10,9 @@ use edge::trigger;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use view::directory::{Named, Principal, Tenant};
+use view::directory::{Granted, Principal, Tenant};
 
-use crate::{Oidc, error::Error};
+use crate::{Oidc, error::Error, owner};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
 const RESERVED: [&str; 31] = [
@@ -81,7 +81,7 @@ struct Using {
 pub(crate) async fn claims(
     oidc: &Oidc,
     function: Function,
-    (tenant, user): (&Tenant, &Principal),
+    (tenant, user, grants): (&Tenant, &Principal, &[Granted]),
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let actions = &oidc.edge.actions;
@@ -89,7 +89,7 @@ pub(crate) async fn claims(
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, function, (tenant, user)).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, function, (tenant, user, grants)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     Ok(added(function, &using.parsed()?))
 }
@@ -112,19 +112,27 @@ fn describing(char: char) -> char {
     }
 }
 
-async fn about(oidc: &Oidc, function: Function, (tenant, user): (&Tenant, &Principal)) -> Result<Value, Error> {
-    let id = &user.owner.id;
-    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await;
-    let found = found.map_err(|_| Error::Unavailable)?;
-    let organization = found.map(|found| found.organization.clone());
+async fn about(
+    oidc: &Oidc,
+    function: Function,
+    (tenant, user, grants): (&Tenant, &Principal, &[Granted]),
+) -> Result<Value, Error> {
+    let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
     let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
+    let grants = grants.iter().map(|granted| {
+        json!({
+            "project_id": granted.project_id,
+            "organization_id": granted.organization_id,
+            "roles": granted.roles,
+        })
+    });
     Ok(json!({
         "function": format!("function/{}", function.name()),
         "userinfo": { "sub": user.id },
         "user": { "id": user.id, "username": user.user.username },
         "user_metadata": [],
-        "org": { "id": id, "name": name, "primary_domain": domain.flatten() },
-        "user_grants": [],
+        "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
+        "user_grants": grants.collect::<Vec<_>>(),
         "application": { "client_id": user.user.username },
     }))
 }

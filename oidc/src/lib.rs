@@ -1,12 +1,16 @@
 //! The OpenID Connect node: discovery, keys and tokens. It keeps no state of its own.
 
+mod audience;
 mod client;
 mod discovery;
 mod error;
 mod form;
 mod function;
+mod introspect;
 mod issue;
 mod keys;
+mod owner;
+mod role;
 mod scope;
 mod token;
 
@@ -21,7 +25,7 @@ use edge::{
     admission::Edge,
     observe::{Meter, observed},
 };
-use view::{database::Database, keyring::Keyring};
+use view::keyring::Keyring;
 
 use crate::issue::Issuer;
 
@@ -29,8 +33,7 @@ use crate::issue::Issuer;
 pub const DESCRIPTION: &str = include_str!("openapi.json");
 
 /// The endpoints of the contract that are not built yet. This list only shrinks; what leaves it is listed in [`discovery`].
-const NOT_BUILT: [&str; 5] =
-    ["/oauth/v2/authorize", "/oauth/v2/introspect", "/oauth/v2/revoke", "/oidc/v1/userinfo", "/oidc/v1/end_session"];
+const NOT_BUILT: [&str; 4] = ["/oauth/v2/authorize", "/oauth/v2/revoke", "/oidc/v1/userinfo", "/oidc/v1/end_session"];
 
 /// What metrics call the endpoints together.
 const SERVICE: &str = "oauth";
@@ -39,14 +42,13 @@ const SERVICE: &str = "oauth";
 pub struct Oidc {
     edge: Arc<Edge>,
     keyring: Keyring,
-    database: Database,
     issuer: Issuer,
 }
 
 impl Oidc {
     /// Endpoints with an empty cache of keys.
-    pub fn new(edge: Arc<Edge>, keyring: Keyring, database: Database) -> Self {
-        Self { edge, issuer: Issuer::new(keyring.clone()), keyring, database }
+    pub fn new(edge: Arc<Edge>, keyring: Keyring) -> Self {
+        Self { edge, issuer: Issuer::new(keyring.clone()), keyring }
     }
 }
 
@@ -55,11 +57,13 @@ pub fn routes(oidc: Oidc) -> Router {
     let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);
     let unbuilt = |router: Router<_>, path| router.route(path, any(error::not_built).layer(observe("unbuilt")));
     let token = post(token::token).fallback(error::method_not_allowed);
+    let introspect = post(introspect::introspect).fallback(error::method_not_allowed);
     NOT_BUILT
         .into_iter()
         .fold(Router::new(), unbuilt)
         .route(discovery::PATH, get(discovery::document).layer(observe("discovery")))
         .route(keys::PATH, get(keys::key_set).layer(observe("keys")))
         .route(token::PATH, token.layer(observe("token")))
+        .route(introspect::PATH, introspect.layer(observe("introspect")))
         .with_state(Arc::new(oidc))
 }

@@ -2,6 +2,14 @@
 
 use crate::error::Error;
 
+/// The roles of all projects that the token is for.
+const ROLES: &str = "urn:platform:iam:org:projects:roles";
+/// One role, by its key.
+const ROLE: &str = "urn:platform:iam:org:project:role:";
+/// Only roles that an organization gave, by its id.
+const ROLES_OF: &str = "urn:platform:iam:org:roles:id:";
+/// The organization of the user.
+const RESOURCE_OWNER: &str = "urn:platform:iam:user:resourceowner";
 const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
 const AUDIENCE_SUFFIX: &str = ":aud";
 /// How many scopes a request may name.
@@ -14,6 +22,14 @@ pub(crate) enum Scope<'a> {
     OpenId,
     /// The audience of a project, by its id or by the word `platform` for the platform's own.
     Audience(&'a str),
+    /// The roles that the user has of the projects that the token is for.
+    Roles,
+    /// One of these roles, by its key.
+    Role(&'a str),
+    /// Only roles that an organization gave, by its id.
+    RolesOf(&'a str),
+    /// The organization that the user belongs to.
+    ResourceOwner,
 }
 
 /// The known scopes of a request, in their order; unknown ones are dropped.
@@ -43,11 +59,17 @@ pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error
 
 impl<'a> Scope<'a> {
     fn parse(word: &'a str) -> Option<Self> {
-        if word == "openid" {
-            return Some(Self::OpenId);
+        match word {
+            "openid" => return Some(Self::OpenId),
+            ROLES => return Some(Self::Roles),
+            RESOURCE_OWNER => return Some(Self::ResourceOwner),
+            _ => {}
         }
-        let id = word.strip_prefix(AUDIENCE_PREFIX)?.strip_suffix(AUDIENCE_SUFFIX)?;
-        Some(Self::Audience(id))
+        let named = |prefix| word.strip_prefix(prefix).filter(|named| !named.is_empty());
+        named(ROLE)
+            .map(Self::Role)
+            .or_else(|| named(ROLES_OF).map(Self::RolesOf))
+            .or_else(|| named(AUDIENCE_PREFIX)?.strip_suffix(AUDIENCE_SUFFIX).map(Self::Audience))
     }
 }
 
@@ -60,6 +82,10 @@ mod tests {
         let known = parse(Some("openid  coffee urn:platform:iam:org:project:id:7:aud openid")).unwrap();
         let scopes: Vec<_> = known.into_iter().map(|(_, scope)| scope).collect();
         assert_eq!(scopes, [Scope::OpenId, Scope::Audience("7")]);
+        let words = "urn:platform:iam:org:projects:roles urn:platform:iam:org:project:role:admin \
+                     urn:platform:iam:org:roles:id:5 urn:platform:iam:user:resourceowner urn:platform:iam:org:project:role:";
+        let known = parse(Some(words)).unwrap().into_iter().map(|(_, scope)| scope).collect::<Vec<_>>();
+        assert_eq!(known, [Scope::Roles, Scope::Role("admin"), Scope::RolesOf("5"), Scope::ResourceOwner]);
         assert!(parse(None).is_err());
         assert!(parse(Some("  ")).is_err());
         assert!(parse(Some("a\u{7f}")).is_err());

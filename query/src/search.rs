@@ -15,6 +15,7 @@ use edge::{
     page::Limits,
 };
 use index::{Bounds, Filter, Hits, IndexFailure, Newest, Page, Search, Snapshot, SortKey, Stopped};
+use jiff::Timestamp;
 use proto::object::{ListDetails, ListQuery};
 use tokio::time::timeout;
 use view::projection::index_of;
@@ -29,6 +30,30 @@ pub(crate) struct List<R: 'static> {
     pub(crate) query: Option<ListQuery>,
     pub(crate) key: SortKey<R>,
     pub(crate) filters: Vec<Filter<R>>,
+}
+
+/// How much a page has, and how much there is.
+pub(crate) struct Counted {
+    pub(crate) found: usize,
+    pub(crate) total: u64,
+}
+
+/// What a page says of itself. Of one that had no room for all that was asked for, the limit is what it has, so that whoever adds
+/// it to the offset misses nothing.
+pub(crate) fn page_details(
+    (offset, limit): (u64, u32),
+    Counted { found, total }: Counted,
+    (processed, committed_at): (u64, Timestamp),
+) -> ListDetails {
+    let found = u32::try_from(found).unwrap_or(u32::MAX);
+    let end_of_list = offset.saturating_add(found.into()) >= total;
+    ListDetails {
+        applied_limit: if end_of_list { limit } else { limit.min(found) },
+        end_of_list,
+        total_result: total,
+        processed_sequence: processed,
+        timestamp: Some(committed_at.into()),
+    }
 }
 
 /// What of an index a caller asks about and may read. It is asked of the index, so that totals are right.
@@ -85,13 +110,8 @@ impl Queries {
         })
         .await;
         let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, self.bounds))?;
-        let details = ListDetails {
-            applied_limit: limit,
-            end_of_list: page.offset.saturating_add(hits.page.len()) >= hits.total,
-            total_result: hits.total as u64,
-            processed_sequence: processed,
-            timestamp: Some(committed_at.into()),
-        };
+        let counted = Counted { found: hits.page.len(), total: hits.total as u64 };
+        let details = page_details((offset, limit), counted, (processed, committed_at));
         let token = self.tokens.mint(processed).await.map_err(unavailable)?;
         Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
     }

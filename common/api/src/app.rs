@@ -9,8 +9,8 @@ use domain::{
 };
 use index::{Filter, Method, SortKey};
 use proto::app::{
-    self, ApiAuthMethodType, ApiConfig, AppFieldName, CreateAppRequest, GetApp, GetAppRequest, OidcAppType,
-    OidcAuthMethodType, OidcComplianceProblem, OidcAppConfig, OidcGrantType, OidcResponseType, OidcTokenType,
+    self, ApiAuthMethodType, ApiConfig, AppFieldName, CreateAppRequest, GetApp, GetAppRequest, OidcAppConfig,
+    OidcAppType, OidcAuthMethodType, OidcComplianceProblem, OidcGrantType, OidcResponseType, OidcTokenType,
     PatchApiConfig, PatchAppRequest, PatchOidcAppConfig, SearchAppsRequest, app_search_filter::Filter as Wanted,
     patch_app,
 };

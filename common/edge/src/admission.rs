@@ -11,8 +11,10 @@ use domain::{
     context::{Owner, OwnerType},
     permission,
     rejection::Rejection,
+    resource::user::User,
     setting::features::Features,
     settings::Chain,
+    standard::Resource,
 };
 use http::request::Parts;
 use proto::{
@@ -28,7 +30,7 @@ use view::{
 
 use crate::{
     call::Call,
-    caller::{External, RefusedToken, SystemUsers, Verified, Verifier},
+    caller::{AccessToken, External, RefusedToken, SystemUsers, Verified, Verifier},
     consistency::{Tokens, waited},
     error::{Error, Reason},
     freshness::{Consistency, OWN_WAIT},
@@ -219,18 +221,35 @@ impl Edge {
         token: &Verified,
         sequence: u64,
     ) -> Result<Arc<Principal>, Error> {
-        if let Some(system) = &token.system {
-            return Ok(system.clone());
+        match &token.system {
+            Some(system) => Ok(system.clone()),
+            None => self.user(tenant, &token.user_id, (token.sequence, sequence.max(token.sequence))).await,
         }
+    }
+
+    /// The user with this id, if it has not ended since a token was issued, as of a sequence or later.
+    async fn user(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<Arc<Principal>, Error> {
         if !self.ended.is_known() {
             return Err(unheard());
         }
-        let sequence = sequence.max(token.sequence);
-        let caller = self.directory.principal(&tenant.id, Name::Id(token.user_id.clone()), sequence).await;
-        let is_dead =
-            |principal: &Principal| self.ended.is_dead(&tenant.id, &principal.owner, &principal.id, token.sequence);
-        let caller = caller.map_err(read_model)?.filter(|principal| principal.is_live && !is_dead(principal));
-        caller.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
+        let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
+        let is_dead = |user: &Principal| self.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], issued);
+        let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
+        user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
+    }
+
+    /// What an access token of the instance says, whomever it is for, and the user that it belongs to; `None` where it is not
+    /// valid, or the user is not active any more.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub async fn holder(&self, tenant: &Tenant, token: &str) -> Result<Option<(AccessToken, Arc<Principal>)>, Error> {
+        let Some(token) = self.verifier.read(token, tenant) else { return Ok(None) };
+        match self.user(tenant, &token.sub, (token.seq, token.seq)).await {
+            Ok(user) => Ok(Some((token, user))),
+            Err(error) if error.reason() == Reason::TokenInvalid => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.

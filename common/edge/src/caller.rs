@@ -141,6 +141,31 @@ impl Verifier {
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
             return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });
         }
+        let audience = Some(tenant.instance.platform_project_id.as_str());
+        let (key_id, AccessToken { sub, seq, exp, scope, .. }) = self.signed(token, tenant, audience)?;
+        if !scope.split(' ').any(|scope| scope == OPENID) {
+            let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
+            return Err(error.with("scope", OPENID).into());
+        }
+        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id), expires: exp })
+    }
+
+    /// What a token of this instance says, whomever it is for; `None` where it is no such token, or has expired.
+    pub(crate) fn read(&self, token: &str, tenant: &Tenant) -> Option<AccessToken> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let (_, token) = self.signed(token, tenant, None).ok()?;
+        (token.exp > clock::now().as_second()).then_some(token)
+    }
+
+    /// What a token says that a key of the instance has signed, and which key.
+    fn signed(
+        &self,
+        token: &str,
+        tenant: &Tenant,
+        audience: Option<&str>,
+    ) -> Result<(String, AccessToken), RefusedToken> {
         let unknown = |why: &str| refused(token, Signed::Elsewhere, why);
         let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
         let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
@@ -151,43 +176,34 @@ impl Verifier {
         }
         let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| unknown("its key cannot be read"))?;
         let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| unknown("its key cannot be used"))?;
-        let AccessToken { sub, seq, exp, scope, .. } = self.claims(token, (&decoding, algorithm), tenant)?;
-        if !scope.split(' ').any(|scope| scope == OPENID) {
-            let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
-            return Err(error.with("scope", OPENID).into());
-        }
-        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id.clone()), expires: exp })
-    }
-
-    /// What a token claims, if this key has signed it, and it is of this instance, for the platform, and of now.
-    fn claims(
-        &self,
-        token: &str,
-        (key, algorithm): (&DecodingKey, Algorithm),
-        tenant: &Tenant,
-    ) -> Result<AccessToken, RefusedToken> {
         let mut validation = Validation::new(algorithm);
         validation.set_issuer(&[self.external.issuer(tenant)]);
-        validation.set_audience(&[&tenant.instance.platform_project_id]);
-        validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
-        // There is one clock. Whether the token has expired is looked at with every request, and its beginning below.
-        (validation.validate_exp, validation.validate_nbf) = (false, false);
-        let decoded = decode::<AccessToken>(token, key, &validation);
-        let TokenData { claims, .. } = decoded.map_err(|error| match error.kind() {
-            ErrorKind::InvalidAudience => refused::without_audience(token),
-            ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => refused::without_audience(token),
-            ErrorKind::InvalidIssuer => refused(token, Signed::Here, "it is of another issuer"),
-            ErrorKind::InvalidSignature => refused(token, Signed::Elsewhere, "its signature is wrong"),
-            other => refused(token, Signed::Elsewhere, &format!("it cannot be used: {other:?}")),
-        })?;
-        let ahead = claims.nbf.max(claims.iat).saturating_sub(clock::now().as_second());
-        if ahead > CLOCKS {
-            let why =
-                format!("its time begins in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
-            return Err(refused(token, Signed::Here, &why));
-        }
-        Ok(claims)
+        validation.validate_aud = audience.is_some();
+        validation.aud = audience.map(|audience| [audience.to_owned()].into());
+        Ok((key_id.clone(), claims(token, &decoding, validation)?))
     }
+}
+
+/// What a token claims, if this key has signed it, and it is of now.
+fn claims(token: &str, key: &DecodingKey, mut validation: Validation) -> Result<AccessToken, RefusedToken> {
+    validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
+    // There is one clock. Whether the token has expired is looked at with every request, and its beginning below.
+    (validation.validate_exp, validation.validate_nbf) = (false, false);
+    let decoded = decode::<AccessToken>(token, key, &validation);
+    let TokenData { claims, .. } = decoded.map_err(|error| match error.kind() {
+        ErrorKind::InvalidAudience => refused::without_audience(token),
+        ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => refused::without_audience(token),
+        ErrorKind::InvalidIssuer => refused(token, Signed::Here, "it is of another issuer"),
+        ErrorKind::InvalidSignature => refused(token, Signed::Elsewhere, "its signature is wrong"),
+        other => refused(token, Signed::Elsewhere, &format!("it cannot be used: {other:?}")),
+    })?;
+    let ahead = claims.nbf.max(claims.iat).saturating_sub(clock::now().as_second());
+    if ahead > CLOCKS {
+        let why =
+            format!("its time begins in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
+        return Err(refused(token, Signed::Here, &why));
+    }
+    Ok(claims)
 }
 
 /// The one bearer token of a request (RFC 6750, section 2.1).

@@ -15,7 +15,10 @@ use tantivy::{
     directory::{Directory, META_LOCK},
     schema::Value,
 };
-use view::{rows::Found, table::Row};
+use view::{
+    rows::{Found, Room},
+    table::Row,
+};
 
 use crate::{
     bounds::Bounds,
@@ -44,7 +47,7 @@ pub struct Search<R: 'static> {
 pub struct Hits<R> {
     /// How many matches there are in all.
     pub total: usize,
-    /// The page of them.
+    /// The page of them, as far as there is room in one.
     pub page: Vec<Found<R>>,
 }
 
@@ -92,13 +95,18 @@ impl Snapshot {
         let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
         let collector = PageCollector { by, ascending, offset, limit, needles: &needles, bounds };
         let (page, total) = self.searcher.search(&query, &collector)?;
-        let found = page.into_iter().map(|address| {
+        let (mut found, mut room) = (vec![], Room::default());
+        for address in page {
             bounds.count(0)?;
             let document: TantivyDocument = self.searcher.doc(address)?;
             let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());
-            stored.and_then(read).ok_or(IndexFailure::Inconsistent)
-        });
-        Ok(Hits { total, page: found.collect::<Result<_, _>>()? })
+            let stored = stored.ok_or(IndexFailure::Inconsistent)?;
+            if !room.takes(stored.len()) {
+                break;
+            }
+            found.push(read(stored).ok_or(IndexFailure::Inconsistent)?);
+        }
+        Ok(Hits { total, page: found })
     }
 }
 

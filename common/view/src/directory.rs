@@ -3,6 +3,7 @@
 //! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
+mod project;
 mod read_through;
 mod sql;
 
@@ -26,6 +27,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
+pub use self::project::{Audience, Client, Granted};
 use self::{
     read_through::{Cached, ReadThrough},
     sql::{KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID, USER_BY_NAME},
@@ -43,6 +45,11 @@ use crate::{
 const LONGEST_NAME: usize = 800;
 /// The longest host name, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
+
+/// How many instances are remembered.
+const MOST_TENANTS: u64 = 10_000;
+/// How many of each other kind are remembered.
+const MOST: u64 = 100_000;
 
 /// An instance as requests see it.
 #[derive(Debug)]
@@ -132,6 +139,11 @@ pub struct Directory {
     tenants: Arc<ReadThrough<Named, Tenant>>,
     organizations: Arc<ReadThrough<(String, Named), Tenancy>>,
     principals: Arc<ReadThrough<(String, Name), Principal>>,
+    apps: Arc<ReadThrough<(String, String), Client>>,
+    /// By instance, project, and the organization of the users.
+    projects: Arc<ReadThrough<[String; 3], Audience>>,
+    /// By instance and user.
+    grants: Arc<ReadThrough<(String, String), Vec<Granted>>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -143,15 +155,17 @@ impl std::fmt::Debug for Directory {
 impl Directory {
     /// A directory of a shard that reads from this database.
     pub fn new(database: Database, progress: Progress, shard: u16) -> Self {
-        let (tenants, organizations) = (Arc::new(ReadThrough::new(10_000)), Arc::new(ReadThrough::new(100_000)));
         Self {
             database,
             progress,
             looked: Arc::default(),
             shard,
-            tenants,
-            organizations,
-            principals: Arc::new(ReadThrough::new(100_000)),
+            tenants: Arc::new(ReadThrough::new(MOST_TENANTS)),
+            organizations: Arc::new(ReadThrough::new(MOST)),
+            principals: Arc::new(ReadThrough::new(MOST)),
+            apps: Arc::new(ReadThrough::new(MOST)),
+            projects: Arc::new(ReadThrough::new(MOST)),
+            grants: Arc::new(ReadThrough::new(MOST)),
         }
     }
 
@@ -245,11 +259,12 @@ impl Directory {
     }
 
     /// The row that a statement has of something in an instance.
-    async fn row(&self, text: &Sql, instance_id: &str, value: &str) -> Result<Row, DatabaseFailure> {
+    async fn row(&self, text: &Sql, instance_id: &str, values: &[&str]) -> Result<Row, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let statement = connection.prepare_cached(text).await?;
         let shard = i32::from(self.shard);
-        let parameters: [&(dyn ToSql + Sync); 5] = [&ACCESS.name, &ACCESS.version, &shard, &instance_id, &value];
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&ACCESS.name, &ACCESS.version, &shard, &instance_id];
+        parameters.extend(values.iter().map(|value| value as &(dyn ToSql + Sync)));
         Ok(connection.query_one(&statement, &parameters).await?)
     }
 
@@ -258,7 +273,7 @@ impl Directory {
             Named::Id(id) => (&ORGANIZATION_BY_ID, id),
             Named::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
         };
-        let row = self.row(text, instance_id, value).await?;
+        let row = self.row(text, instance_id, &[value]).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
         let found = Tenancy { organization: state(Organization::NAME, instance_id, &row)?, id };
@@ -270,7 +285,7 @@ impl Directory {
             Name::Id(id) => (&USER_BY_ID, id),
             Name::Username(username) => (&USER_BY_NAME, username),
         };
-        let row = self.row(text, instance_id, value).await?;
+        let row = self.row(text, instance_id, &[value]).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
         let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| DatabaseFailure::Inconsistent {

@@ -1,4 +1,4 @@
-//! What has ended: instances, organizations and users that were switched off or removed, and when. It is in memory,
+//! What has ended: instances, organizations, users, projects and apps that were switched off or removed, and when. It is in memory,
 //! loaded once and then kept by the log alone, so that whether a token is still good needs no database.
 //!
 //! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
@@ -22,7 +22,7 @@ use base::{
 };
 use domain::{
     context::{Owner, OwnerType},
-    resource::{instance::Instance, organization::Organization, user::User},
+    resource::{app::App, instance::Instance, organization::Organization, project::Project, user::User},
     standard::Resource,
 };
 use eventlog::{
@@ -192,23 +192,25 @@ impl Ended {
         let since = clock::now() - REMEMBERED;
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
         for of_instance in ends.values_mut() {
-            of_instance.retain(|(kind, _), end| end.at > since || *kind != User::NAME);
+            of_instance.retain(|(kind, _), end| end.at > since || is_context(kind));
         }
         ends.retain(|_, of_instance| !of_instance.is_empty());
     }
 
-    /// Whether a token of a user is dead whose issuer had seen a sequence.
-    pub fn is_dead(&self, instance_id: &str, owner: &Owner, user_id: &str, sequence: u64) -> bool {
+    /// Whether something is dead that belongs to an owner and stands on these, each a kind and an id, where whoever looked at
+    /// them had seen a sequence.
+    pub fn is_dead(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], sequence: u64) -> bool {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended.get(instance_id) else { return false };
-        let stands_on = [(Instance::NAME, instance_id), (Organization::NAME, owner.id.as_str()), (User::NAME, user_id)];
-        let ends = stands_on.into_iter().filter_map(|(kind, id)| ended.get(&(kind, id.to_owned())));
-        ends.into_iter().any(|end| end.sequence > sequence || end.is_removed)
+        let contexts = [(Instance::NAME, instance_id), (Organization::NAME, owner.id.as_str())];
+        let stands_on = contexts.iter().chain(on);
+        let mut ends = stands_on.filter_map(|(kind, id)| ended.get(&(*kind, (*id).to_owned())));
+        ends.any(|end| end.sequence > sequence || end.is_removed)
     }
 
     /// Whether an instance ended after a sequence.
     pub fn is_off(&self, instance_id: &str, sequence: u64) -> bool {
-        self.is_dead(instance_id, &Owner::system(), "", sequence)
+        self.is_dead(instance_id, &Owner::system(), &[], sequence)
     }
 
     /// Whether an organization was removed: what belonged to it is there no more.
@@ -264,12 +266,19 @@ impl Follower for Ended {
 }
 
 /// What ended after a time, by kind.
-static ENDS: [(&str, Select<HowEnded>); 3] = [
+static ENDS: [(&str, Select<HowEnded>); 5] = [
     (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
     (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
     (User::NAME, Select::new(&ENDED, User::NAME, SINCE)),
+    (Project::NAME, Select::new(&ENDED, Project::NAME, SINCE)),
+    (App::NAME, Select::new(&ENDED, App::NAME, SINCE)),
 ];
 const SINCE: &str = "where changed_at > $1";
+
+/// Whether others belong to what is of this kind: of one that was removed it is asked as long as something of it is there.
+fn is_context(kind: &str) -> bool {
+    [Instance::NAME, Organization::NAME].contains(&kind)
+}
 
 /// What the read model has.
 struct Loaded {
@@ -291,8 +300,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let age = heartbeat::age(&transaction, shard, at).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
-        // What was removed is asked for as long as something of it is there.
-        let since = if *kind == User::NAME { clock::now() - REMEMBERED } else { Timestamp::UNIX_EPOCH };
+        let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
         for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
             ends.entry(instance_id).or_default().insert((*kind, found.id), end);
@@ -318,20 +326,24 @@ mod tests {
         for (kind, id, is_forgotten) in [("user", "3", true), ("organization", "2", false), ("instance", "1", false)] {
             let ended = ended(kind, id, true);
             ended.forget();
-            assert_eq!(!ended.is_dead("1", &home, "3", 9), is_forgotten, "{kind}");
+            assert_eq!(!ended.is_dead("1", &home, &[(User::NAME, "3")], 9), is_forgotten, "{kind}");
         }
     }
 
     #[test]
     fn a_token_is_dead_when_something_ended_after_its_issuer_had_looked() {
-        let home = Owner::organization("2");
-        for (kind, id) in [("instance", "1"), ("organization", "2"), ("user", "3")] {
+        let is_dead = |ended: &Ended, instance_id: &str, sequence| {
+            let on = [(User::NAME, "3"), (App::NAME, "4"), (Project::NAME, "5")];
+            ended.is_dead(instance_id, &Owner::organization("2"), &on, sequence)
+        };
+        for (kind, id) in [("instance", "1"), ("organization", "2"), ("user", "3"), ("app", "4"), ("project", "5")] {
             let ended = ended(kind, id, false);
-            assert!(ended.is_dead("1", &home, "3", 9), "{kind}");
-            assert!(!ended.is_dead("1", &home, "3", 10), "{kind}: it was switched on again");
+            assert!(is_dead(&ended, "1", 9), "{kind}");
+            assert!(!is_dead(&ended, "1", 10), "{kind}: it was switched on again");
         }
-        assert!(ended("user", "3", true).is_dead("1", &home, "3", 11), "what is removed never comes back");
-        assert!(!ended("user", "3", true).is_dead("7", &home, "3", 0), "another instance");
-        assert!(!ended("user", "4", true).is_dead("1", &home, "3", 0), "another user");
+        assert!(is_dead(&ended("user", "3", true), "1", 11), "what is removed never comes back");
+        assert!(!is_dead(&ended("user", "3", true), "7", 0), "another instance");
+        assert!(!is_dead(&ended("user", "4", true), "1", 0), "another user");
+        assert!(!is_dead(&ended("app", "3", true), "1", 0), "another kind");
     }
 }

@@ -7,7 +7,10 @@ use std::sync::LazyLock;
 use domain::{
     catalog::{self, Visitor},
     projection::{self, Name},
-    resource::{execution::Execution, instance::Instance, organization::Organization, target::Target, user::User},
+    resource::{
+        app::App, execution::Execution, instance::Instance, organization::Organization, project::Project,
+        target::Target, user::User,
+    },
     settings::Properties,
     standard::Resource,
 };
@@ -45,7 +48,7 @@ pub enum Kind {
 
 /// Every projection there is: what follows from the catalog, and two of their own.
 pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
-    let ended = vec![ended::<Instance>(), ended::<Organization>(), ended::<User>()];
+    let ended = vec![ended::<Instance>(), ended::<Organization>(), ended::<User>(), ended::<Project>(), ended::<App>()];
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
     found.rows.push((WHAT_HAS_ENDED, ended));
@@ -55,7 +58,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
 });
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
-const WHAT_HAS_ENDED: Name = Name::first("ended");
+const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 2 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));

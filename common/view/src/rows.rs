@@ -3,6 +3,9 @@
 use domain::context::Owner;
 use jiff::Timestamp;
 
+/// The largest page of a list, in bytes of what is stored: less than the 4 MiB that clients of gRPC take unless told otherwise.
+pub const LARGEST_PAGE: usize = 3 << 20;
+
 /// An answer of a read model and how fresh it is, both from one snapshot.
 #[derive(Debug)]
 pub struct Fresh<T> {
@@ -12,6 +15,29 @@ pub struct Fresh<T> {
     pub timestamp: Timestamp,
     /// What was asked for.
     pub answer: T,
+}
+
+/// The room that is left in a page.
+#[derive(Debug)]
+pub struct Room {
+    left: usize,
+    is_empty: bool,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { left: LARGEST_PAGE, is_empty: true }
+    }
+}
+
+impl Room {
+    /// Whether something of this size goes in. The first always does: a page without anything would have no next one.
+    pub fn takes(&mut self, size: usize) -> bool {
+        let fits = self.is_empty || size <= self.left;
+        self.left = if fits { self.left.saturating_sub(size) } else { 0 };
+        self.is_empty = false;
+        fits
+    }
 }
 
 /// A resource as the read model has it.
@@ -36,4 +62,20 @@ pub struct Stored<R> {
     pub instance_id: String,
     /// The resource.
     pub found: Found<R>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_something_and_nothing_after_what_does_not_fit() {
+        let taken = |sizes: &[usize]| {
+            let mut room = Room::default();
+            sizes.iter().map(|size| room.takes(*size)).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(&[LARGEST_PAGE - 1, 1, 1]), [true, true, false]);
+        assert_eq!(taken(&[LARGEST_PAGE + 1, 1]), [true, false], "the first always fits");
+        assert_eq!(taken(&[2, LARGEST_PAGE, 1]), [true, false, false], "nothing is left out in between");
+    }
 }

@@ -322,7 +322,7 @@ impl Node {
 
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.database.clone()))
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone()))
     }
 }
 

@@ -1,56 +1,54 @@
 //! The client credentials grant (RFC 6749, section 4.4): a service user gets a token in its own name.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use base::explain::explain;
-use domain::{
-    context::Owner,
-    resource::{execution::Function, project::Project},
-    setting::oidc as settings,
-    settings::Milliseconds,
-};
+use domain::{context::Owner, resource::execution::Function, setting::oidc as settings, settings::Milliseconds};
 use http::HeaderMap;
-use view::{
-    directory::{Named, Tenant},
-    projection::ACCESS,
-    read_model::ReadModel,
-};
+use view::directory::{Audience, Named, Principal, Tenant};
 
 use super::Tokens;
 use crate::{
-    Oidc, client,
+    Oidc, audience, client,
     error::Error,
     form::Form,
-    function,
+    function, owner,
+    role::Asked,
     scope::{self, Scope},
 };
 
 pub(super) async fn grant(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Tokens, Error> {
-    let user = client::authenticate(oidc, tenant, headers, form).await?;
+    let user = client::user(oidc, tenant, headers, form).await?;
     let newer = newer(oidc, tenant, user.processed).await?;
     let tenant = newer.as_deref().unwrap_or(tenant);
-    let (mut granted, mut audience) = (vec![], vec![]);
-    for (word, scope) in scope::parse(form.get("scope"))? {
+    let known = scope::parse(form.get("scope"))?;
+    let grants = oidc.edge.directory.grants(&tenant.id, &user.id, user.processed).await?;
+    let (mut granted, mut projects) = (vec![], BTreeMap::new());
+    for (word, scope) in &known {
         match scope {
-            Scope::OpenId => granted.push(word),
             Scope::Audience(id) => {
-                if let Some(project_id) = project(oidc, tenant, id).await? {
-                    granted.push(word);
-                    if !audience.contains(&project_id) {
-                        audience.push(project_id);
-                    }
+                let Some(project) = project((oidc, tenant), id, &user).await? else { continue };
+                if !project.admits(&grants) {
+                    return Err(Error::InvalidScope("a project that is asked for does not let the user in"));
                 }
+                projects.insert(project.id.clone(), project);
             }
+            Scope::OpenId | Scope::Roles | Scope::Role(_) | Scope::RolesOf(_) | Scope::ResourceOwner => {}
         }
+        granted.push(*word);
     }
-    let issuer = oidc.edge.external.issuer(tenant);
+    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
+    let mut added = asked.claims(projects.values().map(|project| &**project), &grants)?;
+    if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
+        added.extend(owner::of(oidc, tenant, &user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
+    }
+    added.extend(function::claims(oidc, Function::PreAccessToken, (tenant, &user, &grants), headers).await?);
+    let mut audience: Vec<String> = projects.into_keys().collect();
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
-        audience.push(issuer);
+        audience.push(oidc.edge.external.issuer(tenant));
     }
     let scope = granted.join(" ");
     let at = (&oidc.edge.external, tenant);
-    let added = function::claims(oidc, Function::PreAccessToken, (tenant, &user), headers).await?;
     let lifetime = access_token_lifetime(oidc, &tenant.id);
     let access_token = oidc.issuer.access_token(at, &user, (audience, scope.clone(), added), lifetime).await?;
     Ok(Tokens { access_token, token_type: "Bearer", expires_in: lifetime.whole_seconds(), scope })
@@ -67,25 +65,15 @@ async fn newer(oidc: &Oidc, tenant: &Tenant, sequence: u64) -> Result<Option<Arc
     if tenant.processed >= sequence {
         return Ok(None);
     }
-    let found = oidc.edge.directory.tenant(Named::Id(tenant.id.clone()), sequence).await.map_err(|error| {
-        tracing::warn!(error = %explain(&*error), "the read model cannot be read");
-        Error::Unavailable
-    })?;
+    let found = oidc.edge.directory.tenant(Named::Id(tenant.id.clone()), sequence).await?;
     let is_open = |tenant: &Arc<Tenant>| tenant.instance.is_active && !tenant.instance.limits.block;
     found.filter(is_open).map(Some).ok_or(Error::InvalidClient)
 }
 
-/// The id of a project of the instance that tokens are issued for.
-async fn project(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<String>, Error> {
-    if id == "platform" || id == tenant.instance.platform_project_id {
-        return Ok(Some(tenant.instance.platform_project_id.clone()));
-    }
-    let access = ReadModel::new(&ACCESS, tenant.shard);
-    let found = access.get::<Project>(&oidc.database, &tenant.id, id).await.map_err(|error| {
-        tracing::warn!(error = %explain(&error), "the read model cannot be read");
-        Error::Unavailable
-    })?;
-    // What goes with a removed organization may still have rows.
-    let is_gone = |owner: &Owner| oidc.edge.ended.is_removed(&tenant.id, owner);
-    Ok(found.answer.filter(|found| found.state.is_active && !is_gone(&found.owner)).map(|found| found.id))
+/// A project of the instance that tokens are issued for.
+async fn project((oidc, tenant): (&Oidc, &Tenant), id: &str, user: &Principal) -> Result<Option<Arc<Audience>>, Error> {
+    let id = if id == "platform" { &tenant.instance.platform_project_id } else { id };
+    let named = (id, user.owner.id.as_str());
+    let found = oidc.edge.directory.project(&tenant.id, named, user.processed).await?;
+    Ok(found.filter(|found| audience::is_live(oidc, tenant, found, found.processed)))
 }

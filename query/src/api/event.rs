@@ -31,7 +31,10 @@ use view::{
     projection::HISTORY,
 };
 
-use crate::{Queries, search::bounded};
+use crate::{
+    Queries,
+    search::{Counted, bounded, page_details},
+};
 
 /// Mounts what is read here.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -75,13 +78,8 @@ async fn find<O>(
     let read = || audit::search(&queries.database, call.tenant.shard, &audit);
     let fresh = queries.as_fresh(call, &HISTORY, read).await?;
     let (events, total) = fresh.answer;
-    let details = ListDetails {
-        applied_limit: limit,
-        end_of_list: query.offset.saturating_add(events.len() as u64) >= total,
-        total_result: total,
-        processed_sequence: fresh.processed,
-        timestamp: Some(fresh.timestamp.into()),
-    };
+    let counted = Counted { found: events.len(), total };
+    let details = page_details((query.offset, limit), counted, (fresh.processed, fresh.timestamp));
     let token = queries.tokens.mint(fresh.processed).await.map_err(unavailable)?;
     let message = answer((details, events.into_iter().map(response).collect()));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })

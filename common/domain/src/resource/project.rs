@@ -77,6 +77,12 @@ impl Policies {
     pub fn keeps_users_out(self) -> bool {
         self.authorization_required || self.access_required
     }
+
+    /// Whether a user gets tokens for it: one of an organization that it belongs to or was granted to, or another; one who
+    /// was granted something of it, or nothing.
+    pub fn admit(self, is_of_organization: bool, is_granted: bool) -> bool {
+        (is_of_organization || !self.access_required) && (is_granted || !self.authorization_required)
+    }
 }
 
 /// The columns of the read model.
@@ -145,6 +151,22 @@ mod tests {
         ];
         assert_patches(&project, patches, &["is_active"]);
         assert_switches(&project);
+    }
+
+    #[test]
+    fn a_policy_asks_for_what_it_is_named_for() {
+        let none = Policies::default();
+        let authorization = Policies { authorization_required: true, ..none };
+        let access = Policies { access_required: true, ..none };
+        let both = Policies { authorization_required: true, ..access };
+        let admitted = |policies: Policies| {
+            [(false, false), (true, false), (false, true), (true, true)]
+                .map(|(of, granted)| policies.admit(of, granted))
+        };
+        assert_eq!(admitted(none), [true; 4]);
+        assert_eq!(admitted(authorization), [false, false, true, true]);
+        assert_eq!(admitted(access), [false, true, false, true]);
+        assert_eq!(admitted(both), [false, false, false, true]);
     }
 
     #[test]

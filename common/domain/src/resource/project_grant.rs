@@ -48,14 +48,16 @@ pub const ROLE: Link = Link { name: "project_grant", to: ProjectRole::NAME };
 /// The columns of the read model.
 pub mod column {
     use super::{ProjectGrant, keys};
-    use crate::column::Column;
+    use crate::column::{Column, Lookup};
 
     /// The project.
     pub const PROJECT_ID: Column<ProjectGrant> =
         Column::text("project_id", |grant: &ProjectGrant| grant.project_id.clone()).filterable();
     /// The organization that it was granted to.
     pub const ORGANIZATION_ID: Column<ProjectGrant> =
-        Column::text("organization_id", |grant: &ProjectGrant| grant.organization_id.clone()).filterable();
+        Column::text("organization_id", |grant: &ProjectGrant| grant.organization_id.clone())
+            .filterable()
+            .looked_up(Lookup::Instance);
     /// The keys of its roles, each between spaces.
     pub const ROLE_KEYS: Column<ProjectGrant> =
         Column::text("role_keys", |grant: &ProjectGrant| keys(&grant.roles)).filterable();

@@ -50,6 +50,47 @@ const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_op
                     m.instance_id = u.instance_id and m.user_id = u.id) as memberships from {user} u join \
                     {organization} o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
 
+/// An app with its project and their organization.
+pub(super) static APP: Sql = Sql::new(|| {
+    with_processed(
+        "select a.id, a.owner_id, a.state::text, a.is_active and p.is_active and o.is_active as is_live from {app} a \
+         join {project} p on p.instance_id = a.instance_id and p.id = a.project_id \
+         join {organization} o on o.instance_id = a.instance_id and o.id = a.owner_id \
+         where a.instance_id = $4 and a.id = $5",
+    )
+});
+
+/// A project, and whether it is of the organization `$6`.
+pub(super) static PROJECT: Sql = Sql::new(|| {
+    with_processed(
+        "select p.id, p.owner_id, p.state::text, p.is_active and o.is_active as is_live, p.owner_id = $6 or exists \
+         (select from {project_grant} g where g.instance_id = p.instance_id and g.organization_id = $6 \
+         and g.project_id = p.id and g.is_active) as is_of_organization from {project} p \
+         join {organization} o on o.instance_id = p.instance_id and o.id = p.owner_id \
+         where p.instance_id = $4 and p.id = $5",
+    )
+});
+
+/// What a user was granted, and what of it is there and switched on with all that it stands on: the project and its
+/// organization, who granted it, by which project grant, and the roles, also those of the project grant.
+pub(super) static GRANTS: Sql = Sql::new(|| {
+    with_processed(
+        "select coalesce(json_agg(json_build_object('project_id', g.project_id, 'organization_id', g.owner_id, \
+         'primary_domain', o.state->>'primary_domain', 'roles', (\
+         select coalesce(json_agg(r.role_key order by r.role_key), '[]') \
+         from json_array_elements(g.state->'roles') as given \
+         join {project_role} r on r.instance_id = g.instance_id and r.id = given->>'id' \
+         where g.project_grant_id = '' or position(' ' || r.role_key || ' ' in by.role_keys) > 0))), '[]')::text as grants \
+         from {user_grant} g \
+         join {project} p on p.instance_id = g.instance_id and p.id = g.project_id and p.is_active \
+         join {organization} po on po.instance_id = p.instance_id and po.id = p.owner_id and po.is_active \
+         join {organization} o on o.instance_id = g.instance_id and o.id = g.owner_id and o.is_active \
+         left join {project_grant} by on by.instance_id = g.instance_id and by.id = g.project_grant_id \
+         and by.organization_id = g.owner_id and by.project_id = g.project_id and by.is_active \
+         where g.instance_id = $4 and g.user_id = $5 and g.is_active and (g.project_grant_id = '' or by.id is not null)",
+    )
+});
+
 /// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
 /// read with or before the data, so that it promises no more than the data holds.
 fn with_processed(statement: &str) -> String {

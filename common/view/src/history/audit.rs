@@ -1,13 +1,16 @@
 //! The audit log: events by who did what, when, in which context.
 
+use std::pin::pin;
+
 use domain::{
     context::{Owner, OwnerType},
     resource::instance::Instance,
     standard::Resource,
 };
 use eventlog::record::{Recorded, owner_type};
+use futures::TryStreamExt;
 use jiff::Timestamp;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Transaction, types::ToSql};
 
 use super::recorded;
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
     database::{Database, DatabaseFailure, snapshot},
     projection::HISTORY,
     read_model::ReadModel,
-    rows::Fresh,
+    rows::{Fresh, Room},
 };
 
 /// Which events are asked for.
@@ -136,16 +139,33 @@ async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(V
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&HISTORY, shard).checkpoint(&transaction).await?;
-    let rows = transaction.query(&page, &borrowed).await?;
-    let is_last = rows.len() < audit.limit as usize && (audit.offset == 0 || !rows.is_empty());
+    let (events, is_whole) = events(&transaction, &page, &borrowed).await?;
+    let is_last = is_whole && events.len() < audit.limit as usize && (audit.offset == 0 || !events.is_empty());
     let total = if is_last {
-        audit.offset + rows.len() as u64
+        audit.offset + events.len() as u64
     } else {
         unsigned(transaction.query_one(&count, &borrowed).await?.get(0))
     };
     transaction.commit().await?;
-    let events = rows.iter().map(recorded).collect::<Result<_, _>>()?;
     let (processed, timestamp) = checkpoint
         .map_or((0, Timestamp::UNIX_EPOCH), |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at));
     Ok(Fresh { processed, timestamp, answer: (events, total) })
+}
+
+/// The events that a statement finds, as far as there is room for them in a page, and whether these are all.
+async fn events(
+    transaction: &Transaction<'_>,
+    statement: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<(Vec<Recorded>, bool), DatabaseFailure> {
+    let rows = transaction.query_raw(statement, parameters.iter().copied()).await?;
+    let (mut rows, mut room, mut events) = (pin!(rows), Room::default(), vec![]);
+    while let Some(row) = rows.try_next().await? {
+        let found = recorded(&row)?;
+        if !room.takes(found.event.payload.len()) {
+            return Ok((events, false));
+        }
+        events.push(found);
+    }
+    Ok((events, true))
 }

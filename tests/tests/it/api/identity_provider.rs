@@ -2,6 +2,7 @@
 
 mod bad;
 mod model;
+mod page;
 mod secret;
 mod system;
 

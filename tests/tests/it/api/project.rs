@@ -5,6 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{Client, SCOPE, after, created, done, post, send},
+    eventually,
     instance::Instance,
     tenant::Tenant,
 };
@@ -45,12 +46,14 @@ async fn tokens_are_for_a_project_as_long_as_it_is_there_and_on() {
         let read = send(admin.request(Method::GET, &own)).await.body["project"].take();
         let state = if is_on { "EFFECTIVE_STATE_ACTIVE" } else { "EFFECTIVE_STATE_INACTIVE" };
         assert_eq!(read["state"], state, "{step}: {read}");
-        let (scope, audience) = granted(&tenant, &admin, &project).await;
         if is_on {
-            assert_eq!((scope.as_str(), &audience), (with.as_str(), &json!([project])), "{step}");
-        } else {
-            assert_eq!((scope.as_str(), &audience), ("openid", &json!([tenant.bootstrap.issuer])), "{step}");
+            // What was off is remembered for a moment.
+            let is_given = async || (granted(&tenant, &admin, &project).await.0 == with).then_some(());
+            eventually("tokens are for it", is_given).await;
         }
+        let (scope, audience) = granted(&tenant, &admin, &project).await;
+        let expected = if is_on { (&*with, json!([project])) } else { ("openid", json!([tenant.bootstrap.issuer])) };
+        assert_eq!((&*scope, audience), expected, "{step}");
     }
     let removed = send(admin.request(Method::DELETE, &own).header("prefer", "wait=10")).await;
     assert_eq!(removed.status, 200, "{}", removed.body);

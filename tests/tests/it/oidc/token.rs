@@ -10,7 +10,7 @@ use tests::{
 const TOKEN: &str = "/oauth/v2/token";
 
 /// The claims and header of a token, unverified.
-fn parts(token: &str) -> [Value; 2] {
+pub(super) fn parts(token: &str) -> [Value; 2] {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     let mut parts = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).expect("tokens are base64url"));
     [0, 1].map(|_| serde_json::from_slice(&parts.next().expect("a token has three parts")).expect("it is JSON"))
@@ -20,7 +20,7 @@ fn ask(client: &Client) -> RequestBuilder {
     client.anonymous(Method::POST, TOKEN)
 }
 
-fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
+pub(super) fn assert_error(case: &str, answer: &Answer, status: u16, error: &str) {
     assert_eq!((answer.status.as_u16(), answer.body["error"].as_str()), (status, Some(error)), "{case}: {answer:?}");
     assert!(answer.body["error_description"].is_string(), "{case}");
     assert_eq!(answer.headers["cache-control"], "no-store", "{case}");
@@ -36,18 +36,18 @@ async fn discovery_lists_what_works_and_nothing_else() {
     let document = json!({
         "issuer": issuer,
         "token_endpoint": format!("{issuer}{TOKEN}"),
+        "introspection_endpoint": format!("{issuer}/oauth/v2/introspect"),
         "jwks_uri": format!("{issuer}/oauth/v2/keys"),
         "scopes_supported": ["openid"],
         "grant_types_supported": ["client_credentials"],
         "subject_types_supported": ["public"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "introspection_endpoint_auth_methods_supported": ["client_secret_basic"],
     });
     assert_eq!(discovery.body, document);
     assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);
     assert_error("the token endpoint", &send(ask(&client).form(&[("a", "b")])).await, 400, "invalid_request");
-    for path in
-        ["/oauth/v2/authorize", "/oauth/v2/introspect", "/oidc/v1/userinfo", "/oauth/v2/revoke", "/oidc/v1/end_session"]
-    {
+    for path in ["/oauth/v2/authorize", "/oidc/v1/userinfo", "/oauth/v2/revoke", "/oidc/v1/end_session"] {
         let answer = send(client.anonymous(Method::POST, path).form(&[("a", "b")])).await;
         assert_eq!((answer.status.as_u16(), &answer.body["error"]), (501, &json!("server_error")), "{path}");
     }

@@ -4,7 +4,7 @@ use futures::{FutureExt, future::BoxFuture};
 use proto::{
     app::{
         ApiAuthMethodType, ApiConfig, App, AppFieldName, AppSearchFilter, CreateAppRequest, DeactivateAppRequest,
-        DeleteAppRequest, GenerateAppSecretRequest, GetAppRequest, OidcAppType, OidcAuthMethodType, OidcAppConfig,
+        DeleteAppRequest, GenerateAppSecretRequest, GetAppRequest, OidcAppConfig, OidcAppType, OidcAuthMethodType,
         OidcGrantType, OidcResponseType, OidcTokenType, PatchApiConfig, PatchApp, PatchAppRequest, PatchOidcAppConfig,
         ReactivateAppRequest, SearchAppsRequest, SetOidcGrantTypes, SetOidcResponseTypes, SetUris, app,
         app_search_filter::Filter, patch_app,
@@ -125,7 +125,10 @@ fn create() -> Box<dyn Check + Sync> {
         .bad("a relative redirect URI", "INVALID_REQUEST", |it| oidc(it, at("/callback")))
         .bad("a redirect URI that runs", "INVALID_REQUEST", |it| oidc(it, at("javascript:alert(1)")))
         .bad("too many redirect URIs", "INVALID_REQUEST", |it| {
-            oidc(it, OidcAppConfig { redirect_uris: owned(&["https://shop.example/"; 101]), ..OidcAppConfig::default() })
+            oidc(
+                it,
+                OidcAppConfig { redirect_uris: owned(&["https://shop.example/"; 101]), ..OidcAppConfig::default() },
+            )
         })
         .bad("a long redirect URI", "INVALID_REQUEST", |it| {
             oidc(it, at(&format!("https://shop.example/{}", "x".repeat(2000))))

@@ -1,0 +1,171 @@
+//! Apps, projects, and who was granted what of them: what tokens for a project stand on.
+
+use std::sync::Arc;
+
+use domain::{
+    context::Owner,
+    resource::{app::App, project::Project, user_grant::UserGrant},
+    standard::Resource,
+};
+use serde::Deserialize;
+
+use super::{
+    Cached, Directory, LONGEST_NAME,
+    sql::{APP, GRANTS, PROJECT},
+    state,
+};
+use crate::{checkpoint::unsigned, database::DatabaseFailure};
+
+/// An app as endpoints see it.
+#[derive(Debug)]
+pub struct Client {
+    /// The sequence that the read model had processed, at least.
+    pub processed: u64,
+    /// The id of the app.
+    pub id: String,
+    /// What it is.
+    pub app: App,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// Whether it, its project and their organization are switched on.
+    pub is_live: bool,
+}
+
+/// A project as the users of an organization see it.
+#[derive(Debug)]
+pub struct Audience {
+    /// The sequence that the read model had processed, at least.
+    pub processed: u64,
+    /// The id of the project.
+    pub id: String,
+    /// What it is.
+    pub project: Project,
+    /// Whom it belongs to.
+    pub owner: Owner,
+    /// Whether it and its organization are switched on.
+    pub is_live: bool,
+    /// Whether it belongs to the organization of the users, or was granted to it.
+    pub is_of_organization: bool,
+}
+
+/// That a user was granted roles of a project, as far as all that it stands on is there and switched on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Granted {
+    /// The project.
+    pub project_id: String,
+    /// The organization that granted it.
+    pub organization_id: String,
+    /// The primary domain of that organization.
+    pub primary_domain: Option<String>,
+    /// The keys of the roles.
+    pub roles: Vec<String>,
+}
+
+impl Audience {
+    /// Whether it lets in a user of the organization with these grants.
+    pub fn admits(&self, grants: &[Granted]) -> bool {
+        let is_granted = grants.iter().any(|granted| granted.project_id == self.id);
+        self.project.policies.admit(self.is_of_organization, is_granted)
+    }
+}
+
+impl Directory {
+    /// An app of an instance, as of `sequence` or later if the read model has it.
+    ///
+    /// # Errors
+    /// When it cannot be read, and is not known from before.
+    pub async fn app(
+        &self,
+        instance_id: &str,
+        id: &str,
+        sequence: u64,
+    ) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
+        if !is_possible(id) {
+            return Ok(None);
+        }
+        let key = (instance_id.to_owned(), id.to_owned());
+        let load = || self.database.within(self.load_app(instance_id, id));
+        self.apps.get(&key, (sequence, self.processed()), load).await
+    }
+
+    /// A project of an instance as the users of an organization see it, as of `sequence` or later if the read model has it.
+    ///
+    /// # Errors
+    /// When it cannot be read, and is not known from before.
+    pub async fn project(
+        &self,
+        instance_id: &str,
+        (id, organization_id): (&str, &str),
+        sequence: u64,
+    ) -> Result<Option<Arc<Audience>>, Arc<DatabaseFailure>> {
+        if !is_possible(id) {
+            return Ok(None);
+        }
+        let key = [instance_id, id, organization_id].map(str::to_owned);
+        let load = || self.database.within(self.load_project(instance_id, (id, organization_id)));
+        self.projects.get(&key, (sequence, self.processed()), load).await
+    }
+
+    /// What a user of an instance was granted, as of `sequence` or later if the read model has it.
+    ///
+    /// # Errors
+    /// When it cannot be read, and is not known from before.
+    pub async fn grants(
+        &self,
+        instance_id: &str,
+        user_id: &str,
+        sequence: u64,
+    ) -> Result<Arc<Vec<Granted>>, Arc<DatabaseFailure>> {
+        let key = (instance_id.to_owned(), user_id.to_owned());
+        let load = || self.database.within(self.load_grants(instance_id, user_id));
+        Ok(self.grants.get(&key, (sequence, self.processed()), load).await?.unwrap_or_default())
+    }
+
+    async fn load_app(&self, instance_id: &str, id: &str) -> Result<Cached<Client>, DatabaseFailure> {
+        let row = self.row(&APP, instance_id, &[id]).await?;
+        let processed = unsigned(row.get("processed"));
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let found = Client {
+            processed,
+            app: state(App::NAME, instance_id, &row)?,
+            owner: Owner::organization(row.get::<_, String>("owner_id")),
+            is_live: row.get("is_live"),
+            id,
+        };
+        Ok(Cached { processed, found: Some(Arc::new(found)) })
+    }
+
+    async fn load_project(
+        &self,
+        instance_id: &str,
+        (id, organization_id): (&str, &str),
+    ) -> Result<Cached<Audience>, DatabaseFailure> {
+        let row = self.row(&PROJECT, instance_id, &[id, organization_id]).await?;
+        let processed = unsigned(row.get("processed"));
+        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let found = Audience {
+            processed,
+            project: state(Project::NAME, instance_id, &row)?,
+            owner: Owner::organization(row.get::<_, String>("owner_id")),
+            is_live: row.get("is_live"),
+            is_of_organization: row.get("is_of_organization"),
+            id,
+        };
+        Ok(Cached { processed, found: Some(Arc::new(found)) })
+    }
+
+    async fn load_grants(&self, instance_id: &str, user_id: &str) -> Result<Cached<Vec<Granted>>, DatabaseFailure> {
+        let row = self.row(&GRANTS, instance_id, &[user_id]).await?;
+        let found = serde_json::from_str(row.get("grants")).map_err(|_| DatabaseFailure::Inconsistent {
+            table: UserGrant::NAME,
+            instance_id: instance_id.to_owned(),
+            id: user_id.to_owned(),
+        })?;
+        Ok(Cached { processed: unsigned(row.get("processed")), found: Some(Arc::new(found)) })
+    }
+}
+
+/// Whether something may have this id.
+fn is_possible(id: &str) -> bool {
+    !id.contains('\0') && id.len() <= LONGEST_NAME
+}

@@ -1,0 +1,105 @@
+//! Token introspection (RFC 7662): an app asks whether a token that it was sent is active, and what it says.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use edge::{caller::AccessToken, mount::LONGEST};
+use http::Request;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+use view::directory::{Client, Principal, Tenancy, Tenant};
+
+use crate::{
+    Oidc, audience, client,
+    error::{Error, Refused, no_store},
+    form::{self, Sent},
+    owner,
+    role::{self, Asked},
+    scope::{self, Scope},
+};
+
+/// Where the endpoint is.
+pub(crate) const PATH: &str = "/oauth/v2/introspect";
+
+/// Says whether a token is active. Of one that is not, nothing else is told (RFC 7662, section 2.2).
+pub(crate) async fn introspect(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
+    match timeout(LONGEST, answer(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {
+        Ok(claims) => {
+            let mut response = Json(claims.unwrap_or_else(|| json!({ "active": false }))).into_response();
+            no_store(&mut response);
+            response
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Refused> {
+    let Sent { tenant, headers, form } = form::read(oidc, request).await?;
+    let app = client::app(oidc, &tenant, &headers, &form).await?;
+    let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
+    let found = oidc.edge.holder(&tenant, token).await.map_err(|_| Error::Unavailable)?;
+    let Some((token, user)) = found.filter(|(token, _)| is_for(token, &app)) else { return Ok(None) };
+    let Some(roles) = roles((oidc, &tenant), &app, (&token, &user)).await? else { return Ok(None) };
+    let organization = owner::of(oidc, &tenant, &user).await?;
+    let mut claims = fixed((&token, &user), organization.as_deref(), &tenant);
+    let asks = |wanted: Scope| scopes(&token).any(|scope| scope == wanted);
+    let owner = organization.filter(|_| asks(Scope::ResourceOwner)).map(|found| owner::claims(&found));
+    let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name);
+    let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
+    claims.extend(added.chain(roles).chain(owner.unwrap_or_default()));
+    Ok(Some(Value::Object(claims)))
+}
+
+/// Whether a token is for an app, or for its project.
+fn is_for(token: &AccessToken, app: &Client) -> bool {
+    token.aud.iter().any(|aud| *aud == app.id || *aud == app.app.project_id)
+}
+
+fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {
+    scope::parse(Some(&token.scope)).unwrap_or_default().into_iter().map(|(_, scope)| scope)
+}
+
+/// The roles that the user has now of the app's project; `None` where that lets the user in no more.
+async fn roles(
+    (oidc, tenant): (&Oidc, &Tenant),
+    app: &Client,
+    (token, user): (&AccessToken, &Principal),
+) -> Result<Option<Map<String, Value>>, Error> {
+    let directory = &oidc.edge.directory;
+    let named = (app.app.project_id.as_str(), user.owner.id.as_str());
+    let project = directory.project(&tenant.id, named, token.seq).await?;
+    let grants = directory.grants(&tenant.id, &user.id, token.seq).await?;
+    let project =
+        project.filter(|project| audience::is_live(oidc, tenant, project, token.seq) && project.admits(&grants));
+    Ok(project.map(|project| Asked::of(scopes(token)).claims_for(&project, &grants)))
+}
+
+/// What the answer says of every active token (RFC 7662, section 2.2).
+fn fixed(
+    (token, user): (&AccessToken, &Principal),
+    organization: Option<&Tenancy>,
+    tenant: &Tenant,
+) -> Map<String, Value> {
+    let own_domain = organization.and_then(|found| found.organization.primary_domain.as_ref());
+    let domain = own_domain.unwrap_or(&tenant.primary_domain);
+    let members = [
+        ("active", json!(true)),
+        ("aud", json!(token.aud)),
+        ("client_id", json!(token.client_id)),
+        ("exp", json!(token.exp)),
+        ("iat", json!(token.iat)),
+        ("iss", json!(token.iss)),
+        ("jti", json!(token.jti)),
+        ("nbf", json!(token.nbf)),
+        ("scope", json!(token.scope)),
+        ("sub", json!(token.sub)),
+        ("token_type", json!("Bearer")),
+        ("username", json!(format!("{}@{domain}", user.user.username))),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

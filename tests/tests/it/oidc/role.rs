@@ -1,0 +1,134 @@
+//! Roles of projects in tokens: who has them, who asks for them, and who gets no token.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, ServiceUser, done, post, send},
+    eventually,
+};
+
+use super::{
+    shop::{API, ROLES, Shop, user},
+    token::{assert_error, parts},
+};
+
+/// The claim of the roles of a project.
+fn claim(project: &str) -> String {
+    format!("urn:platform:iam:org:project:{project}:roles")
+}
+
+/// The keys of the roles that a token tells of the project.
+async fn keys(shop: &Shop, more: &str) -> Vec<String> {
+    let [_, claims] = parts(&shop.token(more).await);
+    let roles = claims[claim(&shop.project)].as_object().cloned().unwrap_or_default();
+    roles.into_iter().map(|(key, _)| key).collect()
+}
+
+/// Waits until tokens tell of these roles.
+async fn told(shop: &Shop, expected: &[&str]) {
+    let probe = || async { (keys(shop, ROLES).await == expected).then_some(()) };
+    eventually(&format!("tokens tell of {expected:?}"), probe).await;
+}
+
+#[tokio::test]
+async fn a_token_tells_the_roles_that_its_scopes_ask_for() {
+    let shop = Shop::open(json!({})).await;
+    shop.grant(&["admin", "clerk"]).await;
+    assert_eq!(keys(&shop, "").await, [""; 0], "nobody asked");
+    assert_eq!(keys(&shop, ROLES).await, ["admin", "clerk"]);
+    assert_eq!(keys(&shop, "urn:platform:iam:org:project:role:clerk").await, ["clerk"]);
+    assert_eq!(keys(&shop, "urn:platform:iam:org:project:role:none").await, [""; 0]);
+    let organization = &shop.tenant.bootstrap.organization_id;
+    let only = format!("{ROLES} urn:platform:iam:org:roles:id:{organization}");
+    let [_, claims] = parts(&shop.token(&format!("{only} urn:platform:iam:user:resourceowner")).await);
+    let roles = &claims[claim(&shop.project)];
+    assert!(roles["admin"][organization].is_string(), "who gave it: {claims}");
+    assert_eq!(claims["urn:platform:iam:user:resourceowner:id"], json!(organization));
+    assert_eq!(keys(&shop, &format!("{ROLES} urn:platform:iam:org:roles:id:0")).await, [""; 0]);
+    // Of a project that the token is not for nothing is told.
+    let form = [("grant_type", "client_credentials"), ("scope", &*format!("openid {ROLES}"))];
+    let request = shop.admin.anonymous(Method::POST, "/oauth/v2/token");
+    let request = request.basic_auth(&shop.user.client_id, Some(&shop.user.client_secret)).form(&form);
+    let answer = send(request).await;
+    let [_, claims] = parts(answer.body["access_token"].as_str().expect("there is a token"));
+    assert_eq!(claims.get(claim(&shop.project)), None, "{claims}");
+
+    let asserting = json!({ "projectRoleAssertion": true });
+    shop.change(Method::PATCH, &format!("projects/{}", shop.project), Some(asserting)).await;
+    eventually("the project asserts them", async || (keys(&shop, "").await == ["admin", "clerk"]).then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_roles_stand_on_takes_them_away() {
+    let shop = Shop::open(json!({})).await;
+    let grant = shop.grant(&["admin", "clerk"]).await;
+    told(&shop, &["admin", "clerk"]).await;
+    let path = format!("user_grants/{grant}");
+    shop.change(Method::PATCH, &path, Some(json!({ "roleKeys": { "values": ["clerk"] } }))).await;
+    told(&shop, &["clerk"]).await;
+    shop.change(Method::POST, &format!("{path}/_deactivate"), None).await;
+    told(&shop, &[]).await;
+    shop.change(Method::POST, &format!("{path}/_reactivate"), None).await;
+    told(&shop, &["clerk"]).await;
+    let path = format!("{API}/roles/_search");
+    let found = post(&shop.admin, &path, json!([{ "projectId": shop.project }])).await;
+    let roles = found.body["result"].as_array().expect("there are two");
+    let clerk = roles.iter().find(|role| role["role"]["key"] == "clerk").expect("it is one of them");
+    let id = clerk["details"]["id"].as_str().expect("it has an id");
+    shop.change(Method::DELETE, &format!("roles/{id}"), None).await;
+    told(&shop, &[]).await;
+}
+
+/// An organization with a user.
+async fn reseller(admin: &Client) -> (String, ServiceUser) {
+    let organization = done(admin, &format!("{API}/organizations"), json!({ "name": "Reseller" })).await.id();
+    let seller = user(admin, "seller", &format!("?ctx.orgId={organization}")).await;
+    (organization, seller)
+}
+
+/// Waits until a user is refused a token, or gets one.
+async fn is_let_in(shop: &Shop, user: &ServiceUser, expected: bool) {
+    let probe = || async { ((shop.ask(user, "").await.status == 200) == expected).then_some(()) };
+    eventually(&format!("whether {} is let in: {expected}", user.client_id), probe).await;
+    if !expected {
+        assert_error("who is not let in", &shop.ask(user, "").await, 400, "invalid_scope");
+    }
+}
+
+#[tokio::test]
+async fn a_project_that_asks_for_a_grant_refuses_tokens_to_who_has_none() {
+    let shop = Shop::open(json!({ "authorizationRequired": true })).await;
+    is_let_in(&shop, &shop.user, false).await;
+    let grant = shop.grant(&[]).await;
+    is_let_in(&shop, &shop.user, true).await;
+    let token = shop.token("").await;
+    assert_eq!(shop.introspect(&token).await["active"], true);
+    shop.change(Method::DELETE, &format!("user_grants/{grant}"), None).await;
+    is_let_in(&shop, &shop.user, false).await;
+    let ended = async || (shop.introspect(&token).await == json!({ "active": false })).then_some(());
+    eventually("its tokens end with it", ended).await;
+}
+
+#[tokio::test]
+async fn an_organization_that_a_project_is_granted_to_gives_its_roles() {
+    let shop = Shop::open(json!({ "projectAccessRequired": true })).await;
+    let (organization, seller) = reseller(&shop.admin).await;
+    is_let_in(&shop, &shop.user, true).await;
+    is_let_in(&shop, &seller, false).await;
+    let granted = json!({ "projectId": shop.project, "orgId": organization, "roleKeys": ["admin", "clerk"] });
+    let project_grant = done(&shop.admin, &format!("{API}/project_grants"), granted).await.id();
+    is_let_in(&shop, &seller, true).await;
+    let roles = json!({
+        "userId": seller.user_id, "projectId": shop.project, "projectGrantId": project_grant, "roleKeys": ["admin"]
+    });
+    done(&shop.admin, &format!("{API}/user_grants"), roles).await;
+    let roles_of = async |user| {
+        let answer = shop.ask(user, ROLES).await;
+        let [_, claims] = parts(answer.body["access_token"].as_str().expect("there is a token"));
+        claims.get(claim(&shop.project)).cloned().unwrap_or(Value::Null)
+    };
+    let has_one = async || roles_of(&seller).await.get("admin").and_then(|by| by.get(&organization)).cloned();
+    eventually("the role is told with who gave it", has_one).await;
+    shop.change(Method::POST, &format!("project_grants/{project_grant}/_deactivate"), None).await;
+    is_let_in(&shop, &seller, false).await;
+}
