@@ -47,8 +47,8 @@ pub(crate) async fn user(
     user.filter(|user| is_right && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
 }
 
-/// The app that the request authenticates as, by HTTP Basic only. Apps with a secret may use it in the header or in a form,
-/// whichever of the two they were set up for.
+/// The app that the request authenticates as, by HTTP Basic only: also one that was set up to send its secret in forms, because
+/// where apps are asked for (RFC 7662) no form is taken.
 pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
     let Credentials { client_id, client_secret } = credentials(headers, form)?;
     if !headers.contains_key(header::AUTHORIZATION) {

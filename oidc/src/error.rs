@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use view::{database::DatabaseFailure, keyring::KeyringFailure};
 
-/// An error of the token endpoint (RFC 6749, section 5.2).
+/// An error of an endpoint that clients send forms to (RFC 6749, section 5.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Error {
     /// The request lacks, repeats or mangles a parameter.
@@ -104,6 +104,13 @@ impl From<KeyringFailure> for Error {
             KeyringFailure::WrongMasterKey => Self::Server,
             KeyringFailure::Absent { .. } | KeyringFailure::Lags | KeyringFailure::Database(_) => Self::Unavailable,
         }
+    }
+}
+
+impl From<edge::error::Error> for Error {
+    fn from(error: edge::error::Error) -> Self {
+        tracing::warn!(reason = error.reason().name(), "the read model cannot be read, or not what has ended");
+        Self::Unavailable
     }
 }
 

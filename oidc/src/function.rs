@@ -10,14 +10,14 @@ use edge::trigger;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use view::directory::{Granted, Principal, Tenant};
 
-use crate::{Oidc, error::Error, owner};
+use crate::{Oidc, error::Error, owner, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
-const RESERVED: [&str; 31] = [
+const RESERVED: [&str; 34] = [
     "acr",
     "act",
+    "active",
     "amr",
     "at_hash",
     "aud",
@@ -45,8 +45,10 @@ const RESERVED: [&str; 31] = [
     "sub",
     "sub_jwk",
     "toe",
+    "token_type",
     "txn",
     "typ",
+    "username",
 ];
 /// The beginning of the names of the platform's own claims.
 const OWN: &str = "urn:platform:";
@@ -81,15 +83,15 @@ struct Using {
 pub(crate) async fn claims(
     oidc: &Oidc,
     function: Function,
-    (tenant, user, grants): (&Tenant, &Principal, &[Granted]),
+    subject: &Subject,
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
-    let actions = &oidc.edge.actions;
+    let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
     let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(Map::new()) };
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, function, (tenant, user, grants)).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, function, subject).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     Ok(added(function, &using.parsed()?))
 }
@@ -112,11 +114,8 @@ fn describing(char: char) -> char {
     }
 }
 
-async fn about(
-    oidc: &Oidc,
-    function: Function,
-    (tenant, user, grants): (&Tenant, &Principal, &[Granted]),
-) -> Result<Value, Error> {
+async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Value, Error> {
+    let Subject { tenant, user, grants, .. } = subject;
     let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
     let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
     let grants = grants.iter().map(|granted| {

@@ -42,16 +42,17 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let Sent { tenant, headers, form } = form::read(oidc, request).await?;
     let app = client::app(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
-    let found = oidc.edge.holder(&tenant, token).await.map_err(|_| Error::Unavailable)?;
+    let found = oidc.edge.holder(&tenant, token).await.map_err(Error::from)?;
     let Some((token, user)) = found.filter(|(token, _)| is_for(token, &app)) else { return Ok(None) };
     let Some(roles) = roles((oidc, &tenant), &app, (&token, &user)).await? else { return Ok(None) };
     let organization = owner::of(oidc, &tenant, &user).await?;
-    let mut claims = fixed((&token, &user), organization.as_deref(), &tenant);
     let asks = |wanted: Scope| scopes(&token).any(|scope| scope == wanted);
-    let owner = organization.filter(|_| asks(Scope::ResourceOwner)).map(|found| owner::claims(&found));
+    let owner = organization.as_ref().filter(|_| asks(Scope::ResourceOwner)).map(|found| owner::claims(found));
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name);
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
-    claims.extend(added.chain(roles).chain(owner.unwrap_or_default()));
+    // Nothing that was added replaces what the platform says.
+    let fixed = fixed((&token, &user), organization.as_deref(), &tenant);
+    let claims = added.chain(roles).chain(owner.into_iter().flatten()).chain(fixed).collect();
     Ok(Some(Value::Object(claims)))
 }
 
@@ -64,7 +65,7 @@ fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {
     scope::parse(Some(&token.scope)).unwrap_or_default().into_iter().map(|(_, scope)| scope)
 }
 
-/// The roles that the user has now of the app's project; `None` where that lets the user in no more.
+/// The roles that the user has now of the app's project; `None` where that does not admit the user any longer.
 async fn roles(
     (oidc, tenant): (&Oidc, &Tenant),
     app: &Client,
@@ -76,7 +77,7 @@ async fn roles(
     let grants = directory.grants(&tenant.id, &user.id, token.seq).await?;
     let project =
         project.filter(|project| audience::is_live(oidc, tenant, project, token.seq) && project.admits(&grants));
-    Ok(project.map(|project| Asked::of(scopes(token)).claims_for(&project, &grants)))
+    Ok(project.map(|project| Asked::of(scopes(token)).claims_for(tenant, (&project, &grants))))
 }
 
 /// What the answer says of every active token (RFC 7662, section 2.2).

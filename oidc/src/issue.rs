@@ -4,19 +4,27 @@ use std::sync::Arc;
 
 use base::{clock, explain::explain, secret, signing};
 use domain::{resource::signing_key::SigningKey, settings::Milliseconds};
-use edge::caller::{AccessToken, External, TOKEN_TYPE};
+use edge::caller::{AccessToken, External, LONGEST, TOKEN_TYPE};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use view::{
-    directory::{Principal, Tenant},
+    directory::Tenant,
     keyring::{Keyring, Purpose},
 };
 
-use crate::error::Error;
+use crate::{error::Error, subject::Subject};
 
 /// Access tokens are signed with this unless the client wants another one.
 const ALGORITHM: Algorithm = Algorithm::ES256;
+
+/// What a token says beside whose it is.
+pub(crate) struct Content {
+    pub(crate) audience: Vec<String>,
+    pub(crate) scope: String,
+    /// Further claims.
+    pub(crate) added: Map<String, Value>,
+}
 
 /// Signs tokens and keeps the private keys that it has opened.
 pub(crate) struct Issuer {
@@ -30,11 +38,14 @@ impl Issuer {
     }
 
     /// An access token for a service user in its own name.
+    ///
+    /// # Errors
+    /// `invalid_scope` where it would be longer than what the platform takes.
     pub(crate) async fn access_token(
         &self,
-        (external, tenant): (&External, &Tenant),
-        user: &Principal,
-        (aud, scope, added): (Vec<String>, String, Map<String, Value>),
+        external: &External,
+        Subject { tenant, user, sequence, .. }: &Subject,
+        Content { audience, scope, added }: Content,
         lifetime: Milliseconds,
     ) -> Result<String, Error> {
         let now = clock::now();
@@ -43,22 +54,24 @@ impl Issuer {
         let claims = AccessToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
-            aud,
+            aud: audience,
             exp: now.as_second() + i64::try_from(lifetime.whole_seconds()).unwrap_or_default(),
             iat: now.as_second(),
             nbf: now.as_second(),
             jti: secret::random_text(22),
             client_id: user.user.username.clone(),
             scope,
-            // Both have been looked at.
-            seq: user.processed.min(tenant.processed),
+            seq: *sequence,
             added,
         };
         let header = Header { typ: Some(TOKEN_TYPE.into()), kid: Some(kid.to_owned()), ..Header::new(ALGORITHM) };
-        encode(&header, &claims, &encoding).map_err(|error| {
+        let token = encode(&header, &claims, &encoding).map_err(|error| {
             tracing::error!(error = %explain(&error), kid, "a token cannot be signed");
             Error::Server
-        })
+        })?;
+        let advice =
+            "the token would be too long: ask for fewer projects, for single roles, or for those of one organization";
+        if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok(token) }
     }
 
     async fn open(&self, instance_id: &str, kid: &str, key: &SigningKey) -> Result<Arc<EncodingKey>, Error> {

@@ -1,4 +1,4 @@
-//! The OpenID Connect node: discovery, keys and tokens. It keeps no state of its own.
+//! The OpenID Connect node: discovery, keys, tokens and what they are worth. It keeps no state of its own.
 
 mod audience;
 mod client;
@@ -12,6 +12,7 @@ mod keys;
 mod owner;
 mod role;
 mod scope;
+mod subject;
 mod token;
 
 use std::sync::Arc;

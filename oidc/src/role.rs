@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use view::directory::{Audience, Granted};
+use view::directory::{Audience, Granted, Tenant};
 
-use crate::{error::Error, scope::Scope};
+use crate::scope::Scope;
 
 /// The claim of the roles of the client's own project.
 pub(crate) const OWN: &str = "urn:platform:iam:org:project:roles";
-/// The most that the roles in a token may take, in bytes: a longer token is refused by the platform itself.
-const LARGEST: usize = 4 * 1024;
+/// What the name of the claim of a project has before and after its id.
+const PREFIX: &str = "urn:platform:iam:org:project:";
+const SUFFIX: &str = ":roles";
 
 /// By its key, which organizations gave a role, and their primary domains.
 type Roles<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>;
@@ -37,8 +38,9 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// The roles of a project that grants give, as far as they are asked for here or the project asserts them unasked.
-    fn of_project<'b>(&self, project: &Audience, grants: &'b [Granted]) -> Roles<'b> {
+    /// The roles of a project that grants give, as far as they are asked for here or the project asserts them unasked. An
+    /// organization without a domain of its own is told with that of the instance.
+    fn of_project<'b>(&self, host: &'b str, project: &Audience, grants: &'b [Granted]) -> Roles<'b> {
         let mut found = Roles::new();
         let is_whole = self.all || project.project.policies.role_assertion;
         let is_asked = |key: &String| is_whole || self.keys.contains(&key.as_str());
@@ -47,7 +49,7 @@ impl<'a> Asked<'a> {
             grants.iter().filter(|granted| granted.project_id == project.id && is_of(&granted.organization_id))
         {
             for key in granted.roles.iter().filter(|key| is_asked(key)) {
-                let domain = granted.primary_domain.as_deref().unwrap_or_default();
+                let domain = granted.primary_domain.as_deref().unwrap_or(host);
                 found.entry(key).or_default().insert(&granted.organization_id, domain);
             }
         }
@@ -55,33 +57,22 @@ impl<'a> Asked<'a> {
     }
 
     /// The claims of a token for these projects: one for each of which there are roles to tell.
-    ///
-    /// # Errors
-    /// Where they do not fit.
     pub(crate) fn claims<'b>(
         &self,
-        projects: impl IntoIterator<Item = &'b Audience>,
-        grants: &[Granted],
-    ) -> Result<Map<String, Value>, Error> {
-        let mut claims = Map::new();
-        for project in projects {
-            let roles = self.of_project(project, grants);
-            if !roles.is_empty() {
-                claims.insert(name(&project.id), json!(roles));
-            }
-        }
-        if json!(claims).to_string().len() > LARGEST {
-            let advice = "the roles do not fit into a token: ask for single roles, or for those of one organization";
-            return Err(Error::InvalidScope(advice));
-        }
-        Ok(claims)
+        tenant: &Tenant,
+        (projects, grants): (impl IntoIterator<Item = &'b Audience>, &[Granted]),
+    ) -> Map<String, Value> {
+        let of = |project| (project, self.of_project(&tenant.primary_domain, project, grants));
+        let told = projects.into_iter().map(of).filter(|(_, roles)| !roles.is_empty());
+        told.map(|(project, roles)| (name(&project.id), json!(roles))).collect()
     }
 
     /// The claims that an app of a project gets: under the name that says which project, and under the short one.
-    pub(crate) fn claims_for(&self, project: &Audience, grants: &[Granted]) -> Map<String, Value> {
-        let roles = self.of_project(project, grants);
-        let names = [OWN.to_owned(), name(&project.id)];
-        names.into_iter().filter(|_| !roles.is_empty()).map(|name| (name, json!(roles))).collect()
+    pub(crate) fn claims_for(&self, tenant: &Tenant, (project, grants): (&Audience, &[Granted])) -> Map<String, Value> {
+        let mut claims = self.claims(tenant, ([project], grants));
+        let own = claims.get(&name(&project.id)).cloned();
+        claims.extend(own.map(|roles| (OWN.to_owned(), roles)));
+        claims
     }
 }
 
@@ -89,9 +80,6 @@ impl<'a> Asked<'a> {
 pub(crate) fn is_claim(name: &str) -> bool {
     name == OWN || name.strip_prefix(PREFIX).is_some_and(|rest| rest.ends_with(SUFFIX))
 }
-
-const PREFIX: &str = "urn:platform:iam:org:project:";
-const SUFFIX: &str = ":roles";
 
 /// The claim of the roles of a project.
 fn name(project_id: &str) -> String {
@@ -102,7 +90,10 @@ fn name(project_id: &str) -> String {
 mod tests {
     use domain::{
         context::Owner,
-        resource::project::{Policies, Project},
+        resource::{
+            instance::Instance,
+            project::{Policies, Project},
+        },
     };
 
     use super::*;
@@ -119,6 +110,17 @@ mod tests {
         }
     }
 
+    fn tenant() -> Tenant {
+        Tenant {
+            processed: 0,
+            id: "1".to_owned(),
+            shard: 0,
+            instance: Instance::new("Acme", "9"),
+            primary_domain: "auth.example".to_owned(),
+            signing_keys: vec![],
+        }
+    }
+
     fn granted(project_id: &str, organization_id: &str, roles: &[&str]) -> Granted {
         Granted {
             project_id: project_id.to_owned(),
@@ -130,7 +132,7 @@ mod tests {
 
     fn told(scopes: &[Scope<'_>], project: &Audience) -> Value {
         let grants = [granted("7", "1", &["admin", "guest"]), granted("7", "2", &["guest"]), granted("8", "1", &["x"])];
-        json!(Asked::of(scopes.to_vec()).claims([project], &grants).unwrap())
+        json!(Asked::of(scopes.to_vec()).claims(&tenant(), ([project], &grants)))
     }
 
     #[test]
@@ -151,21 +153,19 @@ mod tests {
     #[test]
     fn an_app_sees_the_roles_of_its_own_project_under_both_names() {
         let grants = [granted("7", "1", &["admin"]), granted("8", "1", &["other"])];
-        let claims = Asked::of([Scope::Roles]).claims_for(&project("7", false), &grants);
+        let claims = Asked::of([Scope::Roles]).claims_for(&tenant(), (&project("7", false), &grants));
         let roles = json!({ "admin": { "1": "1.example" } });
         assert_eq!(json!(claims), json!({ OWN: roles, "urn:platform:iam:org:project:7:roles": roles }));
         assert!(claims.keys().all(|name| is_claim(name)));
         assert!(!is_claim("urn:platform:iam:org:project:7") && !is_claim("roles"));
-        assert_eq!(Asked::of([Scope::Roles]).claims_for(&project("9", false), &grants), Map::new());
+        assert_eq!(Asked::of([Scope::Roles]).claims_for(&tenant(), (&project("9", false), &grants)), Map::new());
     }
 
     #[test]
-    fn roles_that_do_not_fit_are_refused() {
-        let keys: Vec<String> = (0..200).map(|number| format!("a role with a long key {number}")).collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let grants = [granted("7", "1", &keys)];
-        assert!(Asked::of([Scope::Roles]).claims([&project("7", false)], &grants).is_err());
-        let claims = Asked::of([Scope::Role(keys[0])]).claims([&project("7", false)], &grants);
-        assert_eq!(claims.map(|claims| claims.len()), Ok(1));
+    fn an_organization_without_a_domain_is_told_with_that_of_the_instance() {
+        let grants = [Granted { primary_domain: None, ..granted("7", "1", &["admin"]) }];
+        let claims = Asked::of([Scope::Roles]).claims(&tenant(), ([&project("7", false)], &grants));
+        let expected = json!({ "urn:platform:iam:org:project:7:roles": { "admin": { "1": "auth.example" } } });
+        assert_eq!(json!(claims), expected);
     }
 }

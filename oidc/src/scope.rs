@@ -24,7 +24,7 @@ pub(crate) enum Scope<'a> {
     Audience(&'a str),
     /// The roles that the user has of the projects that the token is for.
     Roles,
-    /// One of these roles, by its key.
+    /// One of the roles that the user has, by its key.
     Role(&'a str),
     /// Only roles that an organization gave, by its id.
     RolesOf(&'a str),

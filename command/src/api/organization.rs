@@ -106,8 +106,9 @@ impl Command for Change {
                 let reason = "it is the default organization of the instance; make another one that";
                 return Err(Rejection::Precondition(reason).into());
             }
-            if has_platform && matches!(self.asked, Asked::Delete) {
-                return Err(Rejection::Precondition("the platform's own project belongs to it, so it stays").into());
+            if has_platform && goes {
+                let reason = "the platform's own project belongs to it, so it stays, and stays on";
+                return Err(Rejection::Precondition(reason).into());
             }
             escalation::check_users_of(turn, deciding, &self.key)?;
         }

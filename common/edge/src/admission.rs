@@ -45,7 +45,7 @@ use crate::{
 
 /// What a node knows of the log.
 pub struct Known {
-    /// Instances, organizations and users.
+    /// Instances, organizations, users, and the projects, apps and grants that tokens stand on.
     pub directory: Directory,
     /// What was deactivated or removed.
     pub ended: Ended,
@@ -55,7 +55,7 @@ pub struct Known {
 
 /// What a node needs to admit requests.
 pub struct Edge {
-    /// Instances, organizations and users.
+    /// Instances, organizations, users, and the projects, apps and grants that tokens stand on.
     pub directory: Directory,
     /// What was deactivated or removed.
     pub ended: Ended,

@@ -22,8 +22,8 @@ use crate::error::{Error, Reason};
 pub const TOKEN_TYPE: &str = "at+jwt";
 /// The scope that a token must have, beside the one that gives it its audience (docs/api.md).
 const OPENID: &str = "openid";
-/// The longest token that is looked at, in bytes.
-const LONGEST: usize = 8 * 1024;
+/// The longest access token, in bytes: a longer one is neither issued nor looked at.
+pub const LONGEST: usize = 8 * 1024;
 /// By how many seconds the clocks of nodes may differ: a token of a node that is ahead is not of the future for the others.
 const CLOCKS: i64 = 10;
 /// How many verified tokens are remembered.
@@ -52,7 +52,7 @@ pub struct AccessToken {
     pub scope: String,
     /// The sequence of the log that its issuer had seen.
     pub seq: u64,
-    /// What executions have added; never one of those above.
+    /// Other claims: roles, the organization, and what executions have added; never one of those above.
     #[serde(flatten)]
     pub added: Map<String, Value>,
 }

@@ -1,4 +1,5 @@
-//! Who is who: the instances and organizations, and what a user may do, through a cache of a second.
+//! Who is who: the instances and organizations, what a user may do, and the projects, apps and grants that tokens stand on, through
+//! a cache of a second.
 //!
 //! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.

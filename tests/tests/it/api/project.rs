@@ -89,6 +89,7 @@ async fn the_platforms_own_project_stays_on_and_open() {
     assert_eq!(set.status, 200, "{}", set.body);
     let home = format!("{ORGANIZATIONS}/{}", tenant.bootstrap.organization_id);
     refused("deleting its organization", send(admin.request(Method::DELETE, &home)).await);
+    refused("switching its organization off", post(&admin, &format!("{home}/_deactivate"), json!({})).await);
     let again = Client::log_in(&tenant.bootstrap.issuer, &tenant.bootstrap.service_user).await;
     let read = after(&renamed, again.request(Method::GET, &own)).await;
     assert_eq!(read.body["project"]["project"]["name"], "API", "with a token for it ({SCOPE}): {}", read.body);

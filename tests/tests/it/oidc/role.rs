@@ -24,6 +24,12 @@ async fn keys(shop: &Shop, more: &str) -> Vec<String> {
     roles.into_iter().map(|(key, _)| key).collect()
 }
 
+/// The host of the instance, for an organization without a domain of its own.
+fn host(shop: &Shop) -> String {
+    let issuer = shop.tenant.bootstrap.issuer.trim_start_matches("http://");
+    issuer.split(':').next().unwrap_or_default().to_owned()
+}
+
 /// Waits until tokens tell of these roles.
 async fn told(shop: &Shop, expected: &[&str]) {
     let probe = || async { (keys(shop, ROLES).await == expected).then_some(()) };
@@ -42,7 +48,8 @@ async fn a_token_tells_the_roles_that_its_scopes_ask_for() {
     let only = format!("{ROLES} urn:platform:iam:org:roles:id:{organization}");
     let [_, claims] = parts(&shop.token(&format!("{only} urn:platform:iam:user:resourceowner")).await);
     let roles = &claims[claim(&shop.project)];
-    assert!(roles["admin"][organization].is_string(), "who gave it: {claims}");
+    let host = host(&shop);
+    assert_eq!(roles, &json!({ "admin": { organization: host }, "clerk": { organization: host } }), "who gave them");
     assert_eq!(claims["urn:platform:iam:user:resourceowner:id"], json!(organization));
     assert_eq!(keys(&shop, &format!("{ROLES} urn:platform:iam:org:roles:id:0")).await, [""; 0]);
     // Of a project that the token is not for nothing is told.
@@ -131,4 +138,87 @@ async fn an_organization_that_a_project_is_granted_to_gives_its_roles() {
     eventually("the role is told with who gave it", has_one).await;
     shop.change(Method::POST, &format!("project_grants/{project_grant}/_deactivate"), None).await;
     is_let_in(&shop, &seller, false).await;
+}
+
+/// A shop of an organization of its own, and a seller of another one who was granted a role by it.
+struct Resold {
+    shop: Shop,
+    home: String,
+    organization: String,
+    project_grant: String,
+    seller: ServiceUser,
+}
+
+impl Resold {
+    async fn open() -> Self {
+        let mut shop = Shop::open(json!({})).await;
+        let home = done(&shop.admin, &format!("{API}/organizations"), json!({ "name": "Maker" })).await.id();
+        let project = done(&shop.admin, &format!("{API}/projects?ctx.orgId={home}"), json!({ "name": "Resold" })).await;
+        shop.project = project.id();
+        for key in ["admin", "clerk"] {
+            let role = json!({ "projectId": shop.project, "key": key, "displayName": key });
+            done(&shop.admin, &format!("{API}/roles"), role).await;
+        }
+        let (organization, seller) = reseller(&shop.admin).await;
+        let granted = json!({ "projectId": shop.project, "orgId": organization, "roleKeys": ["admin", "clerk"] });
+        let project_grant = done(&shop.admin, &format!("{API}/project_grants"), granted).await.id();
+        let roles = json!({
+            "userId": seller.user_id, "projectId": shop.project, "projectGrantId": project_grant,
+            "roleKeys": ["admin", "clerk"]
+        });
+        done(&shop.admin, &format!("{API}/user_grants"), roles).await;
+        Self { shop, home, organization, project_grant, seller }
+    }
+
+    /// Waits until tokens of the seller tell of these roles.
+    async fn told(&self, step: &str, expected: &[&str]) {
+        let probe = || async {
+            let answer = self.shop.ask(&self.seller, ROLES).await;
+            let [_, claims] = parts(answer.body["access_token"].as_str()?);
+            let roles = claims[claim(&self.shop.project)].as_object().cloned().unwrap_or_default();
+            (roles.keys().eq(expected)).then_some(())
+        };
+        eventually(&format!("{step}: tokens tell of {expected:?}"), probe).await;
+    }
+}
+
+#[tokio::test]
+async fn a_role_counts_as_long_as_all_that_it_stands_on() {
+    let resold = Resold::open().await;
+    let (shop, both) = (&resold.shop, ["admin", "clerk"]);
+    resold.told("granted", &both).await;
+    for path in [
+        format!("project_grants/{}", resold.project_grant),
+        format!("projects/{}", shop.project),
+        format!("organizations/{}", resold.home),
+    ] {
+        shop.change(Method::POST, &format!("{path}/_deactivate"), None).await;
+        resold.told(&path, &[]).await;
+        shop.change(Method::POST, &format!("{path}/_reactivate"), None).await;
+        resold.told(&path, &both).await;
+    }
+    let fewer = json!({ "roleKeys": { "values": ["clerk"] } });
+    shop.change(Method::PATCH, &format!("project_grants/{}", resold.project_grant), Some(fewer)).await;
+    resold.told("a role is taken from the project grant", &["clerk"]).await;
+    shop.change(Method::POST, &format!("organizations/{}/_deactivate", resold.organization), None).await;
+    assert_error("its organization is off", &shop.ask(&resold.seller, ROLES).await, 401, "invalid_client");
+}
+
+#[tokio::test]
+async fn a_token_that_would_be_too_long_is_refused() {
+    let shop = Shop::open(json!({ "projectRoleAssertion": true })).await;
+    let keys: Vec<String> = (0..30).map(|number| format!("{number}{}", "x".repeat(190))).collect();
+    for key in &keys {
+        let role = json!({ "projectId": shop.project, "key": key, "displayName": "long" });
+        done(&shop.admin, &format!("{API}/roles"), role).await;
+    }
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let grant = shop.grant(&keys).await;
+    let is_refused = async || (shop.ask(&shop.user, "").await.status == 400).then_some(());
+    eventually("the roles are known", is_refused).await;
+    assert_error("too long", &shop.ask(&shop.user, "").await, 400, "invalid_scope");
+    let fewer = json!({ "roleKeys": { "values": &keys[..2] } });
+    shop.change(Method::PATCH, &format!("user_grants/{grant}"), Some(fewer)).await;
+    let is_given = async || (shop.ask(&shop.user, "").await.status == 200).then_some(());
+    eventually("fewer fit", is_given).await;
 }

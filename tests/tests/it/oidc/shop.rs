@@ -1,6 +1,6 @@
 //! A project with roles, an app that checks tokens, and users who were granted something or nothing.
 
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, ServiceUser, created, done, send},
@@ -48,7 +48,7 @@ impl Shop {
     /// Changes something, and waits until everybody knows.
     pub(super) async fn change(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let request = self.admin.request(method, &format!("{API}/{path}")).header("prefer", "wait=10");
-        let answer = send(body.iter().fold(request, |request, body| request.json(body))).await;
+        let answer = send(body.iter().fold(request, RequestBuilder::json)).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer
     }

@@ -4,8 +4,9 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, SCOPE, TARGETS, send},
+    client::{Answer, Client, SCOPE, TARGETS, created, done, send},
     endpoint::{Endpoint, Reply, execute},
+    eventually,
     instance::Instance,
     tenant::Tenant,
 };
@@ -37,14 +38,23 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
         "set_user_metadata": [{ "key": "a", "value": "Yg" }],
     })));
     second.reply(Reply::json(&json!({ "append_log_claims": ["second was here"] })));
-    let granted = token(&client, &tenant).await;
+    let shop = created(&client, "/resources/v3alpha/projects", json!({ "name": "Shop" })).await.id();
+    let user = &tenant.bootstrap.service_user.user_id;
+    let grant = json!({ "userId": user, "projectId": shop, "roleKeys": [] });
+    done(&client, "/resources/v3alpha/user_grants", grant).await;
+    let grants = json!([{ "project_id": shop, "organization_id": tenant.bootstrap.organization_id, "roles": [] }]);
+    let told = async || {
+        let granted = token(&client, &tenant).await;
+        let payload = first.calls().last()?.json();
+        (payload["user_grants"] == grants).then_some((granted, payload))
+    };
+    let (granted, payload) = eventually("targets are told of the grant", told).await;
     let claims = claims(&granted);
     assert_eq!(claims["tier"], json!({ "level": 3 }));
     assert_eq!(claims["sub"], tenant.bootstrap.service_user.user_id);
     assert_eq!(claims.get("urn:platform:iam:org:id"), None);
     let log = json!(["claim sub exists already", "second was here"]);
     assert_eq!(claims["urn:platform:iam:action:preaccesstoken:log"], log);
-    let payload = first.calls()[0].json();
     assert_eq!(
         (&payload["function"], &payload["userinfo"]["sub"]),
         (&json!("function/preaccesstoken"), &claims["sub"])

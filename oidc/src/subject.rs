@@ -1,0 +1,72 @@
+//! What the tokens of a user stand on.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use domain::{resource::user::User, standard::Resource};
+use view::directory::{Audience, Granted, Name, Named, Principal, Tenant};
+
+use crate::{Oidc, audience, error::Error};
+
+/// A user with all that tokens of it stand on. A token says up to where its issuer had seen the log, and it is dead when anything
+/// ended later: so no part of it may be older than that.
+pub(crate) struct Subject {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) user: Arc<Principal>,
+    pub(crate) grants: Arc<Vec<Granted>>,
+    /// The projects that the tokens are for, by id.
+    pub(crate) projects: BTreeMap<String, Arc<Audience>>,
+    /// The sequence that every part had seen, at least.
+    pub(crate) sequence: u64,
+}
+
+impl Subject {
+    /// A user with the projects that are there and switched on, of those with these ids.
+    ///
+    /// # Errors
+    /// Where it is not active any more, or cannot be read.
+    pub(crate) async fn read(
+        oidc: &Oidc,
+        (tenant, user): (Arc<Tenant>, Arc<Principal>),
+        projects: &[&str],
+    ) -> Result<Self, Error> {
+        let mut subject = Self { tenant, user, grants: Arc::default(), projects: BTreeMap::new(), sequence: 0 };
+        // What is read last may know more than what was known before, which is read again then.
+        subject.refresh(oidc, projects).await?;
+        subject.refresh(oidc, projects).await?;
+        let Self { tenant, user, projects, .. } = &subject;
+        let seen = projects.values().map(|project| project.processed);
+        let sequence = seen.fold(user.processed.min(tenant.processed), u64::min);
+        if !user.is_live || oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], sequence) {
+            return Err(Error::InvalidClient);
+        }
+        let tenant = tenant.clone();
+        subject.projects.retain(|_, project| audience::is_live(oidc, &tenant, project, sequence));
+        subject.sequence = sequence;
+        Ok(subject)
+    }
+
+    /// Reads what is older than the newest part.
+    async fn refresh(&mut self, oidc: &Oidc, projects: &[&str]) -> Result<(), Error> {
+        let directory = &oidc.edge.directory;
+        let seen = self.projects.values().map(|project| project.processed);
+        let newest = seen.fold(self.user.processed.max(self.tenant.processed), u64::max);
+        if self.tenant.processed < newest {
+            let found = directory.tenant(Named::Id(self.tenant.id.clone()), newest).await?;
+            let is_open = |tenant: &Arc<Tenant>| tenant.instance.is_active && !tenant.instance.limits.block;
+            self.tenant = found.filter(is_open).ok_or(Error::InvalidClient)?;
+        }
+        if self.user.processed < newest {
+            let found = directory.principal(&self.tenant.id, Name::Id(self.user.id.clone()), newest).await?;
+            self.user = found.ok_or(Error::InvalidClient)?;
+        }
+        self.grants = directory.grants(&self.tenant.id, &self.user.id, newest).await?;
+        self.projects.clear();
+        for id in projects {
+            let named = (*id, self.user.owner.id.as_str());
+            if let Some(found) = directory.project(&self.tenant.id, named, newest).await? {
+                self.projects.insert(found.id.clone(), found);
+            }
+        }
+        Ok(())
+    }
+}
