@@ -68,9 +68,9 @@ create table if not exists history_2.answers (
 );
 create index if not exists answers_by_time on history_2.answers (committed_at);
 
-create schema if not exists access_4;
+create schema if not exists access_5;
 
-create table if not exists access_4.instances (
+create table if not exists access_5.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -84,7 +84,7 @@ create table if not exists access_4.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.domains (
+create table if not exists access_5.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -98,9 +98,9 @@ create table if not exists access_4.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_4.domains (name);
+create index if not exists domains_by_name on access_5.domains (name);
 
-create table if not exists access_4.organizations (
+create table if not exists access_5.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -114,7 +114,7 @@ create table if not exists access_4.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.projects (
+create table if not exists access_5.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -128,7 +128,7 @@ create table if not exists access_4.projects (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.apps (
+create table if not exists access_5.apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -143,7 +143,21 @@ create table if not exists access_4.apps (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.project_roles (
+create table if not exists access_5.app_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  holder_id text collate "C" not null,
+  expires_at bigint not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_5.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -159,7 +173,7 @@ create table if not exists access_4.project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.project_grants (
+create table if not exists access_5.project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -174,9 +188,9 @@ create table if not exists access_4.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists project_grants_by_organization_id on access_4.project_grants (instance_id, organization_id);
+create index if not exists project_grants_by_organization_id on access_5.project_grants (instance_id, organization_id);
 
-create table if not exists access_4.users (
+create table if not exists access_5.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -190,9 +204,23 @@ create table if not exists access_4.users (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_4.users (instance_id, username);
+create index if not exists users_by_username on access_5.users (instance_id, username);
 
-create table if not exists access_4.user_grants (
+create table if not exists access_5.user_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  holder_id text collate "C" not null,
+  expires_at bigint not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_5.user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -208,9 +236,9 @@ create table if not exists access_4.user_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists user_grants_by_user_id on access_4.user_grants (instance_id, user_id);
+create index if not exists user_grants_by_user_id on access_5.user_grants (instance_id, user_id);
 
-create table if not exists access_4.memberships (
+create table if not exists access_5.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -223,9 +251,9 @@ create table if not exists access_4.memberships (
   roles text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_4.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_5.memberships (instance_id, user_id);
 
-create table if not exists access_4.signing_keys (
+create table if not exists access_5.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -238,7 +266,7 @@ create table if not exists access_4.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.data_keys (
+create table if not exists access_5.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -251,7 +279,7 @@ create table if not exists access_4.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_4.feature_settings (
+create table if not exists access_5.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -438,9 +466,9 @@ create table if not exists idps_1.idp_state_policies (
   primary key (instance_id, id)
 );
 
-create schema if not exists ended_2;
+create schema if not exists ended_3;
 
-create table if not exists ended_2.ended_instances (
+create table if not exists ended_3.ended_instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -452,7 +480,7 @@ create table if not exists ended_2.ended_instances (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_2.ended_organizations (
+create table if not exists ended_3.ended_organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -464,7 +492,7 @@ create table if not exists ended_2.ended_organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_2.ended_users (
+create table if not exists ended_3.ended_users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -476,7 +504,7 @@ create table if not exists ended_2.ended_users (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_2.ended_projects (
+create table if not exists ended_3.ended_projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -488,7 +516,31 @@ create table if not exists ended_2.ended_projects (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_2.ended_apps (
+create table if not exists ended_3.ended_apps (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_3.ended_user_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_3.ended_app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

@@ -5,6 +5,7 @@ mod domain;
 mod execution;
 mod idp;
 mod instance;
+mod key;
 mod membership;
 mod organization;
 mod project;
@@ -17,6 +18,7 @@ mod user_grant;
 
 use std::sync::Arc;
 
+use ::domain::resource::{app::App, user::User};
 use axum::Router;
 use edge::{
     admission::Edge,
@@ -40,11 +42,13 @@ const RESOURCES: &[Mount<Commands>] = &[
     organization::mount,
     project::mount,
     app::mount,
+    key::mount::<App>,
     project_role::mount,
     project_grant::mount,
     user_grant::mount,
     instance::mount,
     user::mount,
+    key::mount::<User>,
     domain::mount,
     system::mount,
     membership::mount,

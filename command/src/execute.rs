@@ -22,6 +22,7 @@ use edge::{
     precondition::IfMatch,
     prefer,
     refusal::permission_denied,
+    seats::Seats,
 };
 use eventlog::{
     log::Reached,
@@ -64,6 +65,8 @@ pub struct Commands {
     pub progress: Progress,
     /// Where targets may be called beyond the public internet.
     pub targets: Arc<Allowed>,
+    /// Seats for making key pairs.
+    pub pairs: Seats,
     /// Looks for what shows whose a domain is.
     pub challenges: Challenges,
     /// What executions need.

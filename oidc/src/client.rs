@@ -1,5 +1,6 @@
-//! Client authentication with a secret: in the Basic header or in the form (RFC 6749, section 2.3.1). Clients are service
-//! users, which get tokens in their own name, and apps, which check those of others.
+//! Client authentication: with a secret in the Basic header or in the form (RFC 6749, section 2.3.1), or with an assertion that
+//! a key of the client has signed (RFC 7523, section 2.2). Clients are service users, which get tokens in their own name, and
+//! apps, which check those of others.
 
 use std::sync::Arc;
 
@@ -7,7 +8,11 @@ use base::{clock, secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use domain::{
     client_secret::ClientSecrets,
-    resource::{app::App, project::Project, user::User},
+    resource::{
+        app::{App, AuthMethod},
+        project::Project,
+        user::User,
+    },
     standard::Resource,
 };
 use http::{HeaderMap, header};
@@ -17,11 +22,22 @@ use view::{
     keyring::{Purpose, client_secret_hash},
 };
 
-use crate::{Oidc, error::Error, form::Form};
+use crate::{
+    Oidc,
+    assertion::{Assertion, Flaw, Signatory, Use},
+    error::Error,
+    form::Form,
+};
 
-/// The credentials of a client.
+/// What a client authenticates with.
+enum Credentials<'a> {
+    Secret(Secret),
+    Assertion(Assertion<'a>),
+}
+
+/// A client and its secret.
 #[derive(Debug, PartialEq, Eq)]
-struct Credentials {
+struct Secret {
     client_id: String,
     client_secret: String,
 }
@@ -35,22 +51,58 @@ pub(crate) async fn user(
     headers: &HeaderMap,
     form: &Form,
 ) -> Result<Arc<Principal>, Error> {
-    let Credentials { client_id, client_secret } = credentials(headers, form)?;
+    let Secret { client_id, client_secret } = match credentials(headers, form)? {
+        Credentials::Secret(secret) => secret,
+        Credentials::Assertion(assertion) => {
+            return signing_user(oidc, tenant, &assertion, Use::Client).await.map_err(refused);
+        }
+    };
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
     let user = oidc.edge.directory.principal(&tenant.id, Name::Username(client_id), 0).await?;
     let known = user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets));
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;
-    let is_dead =
-        |user: &Principal| oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], user.processed);
-    user.filter(|user| is_right && user.is_live && !is_dead(user)).ok_or(Error::InvalidClient)
+    user.filter(|user| is_right && is_live(oidc, tenant, user)).ok_or(Error::InvalidClient)
 }
 
-/// The app that the request authenticates as, by HTTP Basic only: also one that was set up to send its secret in forms, because
-/// where apps are asked for (RFC 7662) no form is taken.
+fn is_live(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> bool {
+    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], user.processed);
+    user.is_live && !is_dead()
+}
+
+/// The service user that has signed an assertion, which names it by its id or by its user name.
+pub(crate) async fn signing_user(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    assertion: &Assertion<'_>,
+    r#use: Use,
+) -> Result<Arc<Principal>, Flaw> {
+    if !oidc.edge.ended.is_known() {
+        return Err(Flaw::Unknown(Error::Unavailable));
+    }
+    let directory = &oidc.edge.directory;
+    let by_id = directory.principal(&tenant.id, Name::Id(assertion.subject.clone()), 0).await?;
+    let user = match by_id {
+        Some(user) => user,
+        None => {
+            let by_name = directory.principal(&tenant.id, Name::Username(assertion.subject.clone()), 0).await?;
+            by_name.ok_or(Flaw::Unsigned)?
+        }
+    };
+    let Principal { id, owner, user: User { allow_token_endpoint_audience: takes_endpoint, .. }, .. } = &*user;
+    let by = Signatory { id, owner, takes_endpoint: *takes_endpoint };
+    assertion.verify::<User>(oidc, tenant, &by, r#use).await?;
+    if is_live(oidc, tenant, &user) { Ok(user) } else { Err(Flaw::Unsigned) }
+}
+
+/// The app that the request authenticates as: with a secret by HTTP Basic only, also one that was set up to send it in forms,
+/// because where apps are asked for (RFC 7662) no form is taken.
 pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
-    let Credentials { client_id, client_secret } = credentials(headers, form)?;
+    let Secret { client_id, client_secret } = match credentials(headers, form)? {
+        Credentials::Secret(secret) => secret,
+        Credentials::Assertion(assertion) => return signing_app(oidc, tenant, &assertion).await.map_err(refused),
+    };
     if !headers.contains_key(header::AUTHORIZATION) {
         return Err(Error::InvalidClient);
     }
@@ -60,12 +112,38 @@ pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let app = oidc.edge.directory.app(&tenant.id, &client_id, 0).await?;
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;
-    let is_dead = |app: &Client| {
-        let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
-        oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
-    };
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
-    app.filter(|app| is_right && has_secret(app) && app.is_live && !is_dead(app)).ok_or(Error::InvalidClient)
+    app.filter(|app| is_right && has_secret(app) && is_live_app(oidc, tenant, app)).ok_or(Error::InvalidClient)
+}
+
+fn is_live_app(oidc: &Oidc, tenant: &Tenant, app: &Client) -> bool {
+    let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
+    app.is_live && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
+}
+
+/// The app that has signed an assertion, if that is how it authenticates.
+async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
+    if !oidc.edge.ended.is_known() {
+        return Err(Flaw::Unknown(Error::Unavailable));
+    }
+    let app = oidc.edge.directory.app(&tenant.id, &assertion.subject, 0).await?;
+    let signs = |app: &Arc<Client>| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
+    let app = app.filter(signs).ok_or(Flaw::Unsigned)?;
+    let by = Signatory { id: &app.id, owner: &app.owner, takes_endpoint: app.app.allow_token_endpoint_audience };
+    assertion.verify::<App>(oidc, tenant, &by, Use::Client).await?;
+    if is_live_app(oidc, tenant, &app) { Ok(app) } else { Err(Flaw::Unsigned) }
+}
+
+/// Why a client that signs is refused is told to the operator only.
+fn refused(flaw: Flaw) -> Error {
+    match flaw {
+        Flaw::Unknown(error) => error,
+        Flaw::Claim(rule) => {
+            tracing::info!(rule, "a client is refused that has signed an assertion");
+            Error::InvalidClient
+        }
+        Flaw::Unsigned => Error::InvalidClient,
+    }
 }
 
 /// Whether a secret is one that is valid now. Where nobody is known it gets the work of somebody who is.
@@ -97,7 +175,7 @@ fn secrets(known: Option<&ClientSecrets>, now: i64) -> [&str; 2] {
     [newest, previous.and_then(|previous| previous.secret.expose())].map(|hash| hash.unwrap_or(NO_HASH))
 }
 
-fn credentials(headers: &HeaderMap, form: &Form) -> Result<Credentials, Error> {
+fn credentials<'a>(headers: &HeaderMap, form: &'a Form) -> Result<Credentials<'a>, Error> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let in_header = match (given.next(), given.next()) {
         (None, _) => None,
@@ -106,28 +184,55 @@ fn credentials(headers: &HeaderMap, form: &Form) -> Result<Credentials, Error> {
         }
         (Some(_), Some(_)) => return Err(Error::InvalidRequest("more than one Authorization header")),
     };
-    match (in_header, form.get("client_id"), form.get("client_secret")) {
-        (Some(_), _, Some(_)) => Err(Error::InvalidRequest("the client authenticates in more than one way")),
-        (Some(credentials), Some(client_id), None) if client_id != credentials.client_id => {
-            Err(Error::InvalidRequest("client_id is not the one that authenticates"))
+    if let Some(assertion) = signed(form)? {
+        if in_header.is_some() || form.get("client_secret").is_some() {
+            return Err(TWICE);
         }
-        (Some(credentials), _, None) => Ok(credentials),
+        return Ok(Credentials::Assertion(assertion));
+    }
+    let secret = match (in_header, form.get("client_id"), form.get("client_secret")) {
+        (Some(_), _, Some(_)) => return Err(TWICE),
+        (Some(secret), Some(client_id), None) if client_id != secret.client_id => return Err(ANOTHER),
+        (Some(secret), _, None) => secret,
         (None, Some(client_id), Some(client_secret)) => {
-            Ok(Credentials { client_id: client_id.to_owned(), client_secret: client_secret.to_owned() })
+            Secret { client_id: client_id.to_owned(), client_secret: client_secret.to_owned() }
         }
-        (None, _, _) => Err(Error::InvalidClient),
+        (None, _, _) => return Err(Error::InvalidClient),
+    };
+    Ok(Credentials::Secret(secret))
+}
+
+const TWICE: Error = Error::InvalidRequest("the client authenticates in more than one way");
+const ANOTHER: Error = Error::InvalidRequest("client_id is not the one that authenticates");
+
+/// The assertion in a form (RFC 7521, section 4.2).
+fn signed(form: &Form) -> Result<Option<Assertion<'_>>, Error> {
+    let text = match (form.get("client_assertion_type"), form.get("client_assertion")) {
+        (None, None) => return Ok(None),
+        (Some(ASSERTION_TYPE), Some(text)) => text,
+        (Some(ASSERTION_TYPE), None) => return Err(Error::InvalidRequest("client_assertion is missing")),
+        (None, Some(_)) => return Err(Error::InvalidRequest("client_assertion_type is missing")),
+        (Some(_), _) => return Err(Error::InvalidRequest("client_assertion_type is not one of this server")),
+    };
+    let assertion = Assertion::read(text).ok_or(Error::InvalidClient)?;
+    match form.get("client_id") {
+        Some(client_id) if client_id != assertion.subject => Err(ANOTHER),
+        _ => Ok(Some(assertion)),
     }
 }
 
+/// The type of assertions that clients sign (RFC 7523, section 2.2).
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
 /// Both parts are form-urlencoded before they are joined and encoded.
-fn basic(value: &str) -> Option<Credentials> {
+fn basic(value: &str) -> Option<Secret> {
     let (scheme, encoded) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
     let (client_id, client_secret) = decoded.split_once(':')?;
-    Some(Credentials { client_id: form_decode(client_id)?, client_secret: form_decode(client_secret)? })
+    Some(Secret { client_id: form_decode(client_id)?, client_secret: form_decode(client_secret)? })
 }
 
 fn form_decode(text: &str) -> Option<String> {
@@ -164,7 +269,7 @@ mod tests {
     #[test]
     fn both_parts_are_form_decoded_after_the_split() {
         let credentials = basic(&encoded("a%3Ab:c+d%2B:e")).unwrap();
-        assert_eq!(credentials, Credentials { client_id: "a:b".into(), client_secret: "c d+:e".into() });
+        assert_eq!(credentials, Secret { client_id: "a:b".into(), client_secret: "c d+:e".into() });
     }
 
     #[test]

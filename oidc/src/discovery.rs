@@ -10,7 +10,7 @@ use edge::error::Error;
 use http::{header, request::Parts};
 use serde_json::json;
 
-use crate::{Oidc, introspect, keys, token};
+use crate::{Oidc, assertion, introspect, keys, token};
 
 /// Where the document is.
 pub(crate) const PATH: &str = "/.well-known/openid-configuration";
@@ -26,10 +26,12 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "introspection_endpoint": at(introspect::PATH),
         "jwks_uri": at(keys::PATH),
         "scopes_supported": ["openid"],
-        "grant_types_supported": ["client_credentials"],
+        "grant_types_supported": [token::CLIENT_CREDENTIALS, token::JWT_BEARER],
         "subject_types_supported": ["public"],
-        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
-        "introspection_endpoint_auth_methods_supported": ["client_secret_basic"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
+        "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
+        "introspection_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
     }));
     Ok(([(header::CACHE_CONTROL, keys::CACHED)], document))
 }

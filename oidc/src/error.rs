@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::explain::explain;
+use eventlog::log::LogFailure;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use view::{database::DatabaseFailure, keyring::KeyringFailure};
@@ -18,6 +19,8 @@ pub(crate) enum Error {
     InvalidRequest(&'static str),
     /// Client authentication failed; the answer never says why.
     InvalidClient,
+    /// What was to be exchanged for tokens is not valid; why is for who holds the key (RFC 6749, section 5.2).
+    InvalidGrant(&'static str),
     /// The grant type is not one of this server.
     UnsupportedGrantType,
     /// The scope is missing or malformed.
@@ -62,9 +65,12 @@ impl Error {
         match self {
             Self::InvalidRequest(description) => (StatusCode::BAD_REQUEST, "invalid_request", description),
             Self::InvalidClient => (StatusCode::UNAUTHORIZED, "invalid_client", "client authentication failed"),
-            Self::UnsupportedGrantType => {
-                (StatusCode::BAD_REQUEST, "unsupported_grant_type", "this server supports client_credentials")
-            }
+            Self::InvalidGrant(description) => (StatusCode::BAD_REQUEST, "invalid_grant", description),
+            Self::UnsupportedGrantType => (
+                StatusCode::BAD_REQUEST,
+                "unsupported_grant_type",
+                "this server supports client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
+            ),
             Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),
             Self::AccessDenied(description) => (StatusCode::BAD_REQUEST, "access_denied", description),
             Self::Unavailable => (
@@ -104,6 +110,13 @@ impl From<KeyringFailure> for Error {
             KeyringFailure::WrongMasterKey => Self::Server,
             KeyringFailure::Absent { .. } | KeyringFailure::Lags | KeyringFailure::Database(_) => Self::Unavailable,
         }
+    }
+}
+
+impl From<LogFailure> for Error {
+    fn from(failure: LogFailure) -> Self {
+        tracing::warn!(error = %explain(&failure), "it cannot be known whether this happens for the first time");
+        Self::Unavailable
     }
 }
 

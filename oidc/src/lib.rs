@@ -1,5 +1,6 @@
 //! The OpenID Connect node: discovery, keys, tokens and what they are worth. It keeps no state of its own.
 
+mod assertion;
 mod audience;
 mod client;
 mod discovery;
@@ -26,6 +27,7 @@ use edge::{
     admission::Edge,
     observe::{Meter, observed},
 };
+use eventlog::once::Once;
 use view::keyring::Keyring;
 
 use crate::issue::Issuer;
@@ -43,13 +45,14 @@ const SERVICE: &str = "oauth";
 pub struct Oidc {
     edge: Arc<Edge>,
     keyring: Keyring,
+    once: Once,
     issuer: Issuer,
 }
 
 impl Oidc {
     /// Endpoints with an empty cache of keys.
-    pub fn new(edge: Arc<Edge>, keyring: Keyring) -> Self {
-        Self { edge, issuer: Issuer::new(keyring.clone()), keyring }
+    pub fn new(edge: Arc<Edge>, keyring: Keyring, once: Once) -> Self {
+        Self { edge, issuer: Issuer::new(keyring.clone()), keyring, once }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The token endpoint (RFC 6749, section 3.2): grant type to grant.
 
 mod client_credentials;
+mod jwt_bearer;
+mod own;
 
 use std::{
     sync::{Arc, LazyLock},
@@ -30,17 +32,31 @@ use crate::{
 
 /// Where the endpoint is.
 pub(crate) const PATH: &str = "/oauth/v2/token";
+/// The name of the grant that a service user gets by what it authenticates with (RFC 6749, section 4.4).
+pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
+/// The name of the grant that it gets by what it signs (RFC 7523, section 2.1).
+pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
 /// What is counted of a grant.
 struct Counted {
     issued: &'static Counter,
     duration: &'static Histogram,
 }
 
-static CLIENT_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of("client_credentials"));
+static BY_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of(CLIENT_CREDENTIALS));
+static BY_ASSERTION: LazyLock<Counted> = LazyLock::new(|| Counted::of("jwt-bearer"));
 
 impl Counted {
     fn of(grant: &str) -> Self {
         Self { issued: TOKENS.with(&[grant, "jwt"]), duration: TOKEN_DURATION.with(&[grant]) }
+    }
+
+    async fn count(&self, granting: impl Future<Output = Result<Tokens, Error>>) -> Result<Tokens, Error> {
+        let begun = Instant::now();
+        let granted = granting.await;
+        self.duration.record_time(begun.elapsed());
+        self.issued.add(u64::from(granted.is_ok()));
+        granted
     }
 }
 
@@ -63,13 +79,10 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
     let Sent { tenant, headers, form } = form::read(oidc, request).await?;
     let tokens = match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
-        Some("client_credentials") => {
-            let begun = Instant::now();
-            let granted = client_credentials::grant(oidc, &tenant, &headers, &form).await;
-            CLIENT_CREDENTIALS.duration.record_time(begun.elapsed());
-            CLIENT_CREDENTIALS.issued.add(u64::from(granted.is_ok()));
-            granted?
+        Some(CLIENT_CREDENTIALS) => {
+            BY_CREDENTIALS.count(client_credentials::grant(oidc, &tenant, (&headers, &form))).await?
         }
+        Some(JWT_BEARER) => BY_ASSERTION.count(jwt_bearer::grant(oidc, &tenant, (&headers, &form))).await?,
         Some(_) => return Err(Error::UnsupportedGrantType.into()),
     };
     let mut response = Json(tokens).into_response();

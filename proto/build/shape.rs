@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use heck::{ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor};
 
-use crate::validation::rust_path;
+use crate::{option, validation::rust_path};
 
 /// The details of resources and of settings, and their types.
 const DETAILS: [(&str, &str); 2] = [
@@ -33,14 +33,30 @@ pub(crate) fn visits(pool: &DescriptorPool) -> String {
     format!("/// Visits the request of every operation.\npub fn visit(visitor: &mut impl Visitor) {{ {visits} }}")
 }
 
-/// A request says which operation it is for.
+/// A request says which operation it is for, and in which other object its path looks.
 fn asked(method: &MethodDescriptor) -> String {
     let (request, response) = (rust_path(method.input().full_name()), rust_path(method.output().full_name()));
     let operation = format!("crate::operation::{}", method.name().to_shouty_snake_case());
+    let holder = holder(method)
+        .map_or(String::new(), |field| format!("fn holder(&self) -> Option<&str> {{ Some(&self.{field}) }} "));
     format!(
-        "impl crate::shape::Request for {request} {{ type Response = {response}; \
+        "impl crate::shape::Request for {request} {{ type Response = {response}; {holder}\
          const OPERATION: &'static crate::operation::Operation<Self, {response}> = &{operation}; }}\n"
     )
+}
+
+/// The field with the id of the object to which the path of an operation says that its own belong.
+fn holder(method: &MethodDescriptor) -> Option<String> {
+    let path = option::http(method)?.path;
+    let (_, named) = path.split_once('{')?;
+    let (field, _) = named.split_once('}')?;
+    (field != "id").then(|| field.to_owned())
+}
+
+/// The names of the fields of a request beside that of its holder.
+fn own_names(method: &MethodDescriptor) -> Vec<String> {
+    let holder = holder(method);
+    names(&method.input()).into_iter().filter(|name| holder.as_ref() != Some(name)).collect()
 }
 
 /// A request that names the object with an id.
@@ -87,7 +103,7 @@ fn got(method: &MethodDescriptor) -> Option<String> {
     let (request, response) = (method.input(), method.output());
     let shown = only(&response)?;
     let resource = rust_path(message(&shown)?.full_name());
-    (names(&request) == ["id"] && method.name().starts_with("Get")).then(|| {
+    (own_names(method) == ["id"] && method.name().starts_with("Get")).then(|| {
         format!(
             "impl crate::shape::Get for {} {{ type Resource = {resource}; \
              fn response(resource: {resource}) -> Self::Response {{ Self::Response {{ {}: Some(resource) }} }} }}\n",
@@ -100,7 +116,7 @@ fn got(method: &MethodDescriptor) -> Option<String> {
 /// A request for a sorted page of what filters find, each of them one of several.
 fn searched(method: &MethodDescriptor) -> Option<String> {
     let (request, response) = (method.input(), method.output());
-    let wanted: Vec<String> = names(&request).into_iter().filter(|name| name != "ctx").collect();
+    let wanted: Vec<String> = own_names(method).into_iter().filter(|name| name != "ctx").collect();
     if wanted != ["query", "sorting_column", "filters"] || names(&response) != ["details", "sorting_column", "result"] {
         return None;
     }

@@ -65,7 +65,7 @@ impl Facts {
 
     /// Whether it changes one object, which its path or its context names.
     pub fn changes_one(&self) -> bool {
-        !self.only_reads() && (self.path.contains('{') || self.verb == Verb::Patch)
+        !self.only_reads() && (self.path.contains("{id}") || self.verb == Verb::Patch)
     }
 
     /// Whether the operation only reads.

@@ -21,6 +21,11 @@ pub trait Request:
     type Response: Message + Serialize + DeserializeOwned + Default + 'static;
     /// What it is for.
     const OPERATION: &'static Operation<Self, Self::Response>;
+
+    /// The id of the object whose own its path is about, such as the user of a key.
+    fn holder(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A request that names an object.

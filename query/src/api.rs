@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use domain::{
     resource::{
-        app::App, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
+        app::App, domain::Domain, instance::Instance, key::Key, membership::Membership, organization::Organization,
         project::Project, project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User,
         user_grant::UserGrant,
     },
@@ -36,12 +36,14 @@ const RESOURCES: &[Mount<Queries>] = &[
     organization::mount,
     standard::mount::<Project>,
     standard::mount::<App>,
+    standard::mount::<Key<App>>,
     standard::mount::<ProjectRole>,
     standard::mount::<ProjectGrant>,
     standard::mount::<UserGrant>,
     event::mount,
     standard::mount::<Instance>,
     standard::mount::<User>,
+    standard::mount::<Key<User>>,
     standard::mount::<Domain>,
     standard::mount::<Membership>,
     membership::mount,

@@ -21,11 +21,12 @@ use view::{
 use crate::Queries;
 
 impl Queries {
-    /// The resource with this id, and an answer made of it.
+    /// The resource with this id, if it is what is asked for, and an answer made of it.
     pub(crate) async fn get<R: Resource, O>(
         &self,
         call: &Call,
         id: &str,
+        is_it: impl Fn(&R) -> bool,
         answer: impl FnOnce(Found<R>) -> O,
     ) -> Result<Answer<O>, Error> {
         let fresh = self.fresh(call, id).await;
@@ -39,7 +40,7 @@ impl Queries {
                 || also_seen_by.as_ref().is_some_and(|other| call.may(other))
                 || call.is_own(found.state.user(&found.id));
             let is_removed = |context: &Owner| self.ended.is_removed(&call.tenant.id, context);
-            may && !is_removed(&context) && !also_seen_by.is_some_and(|other| is_removed(&other))
+            may && is_it(&found.state) && !is_removed(&context) && !also_seen_by.is_some_and(|other| is_removed(&other))
         };
         let Some(found) = found.filter(is_there) else {
             // That there is none was read too, and may be held against a later read.

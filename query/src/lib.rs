@@ -5,16 +5,14 @@ pub mod follow;
 mod get;
 mod reusable;
 mod search;
-mod seats;
 mod settings;
 mod standard;
 
 use std::time::Duration;
 
-use edge::{consistency::Tokens, page::Limits};
+use edge::{consistency::Tokens, page::Limits, seats::Seats};
 use index::Indexes;
 use proto::operation::Facts;
-pub use seats::Seats;
 use view::{database::Database, ended::Ended, progress::Progress, settings::SettingsIndex};
 
 /// What the queries of a node need.

@@ -42,7 +42,8 @@ async fn get<R: Shown>(
     call: Call,
     request: R::Get,
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
-    queries.get(&call, request.id(), |found| R::Get::response(R::shown(&found))).await
+    let is_held = |found: &R| request.holder().is_none_or(|holder| found.holder() == Some(holder));
+    queries.get(&call, request.id(), is_held, |found| R::Get::response(R::shown(&found))).await
 }
 
 /// Shows what a request finds.
@@ -51,8 +52,10 @@ async fn search<R: Shown>(
     call: Call,
     request: R::Search,
 ) -> Result<Answer<<R::Search as Request>::Response>, Error> {
+    let of_holder = request.holder().map(R::of_holder);
     let (query, column, filters) = request.list();
-    let list = List { query, key: R::key(column), filters: filters.into_iter().map(R::filter).collect() };
+    let filters = filters.into_iter().map(R::filter).chain(of_holder).collect();
+    let list = List { query, key: R::key(column), filters };
     let answer =
         |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
     queries.search(&call, list, answer).await

@@ -18,7 +18,8 @@ impl Parts {
     /// The parts of a request to an operation whose message has these fields.
     pub fn of(facts: &Facts, mut fields: Map<String, Value>) -> Self {
         let names = facts.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
-        let path = names.map(|name| (name.to_owned(), text(fields.remove(name).unwrap_or_default()))).collect();
+        let path =
+            names.map(|name| (name.to_owned(), text(fields.remove(&json_name(name)).unwrap_or_default()))).collect();
         let body = match facts.body {
             Body::None => None,
             Body::Field { json_name, .. } => fields.remove(json_name),
@@ -29,6 +30,13 @@ impl Parts {
         }
         Self { path, query, body }
     }
+}
+
+/// The name of a field in JSON.
+fn json_name(name: &str) -> String {
+    let (first, rest) = name.split_once('_').unwrap_or((name, ""));
+    let rest = rest.split('_').filter(|word| !word.is_empty());
+    rest.fold(first.to_owned(), |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
 fn add(query: &mut Vec<(String, String)>, name: String, value: Value) {

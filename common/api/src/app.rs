@@ -48,7 +48,7 @@ impl Shown for App {
     }
 
     fn shown(found: &Found<Self>) -> GetApp {
-        let Self { project_id, name, config, secrets, is_active } = found.state.clone();
+        let Self { project_id, name, config, allow_token_endpoint_audience, secrets, is_active } = found.state.clone();
         let problems = if let Config::Oidc(oidc) = &config { oidc.problems() } else { vec![] };
         let config = match config {
             Config::Oidc(oidc) => app::app::Config::Oidc(shown_oidc(oidc)),
@@ -58,7 +58,7 @@ impl Shown for App {
         };
         GetApp {
             details: Some(details::of(found)),
-            app: Some(app::App { project_id, name, config: Some(config) }),
+            app: Some(app::App { project_id, name, config: Some(config), allow_token_endpoint_audience }),
             state: state(is_active).into(),
             client_id: found.id.clone(),
             has_secret: secrets.newest.expose().is_some(),
@@ -75,8 +75,14 @@ pub fn new(request: &CreateAppRequest) -> App {
         Some(app::app::Config::Api(api)) => Config::Api { auth_method: api_method(api.auth_method_type()) },
         None => Config::Api { auth_method: AuthMethod::default() },
     };
-    let (project_id, name) = (wanted.project_id, wanted.name);
-    App { project_id, name, config, secrets: ClientSecrets::default(), is_active: true }
+    App {
+        project_id: wanted.project_id,
+        name: wanted.name,
+        config,
+        allow_token_endpoint_audience: wanted.allow_token_endpoint_audience,
+        secrets: ClientSecrets::default(),
+        is_active: true,
+    }
 }
 
 /// What a request changes of an app.
@@ -86,7 +92,8 @@ pub fn patch(request: &PatchAppRequest) -> AppPatch {
         patch_app::Config::Oidc(oidc) => ConfigPatch::Oidc(Box::new(patch_oidc(oidc))),
         patch_app::Config::Api(api) => ConfigPatch::Api(patch_api(api)),
     });
-    AppPatch { name: wanted.name, config, renewal: None }
+    let allow_token_endpoint_audience = wanted.allow_token_endpoint_audience;
+    AppPatch { name: wanted.name, config, allow_token_endpoint_audience, renewal: None }
 }
 
 fn new_oidc(wanted: OidcAppConfig) -> Oidc {

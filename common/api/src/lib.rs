@@ -14,6 +14,7 @@ pub mod filter;
 pub mod help_settings;
 pub mod idp;
 pub mod instance;
+pub mod key;
 pub mod language_settings;
 pub mod lockout_settings;
 pub mod login_settings;

@@ -19,6 +19,11 @@ pub trait Shown: Resource {
     /// What a filter finds.
     fn filter(wanted: <Self::Search as Search>::Filter) -> Filter<Self>;
 
+    /// What finds those that one object has, where they are searched below its path.
+    fn of_holder(_id: &str) -> Filter<Self> {
+        Filter::Ids(vec![])
+    }
+
     /// What clients see of it.
     fn shown(found: &Found<Self>) -> <Self::Get as Get>::Resource;
 }

@@ -39,10 +39,12 @@ impl Shown for User {
     }
 
     fn shown(found: &Found<Self>) -> GetUser {
-        let Self { username, name, description, secrets, is_active, is_locked } = found.state.clone();
+        let Self { username, name, description, allow_token_endpoint_audience, secrets, is_active, is_locked } =
+            found.state.clone();
+        let service = ServiceUser { name, description, allow_token_endpoint_audience };
         GetUser {
             details: Some(details::of(found)),
-            user: Some(user::User { username, r#type: Some(Type::Service(ServiceUser { name, description })) }),
+            user: Some(user::User { username, r#type: Some(Type::Service(service)) }),
             state: state(found.state.is_live()).into(),
             has_secret: secrets.newest.expose().is_some(),
             user_state: user_state(is_active, is_locked).into(),
@@ -66,6 +68,7 @@ pub fn new(request: &CreateUserRequest) -> User {
         username: wanted.username,
         name: service.name,
         description: service.description,
+        allow_token_endpoint_audience: service.allow_token_endpoint_audience,
         is_active: true,
         ..User::default()
     }
@@ -75,5 +78,11 @@ pub fn new(request: &CreateUserRequest) -> User {
 pub fn patch(request: &PatchUserRequest) -> UserPatch {
     let wanted = request.user.clone().unwrap_or_default();
     let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
-    UserPatch { username: wanted.username, name: service.name, description: service.description, renewal: None }
+    UserPatch {
+        username: wanted.username,
+        name: service.name,
+        description: service.description,
+        allow_token_endpoint_audience: service.allow_token_endpoint_audience,
+        renewal: None,
+    }
 }

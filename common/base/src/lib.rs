@@ -12,6 +12,7 @@ pub mod fault;
 pub mod fold;
 pub mod health;
 pub mod id;
+pub mod key_pair;
 pub mod metric;
 pub mod panic;
 pub mod private_file;

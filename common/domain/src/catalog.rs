@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     aggregate::Aggregate,
     resource::{
-        app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance,
+        app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, project::Project, project_grant::ProjectGrant,
         project_role::ProjectRole, signing_key::SigningKey, system::System, target::Target, user::User,
         user_grant::UserGrant,
@@ -45,9 +45,11 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<Organization>();
     visitor.resource::<Project>();
     visitor.resource::<App>();
+    visitor.resource::<Key<App>>();
     visitor.resource::<ProjectRole>();
     visitor.resource::<ProjectGrant>();
     visitor.resource::<User>();
+    visitor.resource::<Key<User>>();
     visitor.resource::<UserGrant>();
     visitor.resource::<Membership>();
     visitor.resource::<SigningKey>();

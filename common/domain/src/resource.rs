@@ -6,6 +6,7 @@ pub mod domain;
 pub mod execution;
 pub mod idp;
 pub mod instance;
+pub mod key;
 pub mod membership;
 pub mod organization;
 pub mod project;

@@ -67,6 +67,11 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
+    /// The object whose own it is, where its path names that before it; most have none.
+    fn holder(&self) -> Option<&str> {
+        None
+    }
+
     /// Which others it names, beside the context that it belongs to. Each is by one of its [`LINKS`](Self::LINKS).
     fn references(&self) -> Vec<Reference> {
         vec![]

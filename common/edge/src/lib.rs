@@ -23,4 +23,5 @@ pub mod prefer;
 pub mod refusal;
 mod rejection;
 pub mod request_id;
+pub mod seats;
 pub mod trigger;

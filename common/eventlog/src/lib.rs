@@ -1,13 +1,14 @@
 //! No database, no read model and no payload's meaning enters here: this is the log in JetStream, which is the only truth,
 //! and what works beside it on NATS.
 //!
-//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`mod@unit`]; [`streams`] and
-//! [`durability`] refuse a NATS that would lose something.
+//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`mod@unit`]; [`once`] knows what has
+//! happened; [`streams`] and [`durability`] refuse a NATS that would lose something.
 
 pub mod durability;
 pub mod lease;
 pub mod log;
 pub mod nats;
+pub mod once;
 pub mod record;
 pub mod streams;
 pub mod unit;

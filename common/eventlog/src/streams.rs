@@ -1,6 +1,8 @@
 //! The streams beside the log: how they are made, and by which rules they do not work. One that somebody else made is
 //! not used before it was looked at.
 
+use std::time::Duration;
+
 use async_nats::jetstream::{
     self,
     kv::Store,
@@ -9,7 +11,10 @@ use async_nats::jetstream::{
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::log::{LogFailure, is_absent, nats};
+use crate::{
+    log::{LogFailure, is_absent, nats},
+    once,
+};
 
 /// A stream beside the log.
 #[derive(Debug)]
@@ -24,7 +29,7 @@ pub struct Beside {
 }
 
 /// All of them.
-pub const BESIDE: [Beside; 5] = [
+pub const BESIDE: [Beside; 6] = [
     Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
@@ -39,6 +44,12 @@ pub const BESIDE: [Beside; 5] = [
         what: "the bucket of places in the log",
         loses: "events of which no delivery was made yet are not delivered",
         fault: values_fault,
+    },
+    Beside {
+        stream: "KV_ONCE",
+        what: "the bucket of what may happen once",
+        loses: "assertions that were used can be used again until they expire",
+        fault: once_fault,
     },
 ];
 
@@ -95,6 +106,18 @@ pub async fn ending_bucket(context: &jetstream::Context, name: &str, replicas: u
     open_bucket(context, name, Config { allow_message_ttl: true, ..values(name, replicas) }).await
 }
 
+/// Opens a bucket in the same way in which each value is forgotten after some time.
+///
+/// # Errors
+/// As [`open`].
+pub async fn forgetful_bucket(
+    context: &jetstream::Context,
+    name: &str,
+    (replicas, max_age): (usize, Duration),
+) -> Result<Store, LogFailure> {
+    open_bucket(context, name, Config { max_age, ..values(name, replicas) }).await
+}
+
 async fn open_bucket(context: &jetstream::Context, name: &str, config: Config) -> Result<Store, LogFailure> {
     open(context, config).await?;
     context.get_key_value(name).await.map_err(nats)
@@ -137,6 +160,13 @@ fn holders_fault(config: &Config) -> Option<&'static str> {
 
 fn values_fault(config: &Config) -> Option<&'static str> {
     one_value_fault(config).or_else(|| kept_fault(config))
+}
+
+fn once_fault(config: &Config) -> Option<&'static str> {
+    if !config.max_age.is_zero() && config.max_age < once::REMEMBERED {
+        return Some("a maximum age by which it forgets too early");
+    }
+    one_value_fault(config)
 }
 
 /// A value is replaced by compare-and-set, and read from the leader only.

@@ -1,9 +1,10 @@
-//! Who is who: the instances and organizations, what a user may do, and the projects, apps and grants that tokens stand on, through
-//! a cache of a second.
+//! Who is who: the instances and organizations, what a user may do, and the projects, apps, keys and grants that tokens stand
+//! on, through a cache of a second.
 //!
 //! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
+mod key;
 mod project;
 mod read_through;
 mod sql;
@@ -28,7 +29,10 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
-pub use self::project::{Audience, Client, Granted};
+pub use self::{
+    key::{Known, Signer},
+    project::{Audience, Client, Granted},
+};
 use self::{
     read_through::{Cached, ReadThrough},
     sql::{KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID, USER_BY_NAME},
@@ -141,6 +145,8 @@ pub struct Directory {
     organizations: Arc<ReadThrough<(String, Named), Tenancy>>,
     principals: Arc<ReadThrough<(String, Name), Principal>>,
     apps: Arc<ReadThrough<(String, String), Client>>,
+    /// By kind, instance and id.
+    keys: Arc<ReadThrough<(&'static str, String, String), Known>>,
     /// By instance, project, and the organization of the users.
     projects: Arc<ReadThrough<[String; 3], Audience>>,
     /// By instance and user.
@@ -165,6 +171,7 @@ impl Directory {
             organizations: Arc::new(ReadThrough::new(MOST)),
             principals: Arc::new(ReadThrough::new(MOST)),
             apps: Arc::new(ReadThrough::new(MOST)),
+            keys: Arc::new(ReadThrough::new(MOST)),
             projects: Arc::new(ReadThrough::new(MOST)),
             grants: Arc::new(ReadThrough::new(MOST)),
         }
@@ -213,7 +220,7 @@ impl Directory {
         name: Named,
         sequence: u64,
     ) -> Result<Option<Arc<Tenancy>>, Arc<DatabaseFailure>> {
-        if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
+        if !is_possible(name.text()) {
             return Ok(None);
         }
         let key = (instance_id.to_owned(), name);
@@ -228,7 +235,7 @@ impl Directory {
         name: Name,
         sequence: u64,
     ) -> Result<Option<Arc<Principal>>, Arc<DatabaseFailure>> {
-        if name.text().contains('\0') || name.text().len() > LONGEST_NAME {
+        if !is_possible(name.text()) {
             return Ok(None);
         }
         let key = (instance_id.to_owned(), name);
@@ -309,6 +316,11 @@ impl Directory {
         };
         Ok(Cached { processed, found: is_wanted.then(|| Arc::new(found)) })
     }
+}
+
+/// Whether something may have this id.
+fn is_possible(id: &str) -> bool {
+    !id.contains('\0') && id.len() <= LONGEST_NAME
 }
 
 fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, DatabaseFailure> {

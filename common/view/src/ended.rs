@@ -1,4 +1,4 @@
-//! What has ended: instances, organizations, users, projects and apps that were switched off or removed, and when. It is in memory,
+//! What has ended: instances, organizations, users, projects, apps and keys that were switched off or removed, and when. It is in memory,
 //! loaded once and then kept by the log alone, so that whether a token is still good needs no database.
 //!
 //! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
@@ -22,7 +22,7 @@ use base::{
 };
 use domain::{
     context::{Owner, OwnerType},
-    resource::{app::App, instance::Instance, organization::Organization, project::Project, user::User},
+    resource::{app::App, instance::Instance, key::Key, organization::Organization, project::Project, user::User},
     standard::Resource,
 };
 use eventlog::{
@@ -266,12 +266,14 @@ impl Follower for Ended {
 }
 
 /// What ended after a time, by kind.
-static ENDS: [(&str, Select<HowEnded>); 5] = [
+static ENDS: [(&str, Select<HowEnded>); 7] = [
     (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
     (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
     (User::NAME, Select::new(&ENDED, User::NAME, SINCE)),
     (Project::NAME, Select::new(&ENDED, Project::NAME, SINCE)),
     (App::NAME, Select::new(&ENDED, App::NAME, SINCE)),
+    (Key::<User>::NAME, Select::new(&ENDED, Key::<User>::NAME, SINCE)),
+    (Key::<App>::NAME, Select::new(&ENDED, Key::<App>::NAME, SINCE)),
 ];
 const SINCE: &str = "where changed_at > $1";
 

@@ -8,7 +8,7 @@ use domain::{
     catalog::{self, Visitor},
     projection::{self, Name},
     resource::{
-        app::App, execution::Execution, instance::Instance, organization::Organization, project::Project,
+        app::App, execution::Execution, instance::Instance, key::Key, organization::Organization, project::Project,
         target::Target, user::User,
     },
     settings::Properties,
@@ -48,7 +48,15 @@ pub enum Kind {
 
 /// Every projection there is: what follows from the catalog, and two of their own.
 pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
-    let ended = vec![ended::<Instance>(), ended::<Organization>(), ended::<User>(), ended::<Project>(), ended::<App>()];
+    let ended = vec![
+        ended::<Instance>(),
+        ended::<Organization>(),
+        ended::<User>(),
+        ended::<Project>(),
+        ended::<App>(),
+        ended::<Key<User>>(),
+        ended::<Key<App>>(),
+    ];
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
     found.rows.push((WHAT_HAS_ENDED, ended));
@@ -58,7 +66,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
 });
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
-const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 2 };
+const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 3 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));

@@ -30,13 +30,14 @@ use edge::{
     admission::{Edge, Known},
     caller::{External, SystemUsers},
     consistency::Tokens,
+    seats::Seats,
 };
-use eventlog::{durability::Durability, lease::Leases, log::Log};
+use eventlog::{durability::Durability, lease::Leases, log::Log, once::Once};
 use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
 use projector::{Indexing, Projector};
-use query::{Queries, SearchBounds, Seats};
+use query::{Queries, SearchBounds};
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
@@ -76,6 +77,7 @@ pub(crate) struct Adapters {
     pub(crate) health: Health,
     clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
+    once: Once,
     replicas: usize,
     durability: Durability,
     postgres_url: String,
@@ -128,10 +130,24 @@ impl Adapters {
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
+        let once = Once::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
         presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
         let NodeOptions { health, postgres_url, writes, .. } = options;
-        Ok(Self { log, database, remote, health, clients, leases, replicas, durability, postgres_url, sole, writes })
+        Ok(Self {
+            log,
+            database,
+            remote,
+            health,
+            clients,
+            leases,
+            once,
+            replicas,
+            durability,
+            postgres_url,
+            sole,
+            writes,
+        })
     }
 
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
@@ -295,6 +311,7 @@ impl Node {
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
             targets: self.targets.clone(),
+            pairs: Seats::new(1),
             challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
             settings: self.settings.clone(),
@@ -322,7 +339,7 @@ impl Node {
 
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone()))
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod introspection;
+mod key;
 mod role;
 mod shop;
 mod token;

@@ -25,6 +25,9 @@ pub struct App {
     pub name: String,
     /// What it is, and how it is set up.
     pub config: Config,
+    /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
+    #[serde(default)]
+    pub allow_token_endpoint_audience: bool,
     /// What it authenticates with, where its method has secrets.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
@@ -85,6 +88,8 @@ pub struct AppPatch {
     pub name: Option<String>,
     /// See [`App::config`].
     pub config: Option<ConfigPatch>,
+    /// See [`App::allow_token_endpoint_audience`].
+    pub allow_token_endpoint_audience: Option<bool>,
     /// A new secret takes over.
     pub renewal: Option<Renewal>,
 }
@@ -149,7 +154,8 @@ impl Resource for App {
         }
     }
 
-    fn patched(self, AppPatch { name, config, renewal }: AppPatch) -> Self {
+    fn patched(self, AppPatch { name, config, allow_token_endpoint_audience, renewal }: AppPatch) -> Self {
+        let allowed = allow_token_endpoint_audience.unwrap_or(self.allow_token_endpoint_audience);
         let config = match config {
             Some(patch) => patch.apply(self.config),
             None => self.config,
@@ -159,7 +165,8 @@ impl Resource for App {
             None if config.auth_method().has_secret() => self.secrets,
             None => ClientSecrets::default(),
         };
-        Self { name: name.unwrap_or(self.name), config, secrets, ..self }
+        let name = name.unwrap_or(self.name);
+        Self { name, config, allow_token_endpoint_audience: allowed, secrets, ..self }
     }
 
     fn activity(&mut self) -> Option<&mut bool> {
@@ -187,6 +194,7 @@ mod tests {
             project_id: "1".into(),
             name: "a".into(),
             config: Config::Api { auth_method: AuthMethod::Basic },
+            allow_token_endpoint_audience: false,
             secrets: ClientSecrets::one(Hashed::new("first")),
             is_active: true,
         }
@@ -202,13 +210,19 @@ mod tests {
         let without = json!({ "config": { "api": { "auth_method": "private_key_jwt" } }, "secret": null });
         assert_patches(
             &api(),
-            vec![(AppPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" }))],
+            vec![
+                (AppPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
+                (
+                    AppPatch { allow_token_endpoint_audience: Some(true), ..patch() },
+                    json!({ "allow_token_endpoint_audience": true }),
+                ),
+            ],
             &["config", "is_active", "previous", "project_id", "secret"],
         );
         assert_patches(
             &api(),
             vec![(AppPatch { config: by_key, ..patch() }, without)],
-            &["is_active", "name", "previous", "project_id"],
+            &["allow_token_endpoint_audience", "is_active", "name", "previous", "project_id"],
         );
         assert_switches(&api());
         let renewed = api().patched(AppPatch { renewal: renewal(Some(7)), ..patch() });

@@ -23,6 +23,9 @@ pub struct User {
     /// What it is for.
     #[serde(default)]
     pub description: String,
+    /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
+    #[serde(default)]
+    pub allow_token_endpoint_audience: bool,
     /// What a service user authenticates with.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
@@ -50,6 +53,8 @@ pub struct UserPatch {
     pub name: Option<String>,
     /// See [`User::description`].
     pub description: Option<String>,
+    /// See [`User::allow_token_endpoint_audience`].
+    pub allow_token_endpoint_audience: Option<bool>,
     /// A new secret takes over.
     pub renewal: Option<Renewal>,
 }
@@ -83,6 +88,9 @@ impl Resource for User {
             username: patch.username.unwrap_or(self.username),
             name: patch.name.unwrap_or(self.name),
             description: patch.description.unwrap_or(self.description),
+            allow_token_endpoint_audience: patch
+                .allow_token_endpoint_audience
+                .unwrap_or(self.allow_token_endpoint_audience),
             secrets: match patch.renewal {
                 Some(renewal) => self.secrets.renewed(renewal),
                 None => self.secrets,
@@ -127,6 +135,7 @@ mod tests {
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),
+            allow_token_endpoint_audience: false,
             secrets: ClientSecrets {
                 newest: Hashed::new("hash"),
                 previous: Some(Previous { secret: Hashed::new("older"), valid_until: 10 }),
@@ -141,6 +150,10 @@ mod tests {
             (UserPatch { username: Some("b".into()), ..patch() }, json!({ "username": "b" })),
             (UserPatch { name: Some("b".into()), ..patch() }, json!({ "name": "b" })),
             (UserPatch { description: Some("b".into()), ..patch() }, json!({ "description": "b" })),
+            (
+                UserPatch { allow_token_endpoint_audience: Some(true), ..patch() },
+                json!({ "allow_token_endpoint_audience": true }),
+            ),
             (UserPatch { renewal, ..patch() }, json!({ "secret": "newer", "previous": null })),
         ];
         assert_patches(&user, patches, &["is_active", "is_locked"]);

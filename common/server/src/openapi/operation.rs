@@ -157,7 +157,7 @@ fn success(facts: &Facts, answer: &MessageDescriptor, schemas: &mut Schemas<'_>)
     if !facts.only_reads() {
         names.extend(["Idempotency-Replayed", "Preference-Applied"]);
     }
-    let is_one = if facts.only_reads() { facts.path.contains('{') } else { facts.verb != Verb::Delete };
+    let is_one = if facts.only_reads() { facts.path.contains("{id}") } else { facts.verb != Verb::Delete };
     if is_one {
         names.push("ETag");
     }

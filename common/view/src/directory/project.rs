@@ -10,7 +10,7 @@ use domain::{
 use serde::Deserialize;
 
 use super::{
-    Cached, Directory, LONGEST_NAME,
+    Cached, Directory, is_possible,
     sql::{APP, GRANTS, PROJECT},
     state,
 };
@@ -163,9 +163,4 @@ impl Directory {
         })?;
         Ok(Cached { processed: unsigned(row.get("processed")), found: Some(Arc::new(found)) })
     }
-}
-
-/// Whether something may have this id.
-fn is_possible(id: &str) -> bool {
-    !id.contains('\0') && id.len() <= LONGEST_NAME
 }

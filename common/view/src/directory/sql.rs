@@ -60,6 +60,17 @@ pub(super) static APP: Sql = Sql::new(|| {
     )
 });
 
+/// Keys, which are not there without those who have them.
+pub(super) static APP_KEY: Sql = Sql::new(|| key("{app_key}", "{app}"));
+pub(super) static USER_KEY: Sql = Sql::new(|| key("{user_key}", "{user}"));
+
+fn key(keys: &str, holders: &str) -> String {
+    with_processed(&format!(
+        "select k.id, k.state::text from {keys} k \
+         join {holders} h on h.instance_id = k.instance_id and h.id = k.holder_id where k.instance_id = $4 and k.id = $5"
+    ))
+}
+
 /// A project, and whether it is of the organization `$6`.
 pub(super) static PROJECT: Sql = Sql::new(|| {
     with_processed(

@@ -239,6 +239,7 @@ async fn projects_are_made_as_their_document_says() {
     println!("{told}");
     assert_eq!(reasons(&told), BTreeSet::from(["PRECONDITION_FAILED"]), "only what is shown on purpose: {told}");
     for expected in [
+        "\"access_token\":\"",
         "\"active\":true",
         "\"state\":\"EFFECTIVE_STATE_INACTIVE\"",
         "\"roleKeys\":[\"clerk\"]",

@@ -132,7 +132,8 @@ async fn nobody_gets_more_rights_by_the_secret_of_somebody_else() {
         ("who manages users, of an owner of another organization", &manager, &holder),
         ("who manages all users, of an owner of an organization", &all_users, &holder),
     ] {
-        for (what, body) in [("_generate_secret", json!({})), ("_deactivate", json!({}))] {
+        let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" });
+        for (what, body) in [("_generate_secret", json!({})), ("keys", key), ("_deactivate", json!({}))] {
             let refused = post(client, &format!("{USERS}/{victim}/{what}"), body).await;
             refused.assert_refused(&format!("{case}: {what}"), 403, "PERMISSION_DENIED");
         }

@@ -33,16 +33,19 @@ async fn discovery_lists_what_works_and_nothing_else() {
     let (client, issuer) = (tenant.client().await, &tenant.bootstrap.issuer);
     let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
     assert_eq!(discovery.headers["content-type"], "application/json");
+    let algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
     let document = json!({
         "issuer": issuer,
         "token_endpoint": format!("{issuer}{TOKEN}"),
         "introspection_endpoint": format!("{issuer}/oauth/v2/introspect"),
         "jwks_uri": format!("{issuer}/oauth/v2/keys"),
         "scopes_supported": ["openid"],
-        "grant_types_supported": ["client_credentials"],
+        "grant_types_supported": ["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
         "subject_types_supported": ["public"],
-        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
-        "introspection_endpoint_auth_methods_supported": ["client_secret_basic"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": algorithms,
+        "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
+        "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
     });
     assert_eq!(discovery.body, document);
     assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);

@@ -38,6 +38,7 @@ fn value(column: &str, found: &Value) -> String {
         "URL" => text("url"),
         // Whether it is on: what is not comes first.
         "STATE" => (text("state") == "EFFECTIVE_STATE_ACTIVE").to_string(),
+        "EXPIRATION_DATE" => text("expirationDate"),
         "USER_ID" => format!("{:0>20}", text("userId")),
         "PROJECT_ID" => format!("{:0>20}", text("projectId")),
         "ORG_ID" => format!("{:0>20}", text("orgId")),
@@ -62,10 +63,22 @@ fn member_of(value: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// Objects of a kind that differ in all columns, and who may search them.
-async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, &'a Client) {
+/// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
+async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, Option<String>, &'a Client) {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     let mut ids = vec![];
+    let holder = match kind {
+        "users/keys" => {
+            let user = json!({ "username": new_name(), "service": {} });
+            Some(created(owner, &at("users"), user).await.id())
+        }
+        "apps/keys" => {
+            let project = created(owner, &at("projects"), json!({ "name": "keys" })).await.id();
+            let app = json!({ "projectId": project, "name": "keys", "api": {} });
+            Some(created(owner, &at("apps"), app).await.id())
+        }
+        _ => None,
+    };
     let who = if kind == "instances" { operator } else { owner };
     let names = [format!("b{}", new_name()), format!("a{}", new_name()), format!("C{}", new_name())];
     for (number, name) in names.iter().enumerate() {
@@ -102,15 +115,23 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "projectId": project, "userId": user })
             }
+            "users/keys" | "apps/keys" => {
+                let year = 2097 - number;
+                json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": format!("{year}-01-01T00:00:00Z") })
+            }
             _ => panic!("{kind} are new: say here how they are made"),
         };
-        let kind = if kind == "idps" { "idps/codehost_b" } else { kind };
-        ids.push(done(who, &at(kind), body).await.id());
+        let kind = match &holder {
+            Some(holder) => kind.replace('/', &format!("/{holder}/")),
+            None if kind == "idps" => "idps/codehost_b".to_owned(),
+            None => kind.to_owned(),
+        };
+        ids.push(done(who, &at(&kind), body).await.id());
     }
     if ["users", "organizations", "instances", "projects", "apps", "project_grants", "user_grants"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;
     }
-    (ids, who)
+    (ids, holder, who)
 }
 
 #[tokio::test]
@@ -118,11 +139,13 @@ async fn every_column_sorts_in_both_directions() {
     let tenant = Tenant::start().await;
     let (owner, operator) = (tenant.client().await, tenant.operator().await);
     let mut cells = 0;
-    for Search { facts, kind, field } in with_field("sorting_column") {
-        let (ids, who) = objects(kind, &owner, &operator).await;
-        for column in &columns(&field) {
+    for search in with_field("sorting_column") {
+        let Search { kind, field, .. } = &search;
+        let (ids, holder, who) = objects(kind, &owner, &operator).await;
+        let path = search.path(holder.as_ref());
+        for column in &columns(field) {
             for is_ascending in [true, false] {
-                let path = format!("{}?query.asc={is_ascending}&sortingColumn={column}", facts.path);
+                let path = format!("{path}?query.asc={is_ascending}&sortingColumn={column}");
                 // Of an instance that has no others.
                 let filters = if kind == "idps" { json!([]) } else { json!([{ "inIds": { "ids": ids } }]) };
                 let found = send(who.request(Method::POST, &path).json(&filters)).await.body;

@@ -10,6 +10,7 @@ mod execution;
 mod grant;
 mod idp;
 mod instance;
+mod key;
 mod membership;
 mod organization;
 mod outcome;
@@ -58,7 +59,7 @@ fn actions() -> Rows {
 }
 
 fn users() -> Rows {
-    user::rows().into_iter().chain(membership::rows()).collect()
+    user::rows().into_iter().chain(membership::rows()).chain(key::rows()).collect()
 }
 
 fn tenants() -> Rows {
@@ -102,7 +103,7 @@ async fn operations_on_targets_and_executions_come_to_the_same_over_every_transp
 }
 
 #[tokio::test]
-async fn operations_on_users_and_memberships_come_to_the_same_over_every_transport() {
+async fn operations_on_users_memberships_and_keys_come_to_the_same_over_every_transport() {
     check(users()).await;
 }
 

@@ -11,8 +11,8 @@ use domain::{
 };
 use prost::Message;
 use proto::{
-    action::GetTargetRequest,
     domain::DomainValidationType,
+    key::GetUserKeyRequest,
     operation::{Body, Facts, OPERATIONS, Verb},
 };
 use reqwest::{Method, RequestBuilder};
@@ -24,7 +24,10 @@ use tests::{
     tenant::Tenant,
 };
 
-use super::conformance::{row::Check, table, wire::World};
+use super::{
+    conformance::{row::Check, table, wire::World},
+    described::{kind, under},
+};
 
 /// It needs more than an id.
 const VALIDATE: &str = "Validate";
@@ -92,7 +95,8 @@ fn has_language(facts: &Facts) -> bool {
 /// A request that asks for nothing, or for nothing of an object, over HTTP.
 fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let method = facts.verb.method().parse().expect("it is a method");
-    let request = asking(caller, method, &facts.path.replace("{id}", id));
+    let (holder, id) = parted(id);
+    let request = asking(caller, method, &under(facts.path, holder.as_ref()).replace("{id}", &id));
     let request = if has_language(facts) { request.query(&[("language", "en")]) } else { request };
     match facts.body {
         Body::None if facts.method == VALIDATE => request.query(&[("validationType", "DOMAIN_VALIDATION_TYPE_DNS")]),
@@ -102,10 +106,17 @@ fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     }
 }
 
-/// The same over gRPC-web: an empty message, or one that has an id only.
+/// The id of whose own an object is, where its path has one before it, and that of the object.
+fn parted(id: &str) -> (Option<String>, String) {
+    id.split_once('/').map_or((None, id.to_owned()), |(holder, id)| (Some(holder.to_owned()), id.to_owned()))
+}
+
+/// The same over gRPC-web: an empty message, or one that has an id only, and that of whose it is.
 fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let request = asking(caller, Method::POST, facts.grpc);
-    let mut message = GetTargetRequest { id: id.to_owned() }.encode_to_vec();
+    let (holder, id) = parted(id);
+    let user_id = holder.unwrap_or_default();
+    let mut message = GetUserKeyRequest { id: id.clone(), user_id }.encode_to_vec();
     if !id.is_empty() || is_of_settings(facts) {
         // The second field of a patch is what is patched, a message.
         message.extend(match (facts.method, facts.verb) {
@@ -245,11 +256,16 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let within = async |kind: &str, body: Value| done(client, &of(kind), body).await.id();
     let role = within("roles", json!({ "projectId": project, "key": "a", "displayName": "a" })).await;
     let app = within("apps", json!({ "projectId": project, "name": "theirs", "api": {} })).await;
+    let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" });
+    let user_key = within(&format!("users/{user}/keys"), key.clone()).await;
+    let app_key = within(&format!("apps/{app}/keys"), key).await;
     let other = within("organizations", json!({ "name": "Grantee" })).await;
     let project_grant = within("project_grants", json!({ "projectId": project, "orgId": other })).await;
     let user_grant = within("user_grants", json!({ "projectId": project, "userId": user })).await;
     Objects::from([
         ("organizations", organization.to_owned()),
+        ("apps/keys", format!("{app}/{app_key}")),
+        ("users/keys", format!("{user}/{user_key}")),
         ("apps", app),
         ("roles", role),
         ("project_grants", project_grant),
@@ -266,7 +282,10 @@ async fn read(owner: &Client, objects: &Objects) -> Vec<Value> {
     let mut read = vec![];
     // An execution has no read of its own.
     for (kind, id) in objects.iter().filter(|(kind, _)| **kind != "executions") {
-        let answer = send(owner.request(Method::GET, &of(&format!("{kind}/{id}")))).await;
+        let (holder, id) = parted(id);
+        let path = holder
+            .map_or(format!("{kind}/{id}"), |holder| format!("{}/{id}", kind.replace('/', &format!("/{holder}/"))));
+        let answer = send(owner.request(Method::GET, &of(&path))).await;
         assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
         read.push(answer.body);
     }
@@ -277,15 +296,15 @@ async fn read(owner: &Client, objects: &Objects) -> Vec<Value> {
 async fn are_not_there(caller: &Caller, objects: &Objects) -> usize {
     let (mut asked, mut kinds) = (0, BTreeSet::new());
     for facts in OPERATIONS.iter().filter(|facts| facts.path.contains("{id}")) {
-        let kind = facts.path.split('/').nth(3).unwrap_or_default();
-        let Some(id) = objects.get(kind) else { continue };
+        let kind = kind(facts);
+        let Some((kind, id)) = objects.get_key_value(kind.as_str()) else { continue };
         let what = format!("{}, {}", facts.method, caller.case);
         let (http, grpc) = (send(over_http(caller, facts, id)).await, send(over_grpc(caller, facts, id)).await);
         let (status, wanted) = caller.expects.of(facts).unwrap_or((404, 5));
         assert_eq!(http.status.as_u16(), status, "{what}: {}", http.body);
         assert_eq!(code(&grpc), wanted, "{what}, over gRPC: {:?}", grpc.headers);
         asked += 1;
-        kinds.insert(kind);
+        kinds.insert(*kind);
     }
     assert!(kinds.iter().eq(objects.keys()), "{}: {kinds:?} were asked for", caller.case);
     asked

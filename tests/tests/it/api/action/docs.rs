@@ -8,8 +8,9 @@ use proto::operation::GET_TARGET;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{TARGETS, send},
+    client::{Client, TARGETS, done, send},
     endpoint::{Endpoint, execute},
+    eventually,
     tenant::Tenant,
 };
 
@@ -83,8 +84,24 @@ async fn the_payloads_of_the_document_are_those_of_a_run() {
     told("fullMethod").await;
     client.create_target("told").await.expect("it is created");
     told("event_payload").await;
-    tenant.client().await;
-    told("user_metadata").await;
+    grant_a_role(&client, &tenant.bootstrap.service_user.user_id).await;
+    let example: Value = serde_json::from_str(block("json", "user_metadata")).expect("it is JSON");
+    // What was granted is known a second later.
+    let told = async || {
+        endpoint.take();
+        tenant.client().await;
+        let call = endpoint.called(1).await.remove(0).json();
+        (shape(&call) == shape(&example)).then_some(())
+    };
+    eventually("the payload of a function is that of the document", told).await;
+}
+
+/// Grants a user a role of a new project.
+async fn grant_a_role(client: &Client, user_id: &str) {
+    let made = async |kind: &str, body| done(client, &format!("/resources/v3alpha/{kind}"), body).await.id();
+    let project = made("projects", json!({ "name": "Shop" })).await;
+    made("roles", json!({ "projectId": project, "key": "admin", "displayName": "Admin" })).await;
+    made("user_grants", json!({ "userId": user_id, "projectId": project, "roleKeys": ["admin"] })).await;
 }
 
 #[test]

@@ -54,7 +54,7 @@ async fn made(world: &World, config: Value) -> Subject {
     subject(&posted(world, APPS, &app).await).naming([project])
 }
 
-fn an_app(world: &World) -> BoxFuture<'_, Subject> {
+pub(super) fn an_app(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let Subject { id: checking, .. } = made(world, json!({ "api": {} })).await;
         let app = made(world, json!({ "oidc": { "redirectUris": ["https://shop.example/callback"] } })).await;
@@ -77,7 +77,8 @@ fn owned(uris: &[&str]) -> Vec<String> {
 }
 
 fn app(it: &Subject, config: app::Config) -> CreateAppRequest {
-    CreateAppRequest { app: Some(App { project_id: it.id.clone(), name: "Shop".into(), config: Some(config) }) }
+    let app = App { project_id: it.id.clone(), name: "Shop".into(), config: Some(config), ..App::default() };
+    CreateAppRequest { app: Some(app) }
 }
 
 fn oidc(it: &Subject, oidc: OidcAppConfig) -> CreateAppRequest {
@@ -118,7 +119,8 @@ fn create() -> Box<dyn Check + Sync> {
         .good("all fields", |it| oidc(it, everything()))
         .good("that checks tokens", |it| {
             let auth_method_type = ApiAuthMethodType::PrivateKeyJwt.into();
-            app(it, app::Config::Api(ApiConfig { auth_method_type }))
+            let CreateAppRequest { app } = app(it, app::Config::Api(ApiConfig { auth_method_type }));
+            CreateAppRequest { app: app.map(|app| App { allow_token_endpoint_audience: true, ..app }) }
         })
         .bad("nothing", "INVALID_REQUEST", |_| CreateAppRequest::default())
         .bad("an empty app", "INVALID_REQUEST", |_| CreateAppRequest { app: Some(App::default()) })
@@ -155,7 +157,7 @@ fn patched(subject: &Subject, app: PatchApp) -> PatchAppRequest {
 }
 
 fn configured(subject: &Subject, config: patch_app::Config) -> PatchAppRequest {
-    patched(subject, PatchApp { name: None, config: Some(config) })
+    patched(subject, PatchApp { config: Some(config), ..PatchApp::default() })
 }
 
 fn reconfigured(subject: &Subject, oidc: PatchOidcAppConfig) -> PatchAppRequest {
@@ -169,7 +171,7 @@ fn uris(uris: &[&str]) -> Option<SetUris> {
 
 fn patch() -> Box<dyn Check + Sync> {
     row(&PATCH_APP, an_app)
-        .good("a name", |it| patched(it, PatchApp { name: Some("Renamed".into()), config: None }))
+        .good("a name", |it| patched(it, PatchApp { name: Some("Renamed".into()), ..PatchApp::default() }))
         .good("all of its configuration", |it| {
             let OidcAppConfig { response_types, grant_types, .. } = everything();
             reconfigured(
@@ -198,12 +200,18 @@ fn patch() -> Box<dyn Check + Sync> {
         })
         .good("one that checks tokens", |it| {
             let api = PatchApiConfig { auth_method_type: Some(ApiAuthMethodType::PrivateKeyJwt.into()) };
-            let app = PatchApp { name: None, config: Some(patch_app::Config::Api(api)) };
+            let app = PatchApp {
+                config: Some(patch_app::Config::Api(api)),
+                allow_token_endpoint_audience: Some(true),
+                ..PatchApp::default()
+            };
             PatchAppRequest { id: it.others[1].clone(), app: Some(app) }
         })
         .good("nothing", |it| patched(it, PatchApp::default()))
         .bad("no app", "INVALID_REQUEST", |it| PatchAppRequest { id: it.id.clone(), app: None })
-        .bad("an empty name", "INVALID_REQUEST", |it| patched(it, PatchApp { name: Some(String::new()), config: None }))
+        .bad("an empty name", "INVALID_REQUEST", |it| {
+            patched(it, PatchApp { name: Some(String::new()), ..PatchApp::default() })
+        })
         .bad("another type", "INVALID_REQUEST", |it| {
             configured(it, patch_app::Config::Api(PatchApiConfig { auth_method_type: None }))
         })

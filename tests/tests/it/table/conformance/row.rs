@@ -3,7 +3,8 @@
 use futures::future::BoxFuture;
 use proto::operation::{Facts, Operation};
 use reqwest::Method;
-use tests::client::send;
+use serde_json::Value;
+use tests::{client::send, parts::Parts};
 
 use super::{
     outcome::Outcome,
@@ -215,13 +216,22 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             let outcome = self.call(Transport::Http1, &message, &[]).await;
             let written = outcome.result.unwrap_or_else(|error| panic!("{method}, {case}: {error}"));
             let id = written["details"]["id"].as_str().expect("an answer names the object");
-            let read = client.request(Method::GET, &format!("{path}/{id}")).header("consistency-wait", "10s");
+            let read = client
+                .request(Method::GET, &format!("{}/{id}", self.filled(path, &message)))
+                .header("consistency-wait", "10s");
             let read = send(read.header("consistency-token", &outcome.metadata["consistency-token"])).await;
             let sent = shown::sent(&serde_json::to_value(&message).expect("messages have a JSON form"));
             shown::assert_shown(&format!("{method}, {case}"), &sent, &read.body);
             left.retain(|field| !sent.contains_key(field));
         }
         assert!(left.is_empty(), "{method}: no request that succeeds has {left:?}");
+    }
+
+    /// A path with what the message has for its parameters.
+    fn filled(&self, path: &str, message: &I) -> String {
+        let Ok(Value::Object(fields)) = serde_json::to_value(message) else { panic!("a message is an object") };
+        let parameters = Parts::of(self.row.facts(), fields).path;
+        parameters.iter().fold(path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value))
     }
 
     async fn bad(&self) {

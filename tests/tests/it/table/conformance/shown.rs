@@ -6,9 +6,10 @@ use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::operation::{Facts, OPERATIONS};
 use serde_json::Value;
 
-/// What no get of the object shows under its name: a wish, what is made beside it, what only operators may send, secrets, and
-/// a policy where nothing is inherited.
-const NOT_SHOWN: [&str; 9] = [
+/// What no get of the object shows under its name: a wish, what is made beside it, what only operators may send, secrets, a
+/// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
+const NOT_SHOWN: [&str; 13] = [
+    "appId",
     "domain.isVerified",
     "idp.config.bindPassword",
     "idp.config.clientSecret",
@@ -17,7 +18,10 @@ const NOT_SHOWN: [&str; 9] = [
     "instance.domain",
     "instance.organizationName",
     "instance.serviceUsername",
+    "key.keyType",
+    "key.publicKey",
     "target.expirationSigningKey",
+    "userId",
 ];
 
 /// The path of the object that an operation makes or changes, without its id, where there is a get of it.

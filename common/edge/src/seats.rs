@@ -1,4 +1,4 @@
-//! Seats for searches, which instances take in turns: each takes a processor while it runs.
+//! Seats for what takes a processor while it runs, such as searches: instances take them in turns.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ struct Taken {
 }
 
 /// One of them. Whose turn is next has it when it is dropped.
-pub(crate) struct Seat(Seats);
+pub struct Seat(Seats);
 
 impl Seats {
     /// So many, all of them free.
@@ -24,7 +24,7 @@ impl Seats {
     }
 
     /// Waits for a seat.
-    pub(crate) async fn take(&self, instance_id: &str) -> Option<Seat> {
+    pub async fn take(&self, instance_id: &str) -> Option<Seat> {
         let seat = {
             let mut taken = self.lock();
             // Whoever waits has no free seat left.

@@ -1,0 +1,130 @@
+//! Keys of apps and of service users in the API's words: one shape, with requests of its own for each.
+
+use base::key_pair::{self, KeyPair};
+use domain::resource::{
+    app::App,
+    key::{Holder, Key},
+    user::User,
+};
+use index::{Filter, Method, SortKey};
+use jiff::Timestamp;
+use proto::{
+    key::{
+        self, CreateAppKeyRequest, CreateAppKeyResponse, CreateUserKeyRequest, CreateUserKeyResponse,
+        DeleteAppKeyRequest, DeleteUserKeyRequest, GetAppKeyRequest, GetKey, GetUserKeyRequest, KeyFieldName, KeyType,
+        PrivateKey, SearchAppKeysRequest, SearchUserKeysRequest, key_search_filter::Filter as Wanted,
+    },
+    object::Details,
+    shape::{Get, Identified, Request, Search},
+};
+use serde_json::Value;
+use view::rows::Found;
+
+use crate::{details, standard::Shown};
+
+/// What has keys, with the requests that are about these.
+pub trait KeyHolder: Holder {
+    /// The request that gives it one.
+    type Create: Create;
+    /// The request that takes one away.
+    type Delete: Identified;
+    /// The request for one.
+    type Get: Get<Resource = GetKey>;
+    /// The request for several.
+    type Search: Search<Column = KeyFieldName, Filter = Wanted, Resource = GetKey>;
+}
+
+/// A request that gives something a key.
+pub trait Create: Request {
+    /// The key.
+    fn wanted(&self) -> key::Key;
+
+    /// The answer, with the private half where the platform has made it.
+    fn response(details: Details, private_key: Option<PrivateKey>) -> Self::Response;
+}
+
+impl KeyHolder for App {
+    type Create = CreateAppKeyRequest;
+    type Delete = DeleteAppKeyRequest;
+    type Get = GetAppKeyRequest;
+    type Search = SearchAppKeysRequest;
+}
+
+impl KeyHolder for User {
+    type Create = CreateUserKeyRequest;
+    type Delete = DeleteUserKeyRequest;
+    type Get = GetUserKeyRequest;
+    type Search = SearchUserKeysRequest;
+}
+
+impl Create for CreateAppKeyRequest {
+    fn wanted(&self) -> key::Key {
+        self.key.clone().unwrap_or_default()
+    }
+
+    fn response(details: Details, private_key: Option<PrivateKey>) -> CreateAppKeyResponse {
+        CreateAppKeyResponse { details: Some(details), private_key }
+    }
+}
+
+impl Create for CreateUserKeyRequest {
+    fn wanted(&self) -> key::Key {
+        self.key.clone().unwrap_or_default()
+    }
+
+    fn response(details: Details, private_key: Option<PrivateKey>) -> CreateUserKeyResponse {
+        CreateUserKeyResponse { details: Some(details), private_key }
+    }
+}
+
+impl<H: KeyHolder> Shown for Key<H> {
+    type Get = H::Get;
+    type Search = H::Search;
+
+    fn key(column: KeyFieldName) -> SortKey<Self> {
+        match column {
+            KeyFieldName::Unspecified | KeyFieldName::CreationDate => SortKey::Created,
+            KeyFieldName::Id => SortKey::Id,
+            KeyFieldName::ChangeDate => SortKey::Changed,
+            KeyFieldName::ExpirationDate => SortKey::Column(&Self::EXPIRES_AT),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter<Self> {
+        match wanted {
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+        }
+    }
+
+    fn of_holder(id: &str) -> Filter<Self> {
+        Filter::text(&Self::HOLDER_ID, Method::Equals, id.to_owned())
+    }
+
+    fn shown(found: &Found<Self>) -> GetKey {
+        let expiration_date = Timestamp::from_millisecond(found.state.expires_at).ok().map(Into::into);
+        let public_key = named(found.state.public.clone(), &found.id).to_string();
+        GetKey { details: Some(details::of(found)), public_key, expiration_date }
+    }
+}
+
+/// The type of a key that is to be made.
+pub fn made(wanted: KeyType) -> key_pair::KeyType {
+    match wanted {
+        KeyType::Rsa => key_pair::KeyType::Rsa,
+        KeyType::Ec | KeyType::Unspecified => key_pair::KeyType::Ec,
+        KeyType::Ed25519 => key_pair::KeyType::Ed25519,
+    }
+}
+
+/// The private half of the key with this id.
+pub fn private_key(pair: &KeyPair, id: &str) -> PrivateKey {
+    let mut jwk = named(pair.public.clone(), id);
+    jwk.as_object_mut().map(|members| members.extend(pair.private.clone()));
+    PrivateKey { pem: pair.pem.to_string(), jwk: jwk.to_string() }
+}
+
+/// A JSON Web Key with the id of the key.
+fn named(mut jwk: Value, id: &str) -> Value {
+    jwk["kid"] = id.into();
+    jwk
+}

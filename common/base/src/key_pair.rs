@@ -1,0 +1,316 @@
+//! Key pairs of others: made for them, or checked when they bring the public half.
+
+use aws_lc_rs::{
+    encoding::{AsBigEndian, AsDer, Curve25519SeedBin, EcPrivateKeyBin, Pkcs8V1Der},
+    rsa,
+    signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED, ED25519, EcdsaKeyPair,
+        Ed25519KeyPair, KeyPair as _, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
+        VerificationAlgorithm,
+    },
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use pem::Pem;
+use serde_json::{Map, Value, json};
+use simple_asn1::ASN1Block;
+use zeroize::Zeroizing;
+
+/// How many bytes the modulus of an RSA key may have: 2048 to 4096 bits.
+const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
+/// The members of a JSON Web Key that only the private half has (RFC 7518, sections 6.2.2, 6.3.2 and 6.4.1).
+const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
+/// The members of a private RSA key after the public ones, in the order of its ASN.1 form (RFC 8017, appendix A.1.2).
+const PRIVATE_RSA: [&str; 6] = ["d", "p", "q", "dp", "dq", "qi"];
+/// The line above a public key in PEM, and that above a private one.
+const PUBLIC_PEM: &str = "PUBLIC KEY";
+const PRIVATE_PEM: &str = "PRIVATE KEY";
+
+/// The types of keys that are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyType {
+    /// RSA with 2048 bits.
+    Rsa,
+    /// P-256.
+    Ec,
+    /// Ed25519.
+    Ed25519,
+}
+
+/// A new key pair.
+pub struct KeyPair {
+    /// The public half, as [`public_key`] has it.
+    pub public: Value,
+    /// The private half, PKCS #8 in PEM.
+    pub pem: Zeroizing<String>,
+    /// The members that the JSON Web Key of the private half has beside those of the public one.
+    pub private: Map<String, Value>,
+}
+
+/// Makes a key pair. One of RSA takes some hundred milliseconds of a core.
+pub fn generate(r#type: KeyType) -> KeyPair {
+    const RANDOM: &str = "key generation needs randomness only";
+    const OWN: &str = "a key that was just generated can be encoded";
+    let pem = |der: &[u8]| Zeroizing::new(pem::encode(&Pem::new(PRIVATE_PEM, der)));
+    match r#type {
+        KeyType::Rsa => {
+            let pair = rsa::KeyPair::generate(rsa::KeySize::Rsa2048).expect(RANDOM);
+            let der: Pkcs8V1Der<'_> = pair.as_der().expect(OWN);
+            let public = rsa_key(pair.public_key().into()).expect(OWN);
+            KeyPair { public, pem: pem(der.as_ref()), private: private_rsa(der.as_ref()).expect(OWN) }
+        }
+        KeyType::Ec => {
+            let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect(RANDOM);
+            let d: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().expect(OWN);
+            let public = point(&P256, pair.public_key().as_ref()).expect(OWN);
+            KeyPair { public, pem: pem(pair.to_pkcs8v1().expect(OWN).as_ref()), private: only_d(d.as_ref()) }
+        }
+        KeyType::Ed25519 => {
+            let pair = Ed25519KeyPair::generate().expect(RANDOM);
+            let d: Curve25519SeedBin<'_> = pair.seed().and_then(|seed| seed.as_be_bytes()).expect(OWN);
+            let public = point(&EDWARDS, pair.public_key().as_ref()).expect(OWN);
+            KeyPair { public, pem: pem(pair.to_pkcs8v1().expect(OWN).as_ref()), private: only_d(d.as_ref()) }
+        }
+    }
+}
+
+/// The public half of a key as a JSON Web Key with the members that its type requires and no others, from PEM or from a JSON
+/// Web Key: RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519.
+///
+/// # Errors
+/// Why it is none, phrased to follow the name of the field.
+pub fn public_key(text: &str) -> Result<Value, &'static str> {
+    let text = text.trim();
+    if !text.starts_with('{') {
+        let pem = pem::parse(text).map_err(|_| "must be PEM or a JSON Web Key")?;
+        return match pem.tag() {
+            PUBLIC_PEM => of_der(pem.contents()),
+            tag if tag.contains("PRIVATE") => Err("must be the public half: the private one is for nobody else"),
+            _ => Err("must be PEM that begins with BEGIN PUBLIC KEY"),
+        };
+    }
+    let jwk: Map<String, Value> = serde_json::from_str(text).map_err(|_| "must be PEM or a JSON Web Key")?;
+    if PRIVATE.iter().any(|name| jwk.contains_key(*name)) {
+        return Err("must be the public half: the private one is for nobody else");
+    }
+    let member = |name: &str| {
+        let text = jwk.get(name).and_then(Value::as_str);
+        text.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok())
+            .ok_or("lacks a member, or has one that is not base64url")
+    };
+    let named = |name: &str| jwk.get(name).and_then(Value::as_str);
+    if named("kty") == Some("RSA") {
+        return rsa_key(RsaPublicKeyComponents { n: member("n")?, e: member("e")? });
+    }
+    let curve = CURVES.iter().find(|curve| named("kty") == Some(curve.kty) && named("crv") == Some(curve.name));
+    let curve = curve.ok_or(OTHER)?;
+    let coordinates = curve.coordinates.iter().map(|name| member(name)).collect::<Result<Vec<_>, _>>()?;
+    if coordinates.iter().any(|coordinate| coordinate.len() != curve.bytes) {
+        return Err(UNUSABLE);
+    }
+    point(curve, &[curve.form.to_vec(), coordinates.concat()].concat())
+}
+
+const OTHER: &str = "must be an RSA key of 2048 to 4096 bits, or one of the curve P-256, P-384 or Ed25519";
+const UNUSABLE: &str = "is no key that signatures can be checked with";
+
+/// A curve, and how its public keys look.
+struct Curve {
+    kty: &'static str,
+    name: &'static str,
+    /// The members with the coordinates of the point.
+    coordinates: &'static [&'static str],
+    /// How many bytes each has.
+    bytes: usize,
+    /// What stands before them in a key: nothing, or that the point is not compressed (SEC 1, section 2.3.3).
+    form: &'static [u8],
+    /// What stands before that in a `SubjectPublicKeyInfo` (RFC 5280, section 4.1; RFC 5480; RFC 8410).
+    prefix: &'static [u8],
+    checked_by: &'static dyn VerificationAlgorithm,
+}
+
+const P256: Curve = Curve {
+    kty: "EC",
+    name: "P-256",
+    coordinates: &["x", "y"],
+    bytes: 32,
+    form: &[4],
+    prefix: &[
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+        0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ],
+    checked_by: &ECDSA_P256_SHA256_FIXED,
+};
+
+const P384: Curve = Curve {
+    name: "P-384",
+    bytes: 48,
+    prefix: &[
+        0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
+        0x00, 0x22, 0x03, 0x62, 0x00,
+    ],
+    checked_by: &ECDSA_P384_SHA384_FIXED,
+    ..P256
+};
+
+const EDWARDS: Curve = Curve {
+    kty: "OKP",
+    name: "Ed25519",
+    coordinates: &["x"],
+    bytes: 32,
+    form: &[],
+    prefix: &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00],
+    checked_by: &ED25519,
+};
+
+static CURVES: [Curve; 3] = [P256, P384, EDWARDS];
+
+/// The key in a `SubjectPublicKeyInfo`.
+fn of_der(der: &[u8]) -> Result<Value, &'static str> {
+    let found = CURVES.iter().find_map(|curve| Some((curve, der.strip_prefix(curve.prefix)?)));
+    match found {
+        Some((curve, key)) => point(curve, key),
+        None => rsa_key((&rsa::PublicKey::from_der(der).map_err(|_| OTHER)?).into()),
+    }
+}
+
+fn rsa_key(RsaPublicKeyComponents { n, e }: RsaPublicKeyComponents<Vec<u8>>) -> Result<Value, &'static str> {
+    let [n, e] = [n, e].map(|number| number.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
+    if !RSA_BYTES.contains(&n.len()) {
+        return Err(OTHER);
+    }
+    // Both are odd in every key, and with the exponent 1 whatever is sent would be signed.
+    let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
+    if !is_odd(&n) || !is_odd(&e) || e == [1] {
+        return Err(UNUSABLE);
+    }
+    let public = json!({ "kty": "RSA", "n": URL_SAFE_NO_PAD.encode(&n), "e": URL_SAFE_NO_PAD.encode(&e) });
+    let is_usable = RsaPublicKeyComponents { n, e }.to_parsed_public_key(&RSA_PKCS1_2048_8192_SHA256).is_ok();
+    is_usable.then_some(public).ok_or(UNUSABLE)
+}
+
+/// A key that is a point of a curve.
+fn point(curve: &Curve, key: &[u8]) -> Result<Value, &'static str> {
+    let coordinates = key.strip_prefix(curve.form).ok_or(UNUSABLE)?;
+    let is_whole = coordinates.len() == curve.bytes * curve.coordinates.len();
+    if !is_whole || ParsedPublicKey::new(curve.checked_by, key).is_err() {
+        return Err(UNUSABLE);
+    }
+    let mut public = json!({ "kty": curve.kty, "crv": curve.name });
+    for (name, coordinate) in curve.coordinates.iter().zip(coordinates.chunks(curve.bytes)) {
+        public[*name] = URL_SAFE_NO_PAD.encode(coordinate).into();
+    }
+    Ok(public)
+}
+
+fn only_d(d: &[u8]) -> Map<String, Value> {
+    Map::from_iter([("d".to_owned(), URL_SAFE_NO_PAD.encode(d).into())])
+}
+
+/// The private members of an RSA key in PKCS #8 (RFC 5208, section 5; RFC 8017, appendix A.1.2).
+fn private_rsa(pkcs8: &[u8]) -> Option<Map<String, Value>> {
+    let ASN1Block::OctetString(_, key) = members(pkcs8)?.into_iter().nth(2)? else { return None };
+    // After the version, the modulus and the public exponent.
+    let numbers = members(&key)?.into_iter().skip(3).map(|member| match member {
+        ASN1Block::Integer(_, number) => Some(URL_SAFE_NO_PAD.encode(number.to_bytes_be().1).into()),
+        _ => None,
+    });
+    let numbers = numbers.collect::<Option<Vec<Value>>>()?;
+    Some(PRIVATE_RSA.iter().map(|&name| name.to_owned()).zip(numbers).collect())
+}
+
+/// What is in a sequence.
+fn members(der: &[u8]) -> Option<Vec<ASN1Block>> {
+    match simple_asn1::from_der(der).ok()?.into_iter().next()? {
+        ASN1Block::Sequence(_, members) => Some(members),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::encoding::PublicKeyX509Der;
+    use simple_asn1::{BigUint, to_der};
+
+    use super::*;
+
+    fn number(key: &Map<String, Value>, name: &str) -> BigUint {
+        BigUint::from_bytes_be(&URL_SAFE_NO_PAD.decode(key[name].as_str().unwrap()).unwrap())
+    }
+
+    /// The public half in PEM.
+    fn in_pem(r#type: KeyType, private: &str) -> String {
+        let private = pem::parse(private).unwrap();
+        let der: PublicKeyX509Der<'_> = match r#type {
+            KeyType::Rsa => rsa::KeyPair::from_pkcs8(private.contents()).unwrap().public_key().as_der().unwrap(),
+            KeyType::Ec => {
+                let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, private.contents()).unwrap();
+                pair.public_key().as_der().unwrap()
+            }
+            KeyType::Ed25519 => {
+                let pair = Ed25519KeyPair::from_pkcs8(private.contents()).unwrap();
+                pair.public_key().as_der().unwrap()
+            }
+        };
+        pem::encode(&Pem::new(PUBLIC_PEM, der.as_ref()))
+    }
+
+    #[test]
+    fn what_is_made_is_read_again_in_both_forms() {
+        for r#type in [KeyType::Rsa, KeyType::Ec, KeyType::Ed25519] {
+            let KeyPair { public, pem, private } = generate(r#type);
+            assert_eq!(public_key(&public.to_string()), Ok(public.clone()), "{type:?}");
+            assert_eq!(public_key(&in_pem(r#type, &pem)), Ok(public.clone()), "{type:?}");
+            let mut whole = public.as_object().unwrap().clone();
+            whole.extend(private);
+            assert!(public_key(&Value::Object(whole.clone()).to_string()).is_err(), "{type:?}");
+            assert!(public_key(&pem).unwrap_err().contains("public half"), "{type:?}");
+            if r#type == KeyType::Rsa {
+                assert_eq!(number(&whole, "p") * number(&whole, "q"), number(&whole, "n"));
+                assert!(PRIVATE_RSA.iter().all(|name| whole.contains_key(*name)), "{whole:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn members_that_say_nothing_of_the_key_are_left_out() {
+        let public = generate(KeyType::Ed25519).public;
+        let mut more = public.clone();
+        (more["kid"], more["alg"], more["use"]) = ("mine".into(), "EdDSA".into(), "sig".into());
+        assert_eq!(public_key(&more.to_string()), Ok(public));
+    }
+
+    #[test]
+    fn what_signatures_cannot_be_checked_with_is_refused() {
+        let of_bytes = |length: usize| URL_SAFE_NO_PAD.encode(vec![0xff; length]);
+        let with = |name: &str, value: String| {
+            let mut key = generate(KeyType::Ec).public;
+            key[name] = value.into();
+            key.to_string()
+        };
+        let small = [BigUint::from_bytes_be(&[0xff; 128]), BigUint::from(65_537_u32)];
+        let small = small.map(|number| ASN1Block::Integer(0, number.into()));
+        let certificate = pem::encode(&Pem::new("CERTIFICATE", vec![1; 40]));
+        for wrong in [
+            String::new(),
+            "key".to_owned(),
+            "{}".to_owned(),
+            r#"{"kty":"oct","k":"c2VjcmV0"}"#.to_owned(),
+            r#"{"kty":"RSA","n":"!","e":"AQAB"}"#.to_owned(),
+            json!({ "kty": "RSA", "n": of_bytes(255), "e": "AQAB" }).to_string(),
+            json!({ "kty": "RSA", "n": of_bytes(513), "e": "AQAB" }).to_string(),
+            json!({ "kty": "RSA", "n": of_bytes(256), "e": "Ag" }).to_string(),
+            json!({ "kty": "RSA", "n": of_bytes(256), "e": "AQ" }).to_string(),
+            json!({ "kty": "OKP", "crv": "X25519", "x": of_bytes(32) }).to_string(),
+            json!({ "kty": "OKP", "crv": "Ed25519", "x": of_bytes(31) }).to_string(),
+            with("x", of_bytes(32)),
+            with("crv", "secp256k1".to_owned()),
+            with("crv", "P-384".to_owned()),
+            with("y", String::new()),
+            pem::encode(&Pem::new(PUBLIC_PEM, to_der(&ASN1Block::Sequence(0, small.to_vec())).unwrap())),
+            pem::encode(&Pem::new(PUBLIC_PEM, vec![0; 91])),
+            certificate,
+        ] {
+            assert!(public_key(&wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Keys that apps and service users sign with: only their public halves are kept.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{app::App, user::User};
+use crate::{
+    column::Column,
+    projection::{ACCESS, Name},
+    reference::{Link, Reference},
+    standard::{Resource, Unpatchable},
+};
+
+/// What has keys of its own.
+pub trait Holder: Resource {
+    /// The name of its keys, for example `app_key`.
+    const KEY: &'static str;
+    /// The projection that keeps the search index of its keys.
+    const KEYS_INDEX: Name;
+}
+
+impl Holder for App {
+    const KEY: &'static str = "app_key";
+    const KEYS_INDEX: Name = Name::first("app_keys_index");
+}
+
+impl Holder for User {
+    const KEY: &'static str = "user_key";
+    const KEYS_INDEX: Name = Name::first("user_keys_index");
+}
+
+/// A key of an app or of a service user; its id is the `kid` of what it signs.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Key<H> {
+    /// The app or the user.
+    pub holder_id: String,
+    /// The public half as a JSON Web Key (RFC 7517), with the members that the type of the key requires and no others.
+    pub public: Value,
+    /// From when it counts no more, in milliseconds since the Unix epoch.
+    pub expires_at: i64,
+    #[serde(skip)]
+    of: PhantomData<fn() -> H>,
+}
+
+impl<H> Key<H> {
+    /// A key with this public half.
+    pub fn new(holder_id: impl Into<String>, public: Value, expires_at: i64) -> Self {
+        Self { holder_id: holder_id.into(), public, expires_at, of: PhantomData }
+    }
+}
+
+impl<H> Clone for Key<H> {
+    fn clone(&self) -> Self {
+        Self::new(self.holder_id.clone(), self.public.clone(), self.expires_at)
+    }
+}
+
+impl<H> PartialEq for Key<H> {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.holder_id, &self.public, self.expires_at) == (&other.holder_id, &other.public, other.expires_at)
+    }
+}
+
+impl<H> fmt::Debug for Key<H> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a key of {} until {}: {}", self.holder_id, self.expires_at, self.public)
+    }
+}
+
+impl<H: Holder> Key<H> {
+    /// That of a key to who has it.
+    pub const HOLDER: Link = Link { name: H::KEY, to: H::NAME };
+    /// The column of who has it.
+    pub const HOLDER_ID: Column<Self> = Column::text("holder_id", |key: &Self| key.holder_id.clone()).filterable();
+    /// The column of its end.
+    pub const EXPIRES_AT: Column<Self> = Column::integer("expires_at", |key: &Self| key.expires_at);
+}
+
+impl<H: Holder> Resource for Key<H> {
+    const NAME: &'static str = H::KEY;
+    const COLUMNS: &'static [Column<Self>] = &[Self::HOLDER_ID, Self::EXPIRES_AT];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(H::KEYS_INDEX);
+    const LINKS: &'static [Link] = &[Self::HOLDER];
+    type Patch = Unpatchable;
+
+    fn patched(self, patch: Unpatchable) -> Self {
+        match patch {}
+    }
+
+    fn holder(&self) -> Option<&str> {
+        Some(&self.holder_id)
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        vec![Reference::new(Self::HOLDER, &self.holder_id)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, given},
+    };
+
+    fn key<H>() -> Key<H> {
+        Key::new("7", json!({ "kty": "OKP", "crv": "Ed25519", "x": "AA" }), 10)
+    }
+
+    #[test]
+    fn it_is_found_by_who_has_it_and_goes_with_that() {
+        assert_columns(&key::<User>(), &json!({ "holder_id": "7", "expires_at": 10 }));
+        let held = Reference::new(Link { name: "user_key", to: "user" }, "7");
+        assert_eq!((key::<User>().references(), key::<User>().holder()), (vec![held.clone()], Some("7")));
+        given::<Standard<Key<User>>>([Event::Added(key().into())]).when(Command::Unlink(held)).then([Event::Removed]);
+    }
+
+    #[test]
+    fn those_of_apps_and_of_users_are_of_two_kinds() {
+        assert_eq!([Key::<App>::NAME, Key::<User>::NAME], ["app_key", "user_key"]);
+        assert_eq!(Key::<App>::HOLDER, Link { name: "app_key", to: "app" });
+    }
+}

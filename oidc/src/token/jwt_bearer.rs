@@ -1,0 +1,41 @@
+//! The JWT bearer grant (RFC 7523, section 2.1): a service user gets a token in its own name for what it signs with a key of
+//! its own. No client has to authenticate beside it.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use view::directory::Tenant;
+
+use super::{Tokens, own};
+use crate::{
+    Oidc,
+    assertion::{Assertion, Flaw, Use},
+    client,
+    error::Error,
+    form::Form,
+};
+
+pub(super) async fn grant(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (headers, form): (&HeaderMap, &Form),
+) -> Result<Tokens, Error> {
+    let assertion = form.get("assertion").ok_or(Error::InvalidRequest("assertion is missing"))?;
+    let authenticates = ["client_secret", "client_assertion", "client_assertion_type"];
+    if headers.contains_key(header::AUTHORIZATION) || authenticates.iter().any(|name| form.get(name).is_some()) {
+        return Err(Error::InvalidRequest("the assertion authenticates; send nothing else that does"));
+    }
+    let assertion = Assertion::read(assertion).ok_or(UNSIGNED)?;
+    let user = client::signing_user(oidc, tenant, &assertion, Use::Grant).await.map_err(|flaw| match flaw {
+        Flaw::Unsigned => UNSIGNED,
+        Flaw::Claim(rule) => Error::InvalidGrant(rule),
+        Flaw::Unknown(error) => error,
+    })?;
+    let is_its = |client_id: &str| client_id == user.id || client_id == user.user.username;
+    if form.get("client_id").is_some_and(|client_id| !is_its(client_id)) {
+        return Err(Error::InvalidRequest("client_id is not the one that authenticates"));
+    }
+    own::tokens(oidc, (tenant, user), (headers, form)).await
+}
+
+const UNSIGNED: Error = Error::InvalidGrant("the assertion is not signed with a valid key of an active service user");
