@@ -1,16 +1,18 @@
 //! Assertions: JWTs that apps and service users sign with keys of their own (RFC 7521, RFC 7523). They authenticate a client, or
 //! are exchanged for a token.
 
-use base::{clock, secret::sha256};
+use std::{sync::Arc, time::Duration};
+
+use base::{clock, explain::explain, secret::sha256};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{context::Owner, resource::key::Key, standard::Resource};
 use edge::caller::LONGEST;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
-use view::directory::{Signer, Tenant};
+use view::directory::{HeldKey, Signer, Tenant};
 
-use crate::{Oidc, error::Error, token};
+use crate::{Oidc, endpoint, error::Error};
 
 /// What assertions may be signed with (RFC 7518, section 3.1; RFC 8037).
 pub(crate) const ALGORITHMS: [&str; 9] =
@@ -59,12 +61,20 @@ pub(crate) enum Use {
     Grant,
 }
 
-/// Who is said to have signed an assertion.
+/// Who has the key that an assertion names.
 pub(crate) struct Signatory<'a> {
     pub(crate) id: &'a str,
+    /// What it may be called instead.
+    pub(crate) name: Option<&'a str>,
     pub(crate) owner: &'a Owner,
     /// Whether it may name the token endpoint as the audience, as clients did before the issuer was asked for.
     pub(crate) takes_endpoint: bool,
+}
+
+impl Signatory<'_> {
+    fn is_called(&self, name: &str) -> bool {
+        self.id == name || self.name == Some(name)
+    }
 }
 
 /// Why an assertion does not count.
@@ -114,22 +124,42 @@ impl<'a> Assertion<'a> {
         Some(Self { text, header, subject: sub })
     }
 
-    /// Verifies that somebody has signed it for this use, a moment ago and for this instance, and that it was not used before.
+    /// The key that it names, if it counts now. Who has it is found by it alone: whoever signs with a key of his own making learns
+    /// nothing of users and apps.
+    pub(crate) async fn key<H: Signer>(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Arc<HeldKey>, Flaw> {
+        if !oidc.edge.ended.is_known() {
+            return Err(Flaw::Unknown(Error::Unavailable));
+        }
+        let id = self.header.kid.as_ref().ok_or(Flaw::Unsigned)?;
+        let key = oidc.edge.directory.key::<H>(&tenant.id, id, 0).await?.ok_or(Flaw::Unsigned)?;
+        // It may have been deleted so long ago that nobody remembers, and the read model may not know yet.
+        if !oidc.edge.ended.knows_since(key.processed) {
+            return Err(Flaw::Unknown(Error::Unavailable));
+        }
+        if key.expires_at > clock::now().as_millisecond() { Ok(key) } else { Err(Flaw::Unsigned) }
+    }
+
+    /// Verifies that who has a key has signed it with that for this use, a moment ago and for this instance, and that it was not
+    /// used before.
     pub(crate) async fn verify<H: Signer>(
         &self,
-        oidc: &Oidc,
-        tenant: &Tenant,
+        (oidc, tenant): (&Oidc, &Tenant),
+        key: &HeldKey,
         by: &Signatory<'_>,
         r#use: Use,
     ) -> Result<(), Flaw> {
-        let public = self.key::<H>(oidc, tenant, by).await?;
-        let claims = self.signed(&public)?;
+        let on = [(Key::<H>::NAME, key.id.as_str())];
+        if !by.is_called(&self.subject) || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, key.processed) {
+            return Err(Flaw::Unsigned);
+        }
+        let claims = self.signed(&key.public)?;
         let issuer = oidc.edge.external.issuer(tenant);
-        let endpoint = by.takes_endpoint.then(|| format!("{issuer}{}", token::PATH));
+        let endpoint = by.takes_endpoint.then(|| format!("{issuer}{}", endpoint::TOKEN));
         if claims.aud != issuer && Some(&claims.aud) != endpoint.as_ref() {
             return Err(Flaw::Claim("the aud of the assertion must be the issuer, as one string"));
         }
-        claims.check(r#use, clock::now().as_second())?;
+        let now = clock::now().as_second();
+        claims.check(r#use, now)?;
         let is_of_use = |typ: &String| typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case(r#use.typ());
         if !self.header.typ.as_ref().is_none_or(is_of_use) {
             return Err(Flaw::Claim("the typ of the assertion must be JWT, or say that it is for this use"));
@@ -137,25 +167,22 @@ impl<'a> Assertion<'a> {
         // Last, so that only what counts is remembered.
         let Some(jti) = &claims.jti else { return Ok(()) };
         let name = sha256(format!("{}\0{}\0{}\0{jti}", tenant.id, H::NAME, by.id).as_bytes());
-        if oidc.once.is_first(&URL_SAFE_NO_PAD.encode(name)).await? {
+        let name = format!("assertion.{}", URL_SAFE_NO_PAD.encode(name));
+        let left = Duration::from_secs(u64::try_from(claims.exp - now + AHEAD).unwrap_or_default());
+        let is_first = oidc.once.is_first(&name, left).await.map_err(|failure| {
+            tracing::warn!(error = %explain(&failure), "it cannot be known whether an assertion was used before");
+            Flaw::Unknown(Error::Unavailable)
+        });
+        if is_first? {
             return Ok(());
         }
         Err(Flaw::Claim("the assertion was used before: sign a new one, with another jti, for each request"))
     }
 
-    /// The public half of the key that it names, if that is a valid one of who is said to have signed it.
-    async fn key<H: Signer>(&self, oidc: &Oidc, tenant: &Tenant, by: &Signatory<'_>) -> Result<Value, Flaw> {
-        let id = self.header.kid.as_ref().ok_or(Flaw::Unsigned)?;
-        let key = oidc.edge.directory.key::<H>(&tenant.id, id, 0).await?.ok_or(Flaw::Unsigned)?;
-        let is_dead = oidc.edge.ended.is_dead(&tenant.id, by.owner, &[(Key::<H>::NAME, id)], key.processed);
-        let is_valid = key.expires_at > clock::now().as_millisecond() && !is_dead;
-        if key.holder_id == by.id && is_valid { Ok(key.public.clone()) } else { Err(Flaw::Unsigned) }
-    }
-
     /// What it claims, if this key has signed it.
     fn signed(&self, public: &Value) -> Result<Claims, Flaw> {
         let Header { alg, crit, .. } = &self.header;
-        if crit.is_some() || !algorithms(public).contains(alg) {
+        if crit.is_some() || !may_sign(public, *alg) {
             return Err(Flaw::Unsigned);
         }
         let jwk: Jwk = serde_json::from_value(public.clone()).map_err(|_| Flaw::Unsigned)?;
@@ -164,7 +191,7 @@ impl<'a> Assertion<'a> {
         validation.required_spec_claims.clear();
         // There is one clock, and one rule for audiences, both in `verify`.
         (validation.validate_exp, validation.validate_aud) = (false, false);
-        let wrong = "the assertion must have iss, sub and aud as text, and exp, iat and nbf as whole seconds";
+        let wrong = "the assertion must have iss, sub and aud as text, and exp in whole seconds, as iat and nbf where it has them";
         match decode::<Value>(self.text, &key, &validation) {
             Ok(_) => serde_json::from_slice(&self.payload()).map_err(|_| Flaw::Claim(wrong)),
             Err(_) => Err(Flaw::Unsigned),
@@ -197,14 +224,16 @@ impl Claims {
     }
 }
 
-/// What a key may sign with.
-fn algorithms(public: &Value) -> &'static [Algorithm] {
+/// Whether a key may sign with an algorithm: one of its type, and only its own where it says so.
+fn may_sign(public: &Value, algorithm: Algorithm) -> bool {
     use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
-    match (public["kty"].as_str(), public["crv"].as_str()) {
+    let of_type: &[Algorithm] = match (public["kty"].as_str(), public["crv"].as_str()) {
         (Some("RSA"), _) => &[RS256, RS384, RS512, PS256, PS384, PS512],
         (Some("EC"), Some("P-256")) => &[ES256],
         (Some("EC"), Some("P-384")) => &[ES384],
         (Some("OKP"), Some("Ed25519")) => &[EdDSA],
         _ => &[],
-    }
+    };
+    let own = public["alg"].as_str().map(str::parse);
+    of_type.contains(&algorithm) && own.is_none_or(|own| own.is_ok_and(|own: Algorithm| own == algorithm))
 }

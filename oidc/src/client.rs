@@ -54,7 +54,9 @@ pub(crate) async fn user(
     let Secret { client_id, client_secret } = match credentials(headers, form)? {
         Credentials::Secret(secret) => secret,
         Credentials::Assertion(assertion) => {
-            return signing_user(oidc, tenant, &assertion, Use::Client).await.map_err(refused);
+            let user = signing_user(oidc, tenant, &assertion, Use::Client).await.map_err(refused)?;
+            check_id(form, &[&user.id, &user.user.username])?;
+            return Ok(user);
         }
     };
     if !oidc.edge.ended.is_known() {
@@ -78,22 +80,14 @@ pub(crate) async fn signing_user(
     assertion: &Assertion<'_>,
     r#use: Use,
 ) -> Result<Arc<Principal>, Flaw> {
-    if !oidc.edge.ended.is_known() {
-        return Err(Flaw::Unknown(Error::Unavailable));
-    }
-    let directory = &oidc.edge.directory;
-    let by_id = directory.principal(&tenant.id, Name::Id(assertion.subject.clone()), 0).await?;
-    let user = match by_id {
-        Some(user) => user,
-        None => {
-            let by_name = directory.principal(&tenant.id, Name::Username(assertion.subject.clone()), 0).await?;
-            by_name.ok_or(Flaw::Unsigned)?
-        }
-    };
-    let Principal { id, owner, user: User { allow_token_endpoint_audience: takes_endpoint, .. }, .. } = &*user;
-    let by = Signatory { id, owner, takes_endpoint: *takes_endpoint };
-    assertion.verify::<User>(oidc, tenant, &by, r#use).await?;
-    if is_live(oidc, tenant, &user) { Ok(user) } else { Err(Flaw::Unsigned) }
+    let key = assertion.key::<User>(oidc, tenant).await?;
+    let user = oidc.edge.directory.principal(&tenant.id, Name::Id(key.holder_id.clone()), 0).await?;
+    let user = user.filter(|user| is_live(oidc, tenant, user)).ok_or(Flaw::Unsigned)?;
+    let User { username, allow_token_endpoint_audience: takes_endpoint, .. } = &user.user;
+    let (name, takes_endpoint) = (Some(username.as_str()), *takes_endpoint);
+    let by = Signatory { id: &user.id, name, owner: &user.owner, takes_endpoint };
+    assertion.verify::<User>((oidc, tenant), &key, &by, r#use).await?;
+    Ok(user)
 }
 
 /// The app that the request authenticates as: with a secret by HTTP Basic only, also one that was set up to send it in forms,
@@ -101,7 +95,11 @@ pub(crate) async fn signing_user(
 pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
     let Secret { client_id, client_secret } = match credentials(headers, form)? {
         Credentials::Secret(secret) => secret,
-        Credentials::Assertion(assertion) => return signing_app(oidc, tenant, &assertion).await.map_err(refused),
+        Credentials::Assertion(assertion) => {
+            let app = signing_app(oidc, tenant, &assertion).await.map_err(refused)?;
+            check_id(form, &[&app.id])?;
+            return Ok(app);
+        }
     };
     if !headers.contains_key(header::AUTHORIZATION) {
         return Err(Error::InvalidClient);
@@ -123,18 +121,22 @@ fn is_live_app(oidc: &Oidc, tenant: &Tenant, app: &Client) -> bool {
 
 /// The app that has signed an assertion, if that is how it authenticates.
 async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
-    if !oidc.edge.ended.is_known() {
-        return Err(Flaw::Unknown(Error::Unavailable));
-    }
-    let app = oidc.edge.directory.app(&tenant.id, &assertion.subject, 0).await?;
-    let signs = |app: &Arc<Client>| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
-    let app = app.filter(signs).ok_or(Flaw::Unsigned)?;
-    let by = Signatory { id: &app.id, owner: &app.owner, takes_endpoint: app.app.allow_token_endpoint_audience };
-    assertion.verify::<App>(oidc, tenant, &by, Use::Client).await?;
-    if is_live_app(oidc, tenant, &app) { Ok(app) } else { Err(Flaw::Unsigned) }
+    let key = assertion.key::<App>(oidc, tenant).await?;
+    let app = oidc.edge.directory.app(&tenant.id, &key.holder_id, 0).await?;
+    let signs = |app: &Client| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
+    let app = app.filter(|app| signs(app) && is_live_app(oidc, tenant, app)).ok_or(Flaw::Unsigned)?;
+    let takes_endpoint = app.app.allow_token_endpoint_audience;
+    let by = Signatory { id: &app.id, name: None, owner: &app.owner, takes_endpoint };
+    assertion.verify::<App>((oidc, tenant), &key, &by, Use::Client).await?;
+    Ok(app)
 }
 
-/// Why a client that signs is refused is told to the operator only.
+/// Refuses a form that names another client than the one that has signed.
+pub(crate) fn check_id(form: &Form, names: &[&str]) -> Result<(), Error> {
+    if form.get("client_id").is_none_or(|client_id| names.contains(&client_id)) { Ok(()) } else { Err(ANOTHER) }
+}
+
+/// Why a client that signs is refused is told to it by nothing but the log, and only where it has signed.
 fn refused(flaw: Flaw) -> Error {
     match flaw {
         Flaw::Unknown(error) => error,
@@ -214,11 +216,7 @@ fn signed(form: &Form) -> Result<Option<Assertion<'_>>, Error> {
         (None, Some(_)) => return Err(Error::InvalidRequest("client_assertion_type is missing")),
         (Some(_), _) => return Err(Error::InvalidRequest("client_assertion_type is not one of this server")),
     };
-    let assertion = Assertion::read(text).ok_or(Error::InvalidClient)?;
-    match form.get("client_id") {
-        Some(client_id) if client_id != assertion.subject => Err(ANOTHER),
-        _ => Ok(Some(assertion)),
-    }
+    Assertion::read(text).map(Some).ok_or(Error::InvalidClient)
 }
 
 /// The type of assertions that clients sign (RFC 7523, section 2.2).

@@ -10,10 +10,7 @@ use edge::error::Error;
 use http::{header, request::Parts};
 use serde_json::json;
 
-use crate::{Oidc, assertion, introspect, keys, token};
-
-/// Where the document is.
-pub(crate) const PATH: &str = "/.well-known/openid-configuration";
+use crate::{Oidc, assertion, endpoint, keys, token};
 
 /// The document of the instance of the host.
 pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<impl IntoResponse, Error> {
@@ -22,9 +19,9 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
     let at = |path: &str| format!("{issuer}{path}");
     let document = Json(json!({
         "issuer": issuer,
-        "token_endpoint": at(token::PATH),
-        "introspection_endpoint": at(introspect::PATH),
-        "jwks_uri": at(keys::PATH),
+        "token_endpoint": at(endpoint::TOKEN),
+        "introspection_endpoint": at(endpoint::INTROSPECTION),
+        "jwks_uri": at(endpoint::KEYS),
         "scopes_supported": ["openid"],
         "grant_types_supported": [token::CLIENT_CREDENTIALS, token::JWT_BEARER],
         "subject_types_supported": ["public"],

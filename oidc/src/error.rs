@@ -7,7 +7,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::explain::explain;
-use eventlog::log::LogFailure;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use view::{database::DatabaseFailure, keyring::KeyringFailure};
@@ -110,13 +109,6 @@ impl From<KeyringFailure> for Error {
             KeyringFailure::WrongMasterKey => Self::Server,
             KeyringFailure::Absent { .. } | KeyringFailure::Lags | KeyringFailure::Database(_) => Self::Unavailable,
         }
-    }
-}
-
-impl From<LogFailure> for Error {
-    fn from(failure: LogFailure) -> Self {
-        tracing::warn!(error = %explain(&failure), "it cannot be known whether this happens for the first time");
-        Self::Unavailable
     }
 }
 

@@ -23,9 +23,6 @@ use crate::{
     scope::{self, Scope},
 };
 
-/// Where the endpoint is.
-pub(crate) const PATH: &str = "/oauth/v2/introspect";
-
 /// Says whether a token is active. Of one that is not, nothing else is told (RFC 7662, section 2.2).
 pub(crate) async fn introspect(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     match timeout(LONGEST, answer(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {

@@ -13,9 +13,6 @@ use serde_json::json;
 
 use crate::Oidc;
 
-/// Where the keys are.
-pub(crate) const PATH: &str = "/oauth/v2/keys";
-
 /// For how long clients may cache the keys and the discovery document.
 pub(crate) const CACHED: &str = "public, max-age=300, must-revalidate";
 

@@ -4,6 +4,7 @@ mod assertion;
 mod audience;
 mod client;
 mod discovery;
+mod endpoint;
 mod error;
 mod form;
 mod function;
@@ -65,9 +66,9 @@ pub fn routes(oidc: Oidc) -> Router {
     NOT_BUILT
         .into_iter()
         .fold(Router::new(), unbuilt)
-        .route(discovery::PATH, get(discovery::document).layer(observe("discovery")))
-        .route(keys::PATH, get(keys::key_set).layer(observe("keys")))
-        .route(token::PATH, token.layer(observe("token")))
-        .route(introspect::PATH, introspect.layer(observe("introspect")))
+        .route(endpoint::DISCOVERY, get(discovery::document).layer(observe("discovery")))
+        .route(endpoint::KEYS, get(keys::key_set).layer(observe("keys")))
+        .route(endpoint::TOKEN, token.layer(observe("token")))
+        .route(endpoint::INTROSPECTION, introspect.layer(observe("introspect")))
         .with_state(Arc::new(oidc))
 }

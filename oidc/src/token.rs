@@ -30,8 +30,6 @@ use crate::{
     form::{self, Sent},
 };
 
-/// Where the endpoint is.
-pub(crate) const PATH: &str = "/oauth/v2/token";
 /// The name of the grant that a service user gets by what it authenticates with (RFC 6749, section 4.4).
 pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
 /// The name of the grant that it gets by what it signs (RFC 7523, section 2.1).

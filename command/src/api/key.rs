@@ -1,6 +1,6 @@
 //! Keys of apps and of service users as they are written.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use api::key::{Create as _, KeyHolder, made, private_key};
 use base::{
@@ -13,13 +13,20 @@ use domain::{
     resource::{key::Key, user::User},
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
+use edge::{
+    answer::Answer,
+    call::Call,
+    error::{Error, Reason},
+    handler::Mounting,
+};
 use eventlog::record::AggregateKey;
 use jiff::Timestamp;
 use proto::{
     key::{KeyType, key::Source},
     shape::{Identified, Request},
 };
+
+use tokio::time::timeout;
 
 use crate::{
     escalation,
@@ -28,6 +35,9 @@ use crate::{
     standard::{Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
+
+/// How long one waits for a key pair to be made before one's own.
+const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 /// Mounts what is written of the keys of something.
 pub(super) fn mount<H: KeyHolder>(mounting: Mounting<Commands>) -> Mounting<Commands>
@@ -55,6 +65,8 @@ async fn create<H: KeyHolder>(
             (public, None)
         }
         made => {
+            // Nobody has a pair made for what is not there.
+            commands.look::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let pair = commands.pair(&call, KeyType::try_from(r#type).unwrap_or_default()).await?;
             (pair.public.clone(), Some(private_key(&pair, &id)))
@@ -69,13 +81,18 @@ async fn create<H: KeyHolder>(
 impl Commands {
     /// A new key pair: outside of the turn, and off the threads that serve others.
     async fn pair(&self, call: &Call, r#type: KeyType) -> Result<KeyPair, Error> {
-        let seat = self.pairs.take(&call.tenant.id).await;
+        let seat = timeout(SEAT_WAIT, self.pairs.take(&call.tenant.id)).await.ok().flatten().ok_or_else(busy)?;
         let pair = tokio::task::spawn_blocking(move || {
             let _seat = seat;
             key_pair::generate(made(r#type))
         });
         pair.await.map_err(|failure| Error::internal(&failure))
     }
+}
+
+fn busy() -> Error {
+    let message = "too many key pairs are made at the moment";
+    Error::new(Reason::WriterUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
 /// A new key.

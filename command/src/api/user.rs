@@ -121,7 +121,10 @@ impl Command for Change {
 /// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them.
 fn has_power(asked: &Asked<User>) -> bool {
     match asked {
-        Asked::Patch(patch) => patch.username.is_some() || patch.renewal.is_some(),
+        Asked::Patch(patch) => {
+            let allows = patch.allow_token_endpoint_audience == Some(true);
+            patch.username.is_some() || patch.renewal.is_some() || allows
+        }
         _ => true,
     }
 }

@@ -1,5 +1,7 @@
 //! Key pairs of others: made for them, or checked when they bring the public half.
 
+use std::ops::RangeInclusive;
+
 use aws_lc_rs::{
     encoding::{AsBigEndian, AsDer, Curve25519SeedBin, EcPrivateKeyBin, Pkcs8V1Der},
     rsa,
@@ -10,13 +12,15 @@ use aws_lc_rs::{
     },
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use pem::Pem;
+use pem::{EncodeConfig, LineEnding, Pem};
 use serde_json::{Map, Value, json};
 use simple_asn1::ASN1Block;
 use zeroize::Zeroizing;
 
-/// How many bytes the modulus of an RSA key may have: 2048 to 4096 bits.
-const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
+/// How many bits the modulus of an RSA key may have.
+const RSA_BITS: RangeInclusive<usize> = 2048..=4096;
+/// How many bits its exponent has at most: signatures with longer ones are not checked.
+const LONGEST_EXPONENT: usize = 33;
 /// The members of a JSON Web Key that only the private half has (RFC 7518, sections 6.2.2, 6.3.2 and 6.4.1).
 const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 /// The members of a private RSA key after the public ones, in the order of its ASN.1 form (RFC 8017, appendix A.1.2).
@@ -50,7 +54,8 @@ pub struct KeyPair {
 pub fn generate(r#type: KeyType) -> KeyPair {
     const RANDOM: &str = "key generation needs randomness only";
     const OWN: &str = "a key that was just generated can be encoded";
-    let pem = |der: &[u8]| Zeroizing::new(pem::encode(&Pem::new(PRIVATE_PEM, der)));
+    let form = EncodeConfig::new().set_line_ending(LineEnding::LF);
+    let pem = |der: &[u8]| Zeroizing::new(pem::encode_config(&Pem::new(PRIVATE_PEM, der), form));
     match r#type {
         KeyType::Rsa => {
             let pair = rsa::KeyPair::generate(rsa::KeySize::Rsa2048).expect(RANDOM);
@@ -73,25 +78,47 @@ pub fn generate(r#type: KeyType) -> KeyPair {
     }
 }
 
-/// The public half of a key as a JSON Web Key with the members that its type requires and no others, from PEM or from a JSON
-/// Web Key: RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519.
+/// The public half of a key as a JSON Web Key with the members that its type requires, and `alg` where it had one, from PEM or
+/// from a JSON Web Key: RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519.
 ///
 /// # Errors
 /// Why it is none, phrased to follow the name of the field.
 pub fn public_key(text: &str) -> Result<Value, &'static str> {
     let text = text.trim();
     if !text.starts_with('{') {
-        let pem = pem::parse(text).map_err(|_| "must be PEM or a JSON Web Key")?;
-        return match pem.tag() {
-            PUBLIC_PEM => of_der(pem.contents()),
-            tag if tag.contains("PRIVATE") => Err("must be the public half: the private one is for nobody else"),
-            _ => Err("must be PEM that begins with BEGIN PUBLIC KEY"),
+        let all = pem::parse_many(text).map_err(|_| "must be PEM or a JSON Web Key")?;
+        return match all.as_slice() {
+            all if all.iter().any(|pem| pem.tag().contains("PRIVATE")) => Err(ONLY_PUBLIC),
+            [pem] if pem.tag() == PUBLIC_PEM => of_der(pem.contents()),
+            _ => Err("must be PEM of one public key, which begins with BEGIN PUBLIC KEY"),
         };
     }
     let jwk: Map<String, Value> = serde_json::from_str(text).map_err(|_| "must be PEM or a JSON Web Key")?;
     if PRIVATE.iter().any(|name| jwk.contains_key(*name)) {
-        return Err("must be the public half: the private one is for nobody else");
+        return Err(ONLY_PUBLIC);
     }
+    let public = of_jwk(&jwk)?;
+    let named = |name: &str| jwk.get(name).and_then(Value::as_str);
+    let verifies = |all: &Vec<Value>| all.iter().any(|operation| operation == "verify");
+    let operations = jwk.get("key_ops").and_then(Value::as_array);
+    if named("use").is_some_and(|r#use| r#use != "sig") || !operations.is_none_or(verifies) {
+        return Err("must be a key for signatures");
+    }
+    let Some(alg) = named("alg") else { return Ok(public) };
+    let of_type = match named("kty") {
+        Some("RSA") => &["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"][..],
+        Some("OKP") => &["EdDSA", "Ed25519"],
+        _ if named("crv") == Some(P256.name) => &["ES256"],
+        _ => &["ES384"],
+    };
+    let mut pinned = public;
+    // Ed25519 is what EdDSA on that curve is called now (RFC 9864).
+    pinned["alg"] = if alg == "Ed25519" { "EdDSA" } else { alg }.into();
+    of_type.contains(&alg).then_some(pinned).ok_or("has an alg that is not of its type")
+}
+
+/// The members that the type of a key requires.
+fn of_jwk(jwk: &Map<String, Value>) -> Result<Value, &'static str> {
     let member = |name: &str| {
         let text = jwk.get(name).and_then(Value::as_str);
         text.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok())
@@ -110,6 +137,7 @@ pub fn public_key(text: &str) -> Result<Value, &'static str> {
     point(curve, &[curve.form.to_vec(), coordinates.concat()].concat())
 }
 
+const ONLY_PUBLIC: &str = "must be the public half: the private one is for nobody else";
 const OTHER: &str = "must be an RSA key of 2048 to 4096 bits, or one of the curve P-256, P-384 or Ed25519";
 const UNUSABLE: &str = "is no key that signatures can be checked with";
 
@@ -175,10 +203,11 @@ fn of_der(der: &[u8]) -> Result<Value, &'static str> {
 
 fn rsa_key(RsaPublicKeyComponents { n, e }: RsaPublicKeyComponents<Vec<u8>>) -> Result<Value, &'static str> {
     let [n, e] = [n, e].map(|number| number.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
-    if !RSA_BYTES.contains(&n.len()) {
+    // Both are odd in every key, and with the exponent 1 whatever is sent would be signed.
+    let bits = |number: &[u8]| number.len() * 8 - number.first().map_or(0, |byte| byte.leading_zeros() as usize);
+    if !RSA_BITS.contains(&bits(&n)) || bits(&e) > LONGEST_EXPONENT {
         return Err(OTHER);
     }
-    // Both are odd in every key, and with the exponent 1 whatever is sent would be signed.
     let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
     if !is_odd(&n) || !is_odd(&e) || e == [1] {
         return Err(UNUSABLE);
@@ -275,8 +304,11 @@ mod tests {
     fn members_that_say_nothing_of_the_key_are_left_out() {
         let public = generate(KeyType::Ed25519).public;
         let mut more = public.clone();
-        (more["kid"], more["alg"], more["use"]) = ("mine".into(), "EdDSA".into(), "sig".into());
-        assert_eq!(public_key(&more.to_string()), Ok(public));
+        (more["kid"], more["use"], more["key_ops"]) = ("mine".into(), "sig".into(), json!(["verify"]));
+        assert_eq!(public_key(&more.to_string()), Ok(public.clone()));
+        more["alg"] = "EdDSA".into();
+        let pinned = public_key(&more.to_string()).unwrap();
+        assert_eq!((&pinned["alg"], &pinned["x"]), (&json!("EdDSA"), &public["x"]));
     }
 
     #[test]
@@ -306,6 +338,10 @@ mod tests {
             with("crv", "secp256k1".to_owned()),
             with("crv", "P-384".to_owned()),
             with("y", String::new()),
+            with("use", "enc".to_owned()),
+            with("alg", "RS256".to_owned()),
+            json!({ "kty": "RSA", "n": of_bytes(256).replacen('_', "A", 2), "e": "AQAB" }).to_string(),
+            json!({ "kty": "RSA", "n": of_bytes(256), "e": of_bytes(5) }).to_string(),
             pem::encode(&Pem::new(PUBLIC_PEM, to_der(&ASN1Block::Sequence(0, small.to_vec())).unwrap())),
             pem::encode(&Pem::new(PUBLIC_PEM, vec![0; 91])),
             certificate,

@@ -11,10 +11,12 @@ use async_nats::jetstream::{
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{
-    log::{LogFailure, is_absent, nats},
-    once,
-};
+use crate::log::{LogFailure, is_absent, nats};
+
+/// After what time a forgetful bucket forgets a value.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
+/// How much it holds before it takes no more, so that the disk is left to the log.
+const MOST_BYTES: i64 = 1 << 30;
 
 /// A stream beside the log.
 #[derive(Debug)]
@@ -106,16 +108,14 @@ pub async fn ending_bucket(context: &jetstream::Context, name: &str, replicas: u
     open_bucket(context, name, Config { allow_message_ttl: true, ..values(name, replicas) }).await
 }
 
-/// Opens a bucket in the same way in which each value is forgotten after some time.
+/// Opens a bucket in the same way in which each value is forgotten after [`FORGOTTEN_AFTER`] or earlier.
 ///
 /// # Errors
 /// As [`open`].
-pub async fn forgetful_bucket(
-    context: &jetstream::Context,
-    name: &str,
-    (replicas, max_age): (usize, Duration),
-) -> Result<Store, LogFailure> {
-    open_bucket(context, name, Config { max_age, ..values(name, replicas) }).await
+pub async fn forgetful_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Store, LogFailure> {
+    let config =
+        Config { max_age: FORGOTTEN_AFTER, max_bytes: MOST_BYTES, allow_message_ttl: true, ..values(name, replicas) };
+    open_bucket(context, name, config).await
 }
 
 async fn open_bucket(context: &jetstream::Context, name: &str, config: Config) -> Result<Store, LogFailure> {
@@ -163,8 +163,14 @@ fn values_fault(config: &Config) -> Option<&'static str> {
 }
 
 fn once_fault(config: &Config) -> Option<&'static str> {
-    if !config.max_age.is_zero() && config.max_age < once::REMEMBERED {
-        return Some("a maximum age by which it forgets too early");
+    if config.max_age < FORGOTTEN_AFTER {
+        return Some("a maximum age by which it forgets too early, or never");
+    }
+    if config.discard != DiscardPolicy::New {
+        return Some("old values that make room for new ones");
+    }
+    if !config.allow_message_ttl {
+        return Some("no end of single values");
     }
     one_value_fault(config)
 }

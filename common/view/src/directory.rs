@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
 pub use self::{
-    key::{Known, Signer},
+    key::{HeldKey, Signer},
     project::{Audience, Client, Granted},
 };
 use self::{
@@ -146,7 +146,7 @@ pub struct Directory {
     principals: Arc<ReadThrough<(String, Name), Principal>>,
     apps: Arc<ReadThrough<(String, String), Client>>,
     /// By kind, instance and id.
-    keys: Arc<ReadThrough<(&'static str, String, String), Known>>,
+    keys: Arc<ReadThrough<(&'static str, String, String), HeldKey>>,
     /// By instance, project, and the organization of the users.
     projects: Arc<ReadThrough<[String; 3], Audience>>,
     /// By instance and user.

@@ -58,6 +58,8 @@ struct State {
     reached: Reached,
     /// The stream sequence of the record with that event.
     reached_in_stream: AtomicU64,
+    /// Up to which sequence some of what ended may not be known any more.
+    forgotten: AtomicU64,
     /// Up to when everything is known, by [`since_start`].
     heard: RwLock<Duration>,
     /// How long that may be ago.
@@ -109,13 +111,20 @@ impl Ended {
     fn new(ends: Ends, at: Position, silence: Duration) -> Self {
         let (ends, heard) = (RwLock::new(ends), RwLock::new(since_start()));
         let (reached, reached_in_stream) = (Reached::new(at.sequence), AtomicU64::new(at.stream_sequence));
-        Self(Arc::new(State { ends, reached, reached_in_stream, heard, silence }))
+        let forgotten = AtomicU64::new(at.sequence);
+        Self(Arc::new(State { ends, reached, reached_in_stream, forgotten, heard, silence }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
     pub fn is_known(&self) -> bool {
         let heard = *self.0.heard.read().unwrap_or_else(PoisonError::into_inner);
         since_start().saturating_sub(heard) <= self.0.silence
+    }
+
+    /// Whether all is known that ended after a sequence. Tokens that are older have expired; what does not expire with them, such as
+    /// a key, must be known as of a later one.
+    pub fn knows_since(&self, sequence: u64) -> bool {
+        self.0.forgotten.load(Ordering::Acquire) <= sequence
     }
 
     /// How far it is by the log.
@@ -191,9 +200,15 @@ impl Ended {
     fn forget(&self) {
         let since = clock::now() - REMEMBERED;
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forgotten = 0;
         for of_instance in ends.values_mut() {
-            of_instance.retain(|(kind, _), end| end.at > since || is_context(kind));
+            of_instance.retain(|(kind, _), end| {
+                let stays = end.at > since || is_context(kind);
+                forgotten = if stays { forgotten } else { end.sequence.max(forgotten) };
+                stays
+            });
         }
+        self.0.forgotten.fetch_max(forgotten, Ordering::AcqRel);
         ends.retain(|_, of_instance| !of_instance.is_empty());
     }
 
@@ -329,6 +344,7 @@ mod tests {
             let ended = ended(kind, id, true);
             ended.forget();
             assert_eq!(!ended.is_dead("1", &home, &[(User::NAME, "3")], 9), is_forgotten, "{kind}");
+            assert_eq!((ended.knows_since(9), ended.knows_since(10)), (!is_forgotten, true), "{kind}");
         }
     }
 

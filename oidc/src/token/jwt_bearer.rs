@@ -31,11 +31,12 @@ pub(super) async fn grant(
         Flaw::Claim(rule) => Error::InvalidGrant(rule),
         Flaw::Unknown(error) => error,
     })?;
-    let is_its = |client_id: &str| client_id == user.id || client_id == user.user.username;
-    if form.get("client_id").is_some_and(|client_id| !is_its(client_id)) {
-        return Err(Error::InvalidRequest("client_id is not the one that authenticates"));
-    }
-    own::tokens(oidc, (tenant, user), (headers, form)).await
+    client::check_id(form, &[&user.id, &user.user.username])?;
+    // It may end while the token is made.
+    own::tokens(oidc, (tenant, user), (headers, form)).await.map_err(|error| match error {
+        Error::InvalidClient => UNSIGNED,
+        error => error,
+    })
 }
 
 const UNSIGNED: Error = Error::InvalidGrant("the assertion is not signed with a valid key of an active service user");

@@ -1,8 +1,10 @@
 //! OpenID Connect: tokens and who may have them.
 
 mod access;
+mod clients;
 mod introspection;
 mod key;
 mod role;
 mod shop;
+mod signer;
 mod token;

@@ -37,7 +37,8 @@ impl Holder for User {
 pub struct Key<H> {
     /// The app or the user.
     pub holder_id: String,
-    /// The public half as a JSON Web Key (RFC 7517), with the members that the type of the key requires and no others.
+    /// The public half as a JSON Web Key (RFC 7517), with the members that the type of the key requires, and `alg` where it signs
+    /// with one algorithm only.
     pub public: Value,
     /// From when it counts no more, in milliseconds since the Unix epoch.
     pub expires_at: i64,

@@ -21,7 +21,7 @@ use crate::{checkpoint::unsigned, database::DatabaseFailure, projection::Sql};
 
 /// A key as endpoints see it.
 #[derive(Debug)]
-pub struct Known {
+pub struct HeldKey {
     /// The sequence that the read model had processed, at least.
     pub processed: u64,
     /// The id.
@@ -58,7 +58,7 @@ impl Directory {
         instance_id: &str,
         id: &str,
         sequence: u64,
-    ) -> Result<Option<Arc<Known>>, Arc<DatabaseFailure>> {
+    ) -> Result<Option<Arc<HeldKey>>, Arc<DatabaseFailure>> {
         if !is_possible(id) {
             return Ok(None);
         }
@@ -67,11 +67,11 @@ impl Directory {
         self.keys.get(&key, (sequence, self.processed()), load).await
     }
 
-    async fn load_key<H: Signer>(&self, instance_id: &str, id: &str) -> Result<Cached<Known>, DatabaseFailure> {
+    async fn load_key<H: Signer>(&self, instance_id: &str, id: &str) -> Result<Cached<HeldKey>, DatabaseFailure> {
         let row = self.row(H::KEY_BY_ID, instance_id, &[id]).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
         let Key { holder_id, public, expires_at, .. } = state::<Key<H>>(Key::<H>::NAME, instance_id, &row)?;
-        Ok(Cached { processed, found: Some(Arc::new(Known { processed, id, holder_id, public, expires_at })) })
+        Ok(Cached { processed, found: Some(Arc::new(HeldKey { processed, id, holder_id, public, expires_at })) })
     }
 }

@@ -133,6 +133,14 @@ async fn nobody_gets_more_rights_by_the_secret_of_somebody_else() {
         ("who manages all users, of an owner of an organization", &all_users, &holder),
     ] {
         let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" });
+        let its = format!(
+            "{USERS}/{victim}/keys/{}",
+            created(&admin, &format!("{USERS}/{victim}/keys"), key.clone()).await.id()
+        );
+        send(client.request(Method::DELETE, &its)).await.assert_refused(case, 403, "PERMISSION_DENIED");
+        let looser = json!({ "service": { "allowTokenEndpointAudience": true } });
+        let looser = client.request(Method::PATCH, &format!("{USERS}/{victim}")).json(&looser);
+        send(looser).await.assert_refused(case, 403, "PERMISSION_DENIED");
         for (what, body) in [("_generate_secret", json!({})), ("keys", key), ("_deactivate", json!({}))] {
             let refused = post(client, &format!("{USERS}/{victim}/{what}"), body).await;
             refused.assert_refused(&format!("{case}: {what}"), 403, "PERMISSION_DENIED");

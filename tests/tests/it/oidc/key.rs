@@ -5,132 +5,18 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::{
-    client::{Answer, Client, SCOPE, created, done, send},
+    client::{SCOPE, created, done, send},
     eventually,
-    instance::Instance,
-    tenant::{Tenant, instance_beside, new_name},
+    tenant::{Tenant, instance_beside},
 };
 
 use super::{
     shop::{API, Shop},
+    signer::{BEARER, BY_ASSERTION, FAR, Signer, ask, authenticated, exchanged, user},
     token::assert_error,
 };
-
-const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const BY_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-const FAR: &str = "2099-01-01T00:00:00Z";
-
-/// Somebody who signs.
-#[derive(Clone)]
-struct Signer {
-    issuer: String,
-    /// The app or the user.
-    holder: String,
-    /// The id of the key, and its private half in PEM.
-    kid: String,
-    pem: String,
-    algorithm: Algorithm,
-}
-
-impl Signer {
-    /// A new key of what is at a path of the API, such as `users/1`.
-    async fn new(tenant: &Tenant, path: &str, r#type: &str) -> Self {
-        let wanted = json!({ "keyType": format!("KEY_TYPE_{type}"), "expirationDate": FAR });
-        Self::of(tenant, path, wanted).await
-    }
-
-    async fn of(tenant: &Tenant, path: &str, wanted: Value) -> Self {
-        let made = done(&tenant.client().await, &format!("{API}/{path}/keys"), wanted).await;
-        let pem = made.body["privateKey"]["pem"].as_str().unwrap_or_else(|| panic!("it is shown: {}", made.body));
-        let jwk: Value = made.body["privateKey"]["jwk"]
-            .as_str()
-            .and_then(|jwk| serde_json::from_str(jwk).ok())
-            .expect("it is shown");
-        assert_eq!(jwk["kid"], json!(made.id()));
-        let algorithm = match jwk["kty"].as_str() {
-            Some("RSA") => Algorithm::RS256,
-            Some("EC") => Algorithm::ES256,
-            _ => Algorithm::EdDSA,
-        };
-        let holder = path.rsplit('/').next().expect("it has an id").to_owned();
-        let issuer = tenant.bootstrap.issuer.clone();
-        Self { issuer, holder, kid: made.id(), pem: pem.to_owned(), algorithm }
-    }
-
-    fn key(&self) -> EncodingKey {
-        let pem = self.pem.as_bytes();
-        match self.algorithm {
-            Algorithm::ES256 => EncodingKey::from_ec_pem(pem),
-            Algorithm::EdDSA => EncodingKey::from_ed_pem(pem),
-            _ => EncodingKey::from_rsa_pem(pem),
-        }
-        .expect("it is a key")
-    }
-
-    fn header(&self) -> Header {
-        Header { kid: Some(self.kid.clone()), ..Header::new(self.algorithm) }
-    }
-
-    fn claims(&self) -> Value {
-        let now = base::clock::now().as_second();
-        let (holder, jti) = (&self.holder, new_name());
-        json!({ "iss": holder, "sub": holder, "aud": self.issuer, "iat": now, "exp": now + 60, "jti": jti })
-    }
-
-    fn sign(&self, header: &Header, claims: &Value) -> String {
-        encode(header, claims, &self.key()).expect("it can be signed")
-    }
-
-    /// An assertion that is right.
-    fn assertion(&self) -> String {
-        self.sign(&self.header(), &self.claims())
-    }
-
-    /// One that differs in some claims; those that are null are left out.
-    fn with(&self, claims: &Value) -> String {
-        let mut all = self.claims();
-        let members = all.as_object_mut().expect("it is one");
-        for (name, value) in claims.as_object().expect("it is one") {
-            if value.is_null() {
-                members.remove(name)
-            } else {
-                members.insert(name.clone(), value.clone())
-            };
-        }
-        self.sign(&self.header(), &all)
-    }
-
-    /// One with a header and claims of these texts.
-    fn signed_texts(&self, header: &str, claims: &str) -> String {
-        let message = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
-        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &self.key(), self.algorithm);
-        format!("{message}.{}", signature.expect("it can be signed"))
-    }
-}
-
-async fn ask(instance: &Instance, path: &str, form: &[(&str, &str)]) -> Answer {
-    let client = Client::with_token(&instance.bootstrap.issuer, String::new());
-    send(client.anonymous(Method::POST, path).form(form)).await
-}
-
-/// The answer to who exchanges an assertion for a token.
-async fn exchanged(instance: &Instance, assertion: &str) -> Answer {
-    ask(instance, "/oauth/v2/token", &[("grant_type", BEARER), ("scope", SCOPE), ("assertion", assertion)]).await
-}
-
-/// The answer to who authenticates with one.
-async fn authenticated(instance: &Instance, assertion: &str) -> Answer {
-    let form = [("grant_type", "client_credentials"), ("scope", SCOPE), ("client_assertion_type", BY_ASSERTION)];
-    ask(instance, "/oauth/v2/token", &[&form[..], &[("client_assertion", assertion)]].concat()).await
-}
-
-/// The path of a new service user without a secret.
-async fn user(tenant: &Tenant, name: &str) -> String {
-    let user = json!({ "username": name, "service": {} });
-    format!("users/{}", done(&tenant.client().await, &format!("{API}/users"), user).await.id())
-}
 
 #[tokio::test]
 async fn a_service_user_signs_for_its_tokens_with_keys_of_all_types() {
@@ -164,35 +50,89 @@ async fn a_service_user_signs_for_its_tokens_with_keys_of_all_types() {
 }
 
 #[tokio::test]
-async fn an_assertion_that_is_not_right_in_everything_gets_nothing() {
+async fn keys_sign_with_all_algorithms_of_their_type_or_with_the_one_that_they_name() {
     let tenant = Tenant::start().await;
-    let (path, other) = (user(&tenant, "robot").await, user(&tenant, "other").await);
-    let signer = Signer::new(&tenant, &path, "EC").await;
+    let path = user(&tenant, "robot").await;
+    // A curve that the platform makes no keys of, and the other algorithms of RSA.
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).expect("it is made");
+    let wanted = json!({ "publicKey": pair.public_key_pem(), "expirationDate": FAR });
+    let brought = done(&tenant.client().await, &format!("{API}/{path}/keys"), wanted).await.id();
+    let ec = Signer::new(&tenant, &path, "EC").await;
+    let brought = Signer { kid: brought, pem: pair.serialize_pem(), algorithm: Algorithm::ES384, ..ec };
+    assert_eq!(exchanged(&tenant, &brought.assertion()).await.status, 200);
     let rsa = Signer::new(&tenant, &path, "RSA").await;
-    let of_other = Signer::new(&tenant, &other, "EC").await;
-    let now = base::clock::now().as_second();
-    let (header, claims) = (signer.header(), signer.claims());
-    let good = serde_json::to_string(&claims).expect("it is JSON");
-    let alg = |header: Header, alg| Header { alg, ..header };
-    let endpoint = format!("{}/oauth/v2/token", signer.issuer);
-    let unsigned = [r#"{"alg":"none"}"#, good.as_str()].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".") + ".";
-    let by_secret = encode(&alg(header.clone(), Algorithm::HS256), &claims, &EncodingKey::from_secret(b"-----BEGIN"));
-    let kid = &signer.kid;
-    // 93, 97, 98, and what is said of the classes S6.
-    let wrong = [
+    for algorithm in [Algorithm::RS512, Algorithm::PS256] {
+        let other = Signer { algorithm, ..rsa.clone() };
+        assert_eq!(exchanged(&tenant, &other.assertion()).await.status, 200, "{algorithm:?}");
+    }
+    // One that says what it signs with signs with nothing else.
+    let mut pinned = rsa.public.clone();
+    pinned["alg"] = "PS256".into();
+    let wanted = json!({ "publicKey": pinned.to_string(), "expirationDate": FAR });
+    let pinned = done(&tenant.client().await, &format!("{API}/{path}/keys"), wanted).await.id();
+    for (algorithm, status) in [(Algorithm::PS256, 200), (Algorithm::RS256, 400)] {
+        let signer = Signer { kid: pinned.clone(), algorithm, ..rsa.clone() };
+        assert_eq!(exchanged(&tenant, &signer.assertion()).await.status, status, "{algorithm:?}");
+    }
+}
+
+/// Assertions that no valid key of their subject has signed, or whose header asks for more.
+fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static str, String)> {
+    let (header, claims, kid) = (signer.header(), signer.claims(), &signer.kid);
+    let good = claims.to_string();
+    let none = [r#"{"alg":"none"}"#, good.as_str()].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".") + ".";
+    let symmetric = Header { alg: Algorithm::HS256, ..header.clone() };
+    let by_secret = |secret: &[u8]| encode(&symmetric, &claims, &EncodingKey::from_secret(secret)).expect("it is made");
+    let brought = format!(r#"{{"alg":"ES256","kid":"{kid}","jwk":{}}}"#, of_other.public);
+    let by_brought = Signer { pem: of_other.pem.clone(), ..signer.clone() }.signed_texts(&brought, &good);
+    let named = |kid: Option<&str>| signer.sign(&Header { kid: kid.map(str::to_owned), ..header.clone() }, &claims);
+    let (signed, _) = good_parts(signer);
+    vec![
         ("garbage", "garbage".to_owned()),
         ("two parts", "a.b".to_owned()),
-        ("alg none", unsigned),
-        ("a secret", by_secret.expect("it can be signed")),
-        ("an unknown key", signer.sign(&Header { kid: Some("1".into()), ..header.clone() }, &claims)),
-        ("no kid", signer.sign(&Header { kid: None, ..header.clone() }, &claims)),
-        ("a kid that is SQL", signer.sign(&Header { kid: Some("' or 1=1 --\0".into()), ..header.clone() }, &claims)),
+        ("alg none", none),
+        ("the public key as a secret", by_secret(signer.public.to_string().as_bytes())),
+        ("its point as a secret", by_secret(&signer.point())),
+        ("a key that it brings along", by_brought),
+        ("a signature of zeros", format!("{signed}.{}", URL_SAFE_NO_PAD.encode([0; 64]))),
+        ("an unknown key", named(Some("1"))),
+        ("no kid", named(None)),
+        ("a kid that is SQL", named(Some("' or 1=1 --\0"))),
         ("the key of another", Signer { kid: of_other.kid.clone(), ..signer.clone() }.assertion()),
         ("signed by another", Signer { pem: of_other.pem.clone(), ..signer.clone() }.assertion()),
         ("for another", Signer { holder: of_other.holder.clone(), ..signer.clone() }.assertion()),
-        ("the algorithm of another type", Signer { kid: signer.kid.clone(), ..rsa.clone() }.assertion()),
+        ("the algorithm of another type", Signer { kid: kid.clone(), ..rsa.clone() }.assertion()),
+        ("an access token", signer.sign(&Header { typ: Some("at+jwt".into()), ..header.clone() }, &claims)),
+        (
+            "critical",
+            signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}","crit":["b64"],"b64":true}}"#), &good),
+        ),
+        ("no object", signer.signed_texts(&format!(r#"["ES256","{kid}",null,null]"#), &good)),
+        (
+            "not encoded",
+            signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}","b64":false,"crit":["b64"]}}"#), &good),
+        ),
+        (
+            "a member twice",
+            signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}"}}"#), &good.replacen('{', r#"{"exp":1,"#, 1)),
+        ),
+    ]
+}
+
+/// What of a right assertion is signed, and the signature.
+fn good_parts(signer: &Signer) -> (String, String) {
+    let assertion = signer.assertion();
+    let (signed, signature) = assertion.rsplit_once('.').expect("it has parts");
+    (signed.to_owned(), signature.to_owned())
+}
+
+/// Assertions that are signed rightly and claim what they must not.
+fn claiming_wrongly(signer: &Signer, other: &str) -> Vec<(&'static str, String)> {
+    let now = base::clock::now().as_second();
+    let endpoint = format!("{}/oauth/v2/token", signer.issuer);
+    vec![
         ("another user", signer.with(&json!({ "sub": "1" }))),
-        ("another issuer", signer.with(&json!({ "iss": of_other.holder }))),
+        ("another issuer", signer.with(&json!({ "iss": other }))),
         ("no issuer", signer.with(&json!({ "iss": null }))),
         ("no subject", signer.with(&json!({ "sub": null }))),
         ("no audience", signer.with(&json!({ "aud": null }))),
@@ -202,48 +142,52 @@ async fn an_assertion_that_is_not_right_in_everything_gets_nothing() {
         ("no end", signer.with(&json!({ "exp": null }))),
         ("an end that has been", signer.with(&json!({ "exp": now - 1 }))),
         ("an end far away", signer.with(&json!({ "exp": now + 3700 }))),
-        ("an end with a fraction", signer.with(&json!({ "exp": (f64::from(i32::MAX)) + 0.5 }))),
+        ("an end with a fraction", signer.with(&json!({ "exp": f64::from(i32::MAX) + 0.5 }))),
         ("an end that is text", signer.with(&json!({ "exp": (now + 60).to_string() }))),
         ("of the future", signer.with(&json!({ "iat": now + 90 }))),
         ("not yet", signer.with(&json!({ "nbf": now + 90 }))),
         ("old", signer.with(&json!({ "iat": now - 3700 }))),
-        ("an access token", signer.sign(&Header { typ: Some("at+jwt".into()), ..header.clone() }, &claims)),
-        (
-            "critical",
-            signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}","crit":["b64"],"b64":true}}"#), &good),
-        ),
-        ("no object", signer.signed_texts("[]", &good)),
-        (
-            "a member twice",
-            signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}"}}"#), &good.replacen('{', r#"{"exp":1,"#, 1)),
-        ),
         ("very long", signer.with(&json!({ "more": "x".repeat(8192) }))),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn an_assertion_that_is_not_right_in_everything_gets_nothing() {
+    let tenant = Tenant::start().await;
+    let (path, other) = (user(&tenant, "robot").await, user(&tenant, "other").await);
+    let (signer, rsa) = (Signer::new(&tenant, &path, "EC").await, Signer::new(&tenant, &path, "RSA").await);
+    let of_other = Signer::new(&tenant, &other, "EC").await;
+    // 93, 97, 98, and what is said of the classes S6.
+    let wrong = [unsigned(&signer, &of_other, &rsa), claiming_wrongly(&signer, &of_other.holder)].concat();
     for (case, assertion) in &wrong {
         assert_error(case, &exchanged(&tenant, assertion).await, 400, "invalid_grant");
         assert_error(case, &authenticated(&tenant, assertion).await, 401, "invalid_client");
-    }
-    let zeros = signer.assertion();
-    let zeros = format!("{}.{}", zeros.rsplit_once('.').expect("it has parts").0, URL_SAFE_NO_PAD.encode([0; 64]));
-    assert_error("a signature of zeros", &exchanged(&tenant, &zeros).await, 400, "invalid_grant");
-    // 102: what clients authenticate with has an id.
-    let without = signer.with(&json!({ "jti": null }));
-    assert_error("no jti", &authenticated(&tenant, &without).await, 401, "invalid_client");
-    assert_eq!(exchanged(&tenant, &without).await.status, 200);
-    // 93: clocks differ a little.
-    for right in [json!({ "iat": now + 8 }), json!({ "iat": null, "nbf": now + 8 }), json!({ "iat": null })] {
-        assert_eq!(exchanged(&tenant, &signer.with(&right)).await.status, 200, "{right}");
-    }
-    for (typ, is_client) in [("client-authentication+jwt", true), ("authorization-grant+jwt", false)] {
-        let assertion =
-            |typ: &str| signer.sign(&Header { typ: Some(typ.to_owned()), ..header.clone() }, &signer.claims());
-        assert_eq!(authenticated(&tenant, &assertion(typ)).await.status == 200, is_client, "{typ}");
-        assert_eq!(exchanged(&tenant, &assertion(typ)).await.status == 200, !is_client, "{typ}");
     }
     // 99: scopes are as with secrets.
     let form = [("grant_type", BEARER), ("assertion", &signer.assertion())];
     assert_error("no scope", &ask(&tenant, "/oauth/v2/token", &form).await, 400, "invalid_scope");
     assert_error("nothing", &ask(&tenant, "/oauth/v2/token", &form[..1]).await, 400, "invalid_request");
+}
+
+#[tokio::test]
+async fn an_assertion_is_for_one_use_and_clocks_may_differ_a_little() {
+    let tenant = Tenant::start().await;
+    let signer = Signer::new(&tenant, &user(&tenant, "robot").await, "EC").await;
+    // 102: what clients authenticate with has an id.
+    let without = signer.with(&json!({ "jti": null }));
+    assert_error("no jti", &authenticated(&tenant, &without).await, 401, "invalid_client");
+    assert_eq!(exchanged(&tenant, &without).await.status, 200);
+    // 93
+    let now = base::clock::now().as_second();
+    for right in [json!({ "iat": now + 8 }), json!({ "iat": null, "nbf": now + 8 }), json!({ "iat": null })] {
+        assert_eq!(exchanged(&tenant, &signer.with(&right)).await.status, 200, "{right}");
+    }
+    for (typ, is_client) in [("client-authentication+jwt", true), ("authorization-grant+jwt", false)] {
+        let header = Header { typ: Some(typ.to_owned()), ..signer.header() };
+        let assertion = || signer.sign(&header, &signer.claims());
+        assert_eq!(authenticated(&tenant, &assertion()).await.status == 200, is_client, "{typ}");
+        assert_eq!(exchanged(&tenant, &assertion()).await.status == 200, !is_client, "{typ}");
+    }
 }
 
 #[tokio::test]
@@ -365,6 +309,9 @@ async fn an_app_that_signs_is_told_of_tokens_and_none_that_is_set_up_otherwise()
     );
     let of_user = Signer::new(tenant, &format!("users/{}", shop.user.user_id), "ED25519").await;
     assert_error("a user is no app", &introspect(&of_user.assertion(), &[]).await, 401, "invalid_client");
+    shop.change(Method::POST, &format!("projects/{}/_deactivate", shop.project), None).await;
+    assert_error("its project is off", &introspect(&signer.assertion(), &[]).await, 401, "invalid_client");
+    shop.change(Method::POST, &format!("projects/{}/_reactivate", shop.project), None).await;
     shop.change(Method::POST, &format!("apps/{}/_deactivate", app.id()), None).await;
     assert_error("an app that is off", &introspect(&signer.assertion(), &[]).await, 401, "invalid_client");
 }

@@ -3,16 +3,18 @@
 use std::{fs, path::Path, process::Stdio};
 
 use async_nats::jetstream;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 use tests::{
-    client::{Client, TARGETS, send},
+    client::{Client, SCOPE, TARGETS, send},
     cluster::free_address,
     eventually,
     platform::Platform,
     process::{Process, run},
     servers::Servers,
+    tenant::new_name,
 };
 use tokio::{
     net::TcpStream,
@@ -106,6 +108,33 @@ pub(super) fn node_flags(nats: &Nats, servers: &Servers, role: &str, issuer: &st
     (flags, format!("http://{listen}"))
 }
 
+/// A service user exchanges what it has signed with a key of its own for a token.
+async fn sign_for_a_token(command: &Client, oidc: &Client, issuer: &str) {
+    let users = "/resources/v3alpha/users";
+    let user = json!({ "username": "signs", "service": {} });
+    let user = eventually("a user", || async {
+        let answer =
+            tests::client::Answer::of(command.request(Method::POST, users).json(&user).send().await.ok()?).await;
+        (answer.status == 201).then(|| answer.id())
+    });
+    let user = user.await;
+    let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" });
+    let key = send(command.request(Method::POST, &format!("{users}/{user}/keys")).json(&key)).await;
+    let pem = key.body["privateKey"]["pem"].as_str().expect("it is shown");
+    let signs = EncodingKey::from_ed_pem(pem.as_bytes()).expect("it is a key");
+    let header = Header { kid: Some(key.id()), ..Header::new(Algorithm::EdDSA) };
+    let exchanged = eventually("a token", || async {
+        let end = base::clock::now().as_second() + 60;
+        let claims = json!({ "iss": user, "sub": user, "aud": issuer, "exp": end, "jti": new_name() });
+        let assertion = encode(&header, &claims, &signs).expect("it can be signed");
+        let bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+        let form = [("grant_type", bearer), ("scope", SCOPE), ("assertion", &assertion)];
+        let answer = send(oidc.anonymous(Method::POST, "/oauth/v2/token").form(&form)).await;
+        (answer.status == 200).then_some(())
+    });
+    exchanged.await;
+}
+
 #[tokio::test]
 async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log() {
     let servers = Servers::start().await;
@@ -124,6 +153,7 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     })
     .await;
     let client = Client::log_in(oidc, &bootstrap.service_user).await;
+    sign_for_a_token(&client.at(command), &client.at(oidc), &bootstrap.issuer).await;
     let id = eventually("a write", || async {
         let request = client.at(command).request(Method::POST, TARGETS).json(&tests::client::target("one"));
         let answer = tests::client::Answer::of(request.send().await.ok()?).await;

@@ -63,11 +63,10 @@ fn member_of(value: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
-async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, Option<String>, &'a Client) {
+/// Whose objects of a kind are, where a path names that.
+async fn holder(kind: &str, owner: &Client) -> Option<String> {
     let at = |kind: &str| format!("{ROOT}/{kind}");
-    let mut ids = vec![];
-    let holder = match kind {
+    match kind {
         "users/keys" => {
             let user = json!({ "username": new_name(), "service": {} });
             Some(created(owner, &at("users"), user).await.id())
@@ -78,7 +77,14 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             Some(created(owner, &at("apps"), app).await.id())
         }
         _ => None,
-    };
+    }
+}
+
+/// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
+async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, Option<String>, &'a Client) {
+    let at = |kind: &str| format!("{ROOT}/{kind}");
+    let mut ids = vec![];
+    let holder = holder(kind, owner).await;
     let who = if kind == "instances" { operator } else { owner };
     let names = [format!("b{}", new_name()), format!("a{}", new_name()), format!("C{}", new_name())];
     for (number, name) in names.iter().enumerate() {

@@ -36,7 +36,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             .done(),
         row(&GET_USER_KEY, a_user_key)
             .good("a key", |it| GetUserKeyRequest { id: id(it), user_id: of(it) })
-            .bad("of another user", "RESOURCE_NOT_FOUND", |it| GetUserKeyRequest { id: id(it), user_id: id(it) })
+            .bad("of another user", "RESOURCE_NOT_FOUND", |it| GetUserKeyRequest { id: id(it), user_id: other(it) })
             .done(),
         search_of_user(),
         row(&CREATE_APP_KEY, an_app)
@@ -46,7 +46,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             .done(),
         row(&DELETE_APP_KEY, an_app_key)
             .good("a key", |it| DeleteAppKeyRequest { id: id(it), app_id: of(it) })
-            .bad("of another app", "RESOURCE_NOT_FOUND", |it| DeleteAppKeyRequest { id: id(it), app_id: id(it) })
+            .bad("of another app", "RESOURCE_NOT_FOUND", |it| DeleteAppKeyRequest { id: id(it), app_id: other(it) })
             .alike()
             .done(),
         row(&GET_APP_KEY, an_app_key)
@@ -69,18 +69,24 @@ fn of(subject: &Subject) -> String {
     subject.others[0].clone()
 }
 
-async fn made(world: &World, kind: &str, holder: Subject) -> Subject {
+/// Somebody else.
+fn other(subject: &Subject) -> String {
+    subject.others[1].clone()
+}
+
+/// A key of the first, beside a second.
+async fn made(world: &World, kind: &str, [holder, other]: [Subject; 2]) -> Subject {
     let key = json!({ "publicKey": JWK, "expirationDate": "2099-01-01T00:00:00Z" });
     let path = format!("/resources/v3alpha/{kind}/{}/keys", holder.id);
-    subject(&posted(world, &path, &key).await).naming([holder.id])
+    subject(&posted(world, &path, &key).await).naming([holder.id, other.id])
 }
 
 fn a_user_key(world: &World) -> BoxFuture<'_, Subject> {
-    async move { made(world, "users", a_user(world).await).await }.boxed()
+    async move { made(world, "users", [a_user(world).await, a_user(world).await]).await }.boxed()
 }
 
 fn an_app_key(world: &World) -> BoxFuture<'_, Subject> {
-    async move { made(world, "apps", an_app(world).await).await }.boxed()
+    async move { made(world, "apps", [an_app(world).await, an_app(world).await]).await }.boxed()
 }
 
 fn key(source: Source) -> Key {

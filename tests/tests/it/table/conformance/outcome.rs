@@ -27,7 +27,7 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 17] = [
+const OF_ONE_OBJECT: [&str; 19] = [
     "changeDate",
     "clientId",
     "clientSecret",
@@ -35,7 +35,9 @@ const OF_ONE_OBJECT: [&str; 17] = [
     "httpUrl",
     "id",
     "issuer",
+    "jwk",
     "organizationId",
+    "pem",
     "previousValidUntil",
     "processed",
     "processedSequence",

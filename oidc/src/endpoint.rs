@@ -1,0 +1,13 @@
+//! Where the endpoints are, below the issuer.
+
+/// Tokens (RFC 6749, section 3.2).
+pub(crate) const TOKEN: &str = "/oauth/v2/token";
+
+/// What tokens are worth (RFC 7662).
+pub(crate) const INTROSPECTION: &str = "/oauth/v2/introspect";
+
+/// The public keys (RFC 7517, section 5).
+pub(crate) const KEYS: &str = "/oauth/v2/keys";
+
+/// All that there is (OpenID Connect Discovery 1.0, section 4).
+pub(crate) const DISCOVERY: &str = "/.well-known/openid-configuration";

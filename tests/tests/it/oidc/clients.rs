@@ -1,0 +1,84 @@
+//! Clients of others, unmodified, get tokens and ask what they are worth. `deploy/setup` installs them.
+
+use std::{fs, os::unix::fs::symlink, process::Command};
+
+use serde_json::json;
+use tests::{
+    client::{Client, created, done},
+    tenant::{Shared, new_name},
+    tools,
+};
+
+use super::{shop::API, signer::FAR};
+
+const OPENID_CLIENT: &str = include_str!("clients/openid-client.mts");
+const OAUTH4WEBAPI: &str = include_str!("clients/oauth4webapi.mts");
+const AUTHLIB: &str = include_str!("clients/authlib_client.py");
+
+/// The ways to authenticate that a program tries; it prints a line for each.
+const WITH_SECRETS: [&str; 3] = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
+
+/// The private half of a new key of what is at a path of the API.
+async fn jwk(admin: &Client, path: &str) -> String {
+    let key = json!({ "keyType": "KEY_TYPE_EC", "expirationDate": FAR });
+    let made = done(admin, &format!("{API}/{path}/keys"), key).await;
+    made.body["privateKey"]["jwk"].as_str().expect("it is shown").to_owned()
+}
+
+/// What a program needs to know: a user with a secret and a key, and an app with a key. They are of the first instance, whose host
+/// has an address that every resolver knows.
+async fn environment(shared: &Shared) -> Vec<(&'static str, String)> {
+    let admin = shared.client().await;
+    let made = async |kind: &str, body| created(&admin, &format!("{API}/{kind}"), body).await.id();
+    let name = new_name();
+    let user = json!({ "username": name, "service": { "allowTokenEndpointAudience": true } });
+    let user = made("users", user).await;
+    let secret = done(&admin, &format!("{API}/users/{user}/_generate_secret"), json!({})).await;
+    let project = made("projects", json!({ "name": name })).await;
+    let by_key = json!({ "authMethodType": "API_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT" });
+    let app = json!({ "projectId": project, "name": name, "api": by_key, "allowTokenEndpointAudience": true });
+    let app = made("apps", app).await;
+    vec![
+        ("ISSUER", shared.bootstrap.issuer.clone()),
+        ("SCOPE", format!("openid urn:platform:iam:org:project:id:{project}:aud")),
+        ("USER_JWK", jwk(&admin, &format!("users/{user}")).await),
+        ("USER_ID", user),
+        ("CLIENT_ID", name),
+        ("CLIENT_SECRET", secret.body["clientSecret"].as_str().expect("it is shown").to_owned()),
+        ("APP_JWK", jwk(&admin, &format!("apps/{app}")).await),
+        ("APP_ID", app),
+    ]
+}
+
+/// Runs a program in an empty folder that has what the program imports.
+async fn assert_works(program: &str, file: &str, expected: &[&str]) {
+    let Some(tools) = tools::installed("generators") else { return tools::skip(file) };
+    let environment = environment(&Shared::find().await).await;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    symlink(tools.join("node_modules"), folder.path().join("node_modules")).expect("the folder can be written");
+    fs::write(folder.path().join(file), program).expect("the folder can be written");
+    let tool = if file.ends_with(".py") { "python" } else { "node" };
+    let mut command = Command::new(tools.join("bin").join(tool));
+    command.arg(file).current_dir(folder.path()).envs(environment);
+    command.env("NO_PROXY", "*").env("no_proxy", "*").env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = command.output().expect("it runs");
+    let (told, faults) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}{faults}");
+    let expected: String = expected.iter().map(|way| format!("{way} true true\n")).collect();
+    assert_eq!(told, expected, "{faults}");
+}
+
+#[tokio::test]
+async fn openid_client_works_unmodified() {
+    assert_works(OPENID_CLIENT, "client.mts", &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+}
+
+#[tokio::test]
+async fn oauth4webapi_works_unmodified() {
+    assert_works(OAUTH4WEBAPI, "client.mts", &WITH_SECRETS).await;
+}
+
+#[tokio::test]
+async fn authlib_works_unmodified() {
+    assert_works(AUTHLIB, "client.py", &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+}
