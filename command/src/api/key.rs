@@ -138,7 +138,7 @@ impl<H: KeyHolder> Command for Delete<H> {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<Key<H>>>(&self.key);
         existence::insist(turn, &current)?;
-        if !current.resource().is_some_and(|key| key.holder_id == self.holder.id) {
+        if current.resource().is_none_or(|key| key.holder_id != self.holder.id) {
             return Err(Rejection::NotFound(Key::<H>::NAME).into());
         }
         deciding.permit_on(turn, &current)?;

@@ -119,7 +119,9 @@ pub fn made(wanted: KeyType) -> key_pair::KeyType {
 /// The private half of the key with this id.
 pub fn private_key(pair: &KeyPair, id: &str) -> PrivateKey {
     let mut jwk = named(pair.public.clone(), id);
-    jwk.as_object_mut().map(|members| members.extend(pair.private.clone()));
+    for (name, member) in &pair.private {
+        jwk[name] = member.clone();
+    }
     PrivateKey { pem: pair.pem.to_string(), jwk: jwk.to_string() }
 }
 

@@ -51,13 +51,12 @@ async fn environment(shared: &Shared) -> Vec<(&'static str, String)> {
 }
 
 /// Runs a program in an empty folder that has what the program imports.
-async fn assert_works(program: &str, file: &str, expected: &[&str]) {
+async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&str]) {
     let Some(tools) = tools::installed("generators") else { return tools::skip(file) };
     let environment = environment(&Shared::find().await).await;
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     symlink(tools.join("node_modules"), folder.path().join("node_modules")).expect("the folder can be written");
     fs::write(folder.path().join(file), program).expect("the folder can be written");
-    let tool = if file.ends_with(".py") { "python" } else { "node" };
     let mut command = Command::new(tools.join("bin").join(tool));
     command.arg(file).current_dir(folder.path()).envs(environment);
     command.env("NO_PROXY", "*").env("no_proxy", "*").env("PYTHONDONTWRITEBYTECODE", "1");
@@ -70,15 +69,15 @@ async fn assert_works(program: &str, file: &str, expected: &[&str]) {
 
 #[tokio::test]
 async fn openid_client_works_unmodified() {
-    assert_works(OPENID_CLIENT, "client.mts", &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+    assert_works(("node", "client.mts"), OPENID_CLIENT, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
 }
 
 #[tokio::test]
 async fn oauth4webapi_works_unmodified() {
-    assert_works(OAUTH4WEBAPI, "client.mts", &WITH_SECRETS).await;
+    assert_works(("node", "client.mts"), OAUTH4WEBAPI, &WITH_SECRETS).await;
 }
 
 #[tokio::test]
 async fn authlib_works_unmodified() {
-    assert_works(AUTHLIB, "client.py", &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+    assert_works(("python", "client.py"), AUTHLIB, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
 }

@@ -86,7 +86,8 @@ fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static s
     let brought = format!(r#"{{"alg":"ES256","kid":"{kid}","jwk":{}}}"#, of_other.public);
     let by_brought = Signer { pem: of_other.pem.clone(), ..signer.clone() }.signed_texts(&brought, &good);
     let named = |kid: Option<&str>| signer.sign(&Header { kid: kid.map(str::to_owned), ..header.clone() }, &claims);
-    let (signed, _) = good_parts(signer);
+    let assertion = signer.assertion();
+    let (message, _) = assertion.rsplit_once('.').expect("it has parts");
     vec![
         ("garbage", "garbage".to_owned()),
         ("two parts", "a.b".to_owned()),
@@ -94,7 +95,7 @@ fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static s
         ("the public key as a secret", by_secret(signer.public.to_string().as_bytes())),
         ("its point as a secret", by_secret(&signer.point())),
         ("a key that it brings along", by_brought),
-        ("a signature of zeros", format!("{signed}.{}", URL_SAFE_NO_PAD.encode([0; 64]))),
+        ("a signature of zeros", format!("{message}.{}", URL_SAFE_NO_PAD.encode([0; 64]))),
         ("an unknown key", named(Some("1"))),
         ("no kid", named(None)),
         ("a kid that is SQL", named(Some("' or 1=1 --\0"))),
@@ -117,13 +118,6 @@ fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static s
             signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}"}}"#), &good.replacen('{', r#"{"exp":1,"#, 1)),
         ),
     ]
-}
-
-/// What of a right assertion is signed, and the signature.
-fn good_parts(signer: &Signer) -> (String, String) {
-    let assertion = signer.assertion();
-    let (signed, signature) = assertion.rsplit_once('.').expect("it has parts");
-    (signed.to_owned(), signature.to_owned())
 }
 
 /// Assertions that are signed rightly and claim what they must not.
