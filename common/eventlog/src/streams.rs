@@ -15,8 +15,8 @@ use crate::log::{LogFailure, is_absent, nats};
 
 /// After what time a forgetful bucket forgets a value.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
-/// How much it holds before it takes no more, so that the disk is left to the log.
-const MOST_BYTES: i64 = 1 << 30;
+/// How much it holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
+const MOST_BYTES: i64 = 256 << 20;
 
 /// A stream beside the log.
 #[derive(Debug)]
