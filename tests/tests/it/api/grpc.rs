@@ -21,7 +21,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 22] = [
+const BUILT: [&str; 23] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
@@ -33,6 +33,7 @@ const BUILT: [&str; 22] = [
     "platform.settings.help.v3alpha.PlatformHelpSettings",
     "platform.resources.idp.v3alpha.PlatformIdentityProviders",
     "platform.resources.instance.v3alpha.PlatformInstances",
+    "platform.resources.key.v3alpha.PlatformKeys",
     "platform.settings.language.v3alpha.PlatformLanguageSettings",
     "platform.settings.lockout.v3alpha.PlatformLockoutSettings",
     "platform.settings.login.v3alpha.PlatformLoginSettings",
