@@ -136,7 +136,7 @@ pub(crate) fn check_id(form: &Form, names: &[&str]) -> Result<(), Error> {
     if form.get("client_id").is_none_or(|client_id| names.contains(&client_id)) { Ok(()) } else { Err(ANOTHER) }
 }
 
-/// Why a client that signs is refused is told to it by nothing but the log, and only where it has signed.
+/// The client is not told why it is refused. The log is, where a valid key has signed.
 fn refused(flaw: Flaw) -> Error {
     match flaw {
         Flaw::Unknown(error) => error,

@@ -25,7 +25,6 @@ use proto::{
     key::{KeyType, key::Source},
     shape::{Identified, Request},
 };
-
 use tokio::time::timeout;
 
 use crate::{

@@ -203,11 +203,11 @@ fn of_der(der: &[u8]) -> Result<Value, &'static str> {
 
 fn rsa_key(RsaPublicKeyComponents { n, e }: RsaPublicKeyComponents<Vec<u8>>) -> Result<Value, &'static str> {
     let [n, e] = [n, e].map(|number| number.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
-    // Both are odd in every key, and with the exponent 1 whatever is sent would be signed.
     let bits = |number: &[u8]| number.len() * 8 - number.first().map_or(0, |byte| byte.leading_zeros() as usize);
     if !RSA_BITS.contains(&bits(&n)) || bits(&e) > LONGEST_EXPONENT {
         return Err(OTHER);
     }
+    // Both are odd in every key, and with the exponent 1 whatever is sent would be signed.
     let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
     if !is_odd(&n) || !is_odd(&e) || e == [1] {
         return Err(UNUSABLE);

@@ -33,7 +33,7 @@ impl Once {
         Ok(Self { context: context.clone() })
     }
 
-    /// Whether this is the first time within so long, an hour at most, on any node. The key has letters, digits, `-`, `_` and `.`
+    /// Whether this is the first time within so long, two hours at most, on any node. The key has letters, digits, `-`, `_` and `.`
     /// only.
     ///
     /// # Errors

@@ -32,8 +32,12 @@ async fn a_service_user_signs_for_its_tokens_with_keys_of_all_types() {
             assert_eq!(granted.body.get("refresh_token"), None, "101");
             let token = granted.body["access_token"].as_str().expect("there is one");
             let client = tenant.client().await.with(token.to_owned());
-            let own = send(client.request(Method::POST, "/resources/v3alpha/memberships/_search_mine")).await;
-            assert_ne!(own.status, 401, "{}", own.body);
+            // What everybody may read who belongs to the instance.
+            let own = send(client.request(Method::GET, "/settings/v3alpha/languages")).await;
+            assert_eq!(own.status, 200, "{}", own.body);
+            let other =
+                send(client.with(format!("{token}x")).request(Method::GET, "/settings/v3alpha/languages")).await;
+            assert_eq!(other.status, 401, "a token is looked at");
         }
         // The public half, brought along, is as good.
         let public =
