@@ -1,7 +1,7 @@
 //! The description of the HTTP API (OpenAPI 3.1), and a page to read and try it.
 //!
-//! Both are made at start-up, of the descriptors and of what the build says of each operation. What they share with all
-//! operations (security, headers, the form of errors) is in assets/openapi.json.
+//! Both are made when one is first asked for, of the descriptors and of what the build says of each operation. What they
+//! share with all operations (security, headers, the form of errors) is in assets/openapi.json.
 
 mod comment;
 mod duration;
@@ -30,9 +30,13 @@ const VALID: &str = "the descriptors come from the build, which has read them";
 
 /// Serves the description of what is mounted at `/openapi.json` and the page at `/docs`. `further` is a description of
 /// endpoints that are no operations, in the same form.
-pub fn routes(mounted: &[&Facts], further: &str, limits: Limits) -> Router {
-    let document = document(mounted, further, limits);
-    serve::routes(&document, &page::page(&document))
+pub fn routes(mounted: &[&'static Facts], further: &'static str, limits: Limits) -> Router {
+    let mounted = mounted.to_vec();
+    serve::routes(move || {
+        let document = document(&mounted, further, limits);
+        let page = page::page(&document);
+        (document.to_string(), page)
+    })
 }
 
 /// The description of these operations, and of what `further` describes.

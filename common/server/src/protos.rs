@@ -10,16 +10,14 @@ use axum::{
 };
 use bytes::Bytes;
 use edge::observe::{Meter, observed};
-use proto::operation::Facts;
-
-use crate::reflection;
 
 /// The size of a block of an archive.
 const BLOCK: usize = 512;
 
-/// Serves what is mounted as a set of descriptors, and the text of all files as an archive, to anybody.
-pub fn routes(mounted: &[&Facts]) -> Router {
-    let descriptors = Bytes::from(reflection::restricted(mounted));
+/// Serves these descriptors ([`restricted`](crate::reflection::restricted)), and the text of all files as an archive, to
+/// anybody.
+pub fn routes(descriptors: Vec<u8>) -> Router {
+    let descriptors = Bytes::from(descriptors);
     let sources = Bytes::from(archive(proto::SOURCES));
     let file =
         |content: Bytes, kind: &'static str, name: &'static str| get(async move || answer(content.clone(), kind, name));

@@ -9,14 +9,12 @@ use tower::{Layer, ServiceExt};
 
 use crate::stream::{bound_request, bound_response};
 
-/// Serves the descriptors of what is mounted. The files that they import are there in full, the rpcs that are not
-/// mounted are not there at all.
+/// Serves these descriptors ([`restricted`]).
 #[expect(clippy::missing_panics_doc, reason = "the tests build the services, and the input is fixed")]
-pub fn reflection(mounted: &[&Facts]) -> Router {
-    let descriptors = restricted(mounted);
+pub fn reflection(descriptors: &[u8]) -> Router {
     let configured = || {
         Builder::configure()
-            .register_encoded_file_descriptor_set(&descriptors)
+            .register_encoded_file_descriptor_set(descriptors)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let valid = "the descriptors come from the build";
@@ -29,9 +27,11 @@ pub fn reflection(mounted: &[&Facts]) -> Router {
         .route_service("/grpc.reflection.v1alpha.ServerReflection/{rpc}", GrpcWebLayer::new().layer(v1alpha))
 }
 
-/// The descriptors without comments and without rpcs that are not mounted. They are changed as dynamic messages, because
-/// the generated types for descriptors lose the options.
-pub(crate) fn restricted(mounted: &[&Facts]) -> Vec<u8> {
+/// The descriptors of what is mounted, as an encoded set: without comments and without rpcs that are not mounted. The files
+/// that they import are there in full. They are changed as dynamic messages, because the generated types for descriptors
+/// lose the options.
+#[expect(clippy::missing_panics_doc, reason = "the input is fixed")]
+pub fn restricted(mounted: &[&Facts]) -> Vec<u8> {
     let mut files = descriptors();
     for file in list(&mut files, "file").iter_mut().filter_map(Value::as_message_mut) {
         file.clear_field_by_name("source_code_info");

@@ -92,9 +92,10 @@ pub(crate) async fn finished(
     let built = built();
     let not_built = OPERATIONS.iter().copied().filter(|facts| !facts.is_built);
     let router = not_built.fold(router, |router, facts| mount::mount_unbuilt(router, edge, facts));
-    let router = router.merge(reflection::reflection(&built)).merge(health(&built, stopping.clone()).await);
+    let descriptors = reflection::restricted(&built);
+    let router = router.merge(reflection::reflection(&descriptors)).merge(protos::routes(descriptors));
     let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION, searches.limits()));
-    let router = router.merge(protos::routes(&built));
+    let router = router.merge(health(&built, stopping.clone()).await);
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));
     // The first is the outermost. Together, because each call of `layer` costs every request two allocations.
     mount::fallbacks(router).layer((

@@ -22,7 +22,7 @@ use tonic_reflection::pb::v1::{
 };
 
 use super::*;
-use crate::reflection::reflection;
+use crate::reflection::{reflection, restricted};
 
 struct Running {
     address: SocketAddr,
@@ -34,7 +34,7 @@ async fn start(limits: Limits) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let router = router::router().merge(reflection(&[&CREATE_TARGET.facts]));
+    let router = router::router().merge(reflection(&restricted(&[&CREATE_TARGET.facts])));
     let stopped = async { stopped.await.unwrap_or_default() };
     Running {
         address,

@@ -1,6 +1,9 @@
 //! Answers with the document and the page, to anybody.
 
-use std::{io::Write, sync::Arc};
+use std::{
+    io::Write,
+    sync::{Arc, LazyLock},
+};
 
 use axum::{
     Router,
@@ -13,11 +16,12 @@ use base::secret;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use edge::{
+    error::Error,
     observe::{Meter, observed},
     precondition::none_match_has,
 };
 use flate2::{Compression, write::GzEncoder};
-use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use super::page;
 
@@ -30,12 +34,32 @@ struct File {
     policy: Option<String>,
 }
 
-pub(super) fn routes(document: &Value, page: &str) -> Router {
-    let document = Arc::new(File::new(document.to_string(), "application/json", None));
-    let page = Arc::new(File::new(page.to_owned(), "text/html; charset=utf-8", Some(page::policy())));
+/// The document and the page.
+struct Files {
+    document: File,
+    page: File,
+}
+
+/// Serves what `make` makes, which takes long and is not waited for by a node that starts.
+pub(super) fn routes(make: impl FnOnce() -> (String, String) + Send + 'static) -> Router {
+    let files = Arc::new(LazyLock::new(Box::new(move || {
+        let (document, page) = make();
+        Files {
+            document: File::new(document, "application/json", None),
+            page: File::new(page, "text/html; charset=utf-8", Some(page::policy())),
+        }
+    }) as Box<dyn FnOnce() -> Files + Send>));
+    let answer = |which: fn(&Files) -> &File| {
+        let files = files.clone();
+        get(async move |headers: HeaderMap| {
+            let files = files.clone();
+            let answer = move || which(&files).answer(&headers);
+            spawn_blocking(answer).await.map_err(|failure| Error::internal(&failure))
+        })
+    };
     Router::new()
-        .route("/openapi.json", get(async move |headers: HeaderMap| document.answer(&headers)))
-        .route("/docs", get(async move |headers: HeaderMap| page.answer(&headers)))
+        .route("/openapi.json", answer(|files| &files.document))
+        .route("/docs", answer(|files| &files.page))
         .layer(axum::middleware::from_fn_with_state(Arc::new(Meter::new("none", "openapi")), observed))
 }
 
