@@ -43,7 +43,7 @@ pub struct Plan {
 pub struct ServiceUser {
     /// The id.
     pub user_id: String,
-    /// The user name.
+    /// The user name, which is accepted as its `client_id`.
     pub client_id: String,
     /// The secret.
     pub client_secret: String,
@@ -70,7 +70,7 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WantedUser {
-    /// The user name, which is its `client_id`.
+    /// The user name, which is accepted as its `client_id`.
     pub name: String,
     /// Its roles on the instance; none is allowed.
     #[serde(default)]
@@ -89,7 +89,9 @@ pub enum PlanFailure {
         role: String,
     },
     /// A name is used twice or malformed.
-    #[error("service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', and no two are the same")]
+    #[error(
+        "service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', not digits only, and no two are the same"
+    )]
     Name(String),
     /// The writer refused, or cannot tell what became of it.
     #[error("the setup was refused: {0}")]
@@ -123,7 +125,8 @@ pub fn check(wanted: &[WantedUser]) -> Result<(), PlanFailure> {
     for WantedUser { name, roles } in wanted {
         let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
         let is_new = names.insert(name.to_ascii_lowercase());
-        if !is_new || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
+        let is_id = name.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_new || is_id || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
             return Err(PlanFailure::Name(name.clone()));
         }
         let is_of_instances = |name: &str| role::role(name).is_some_and(|role| role.level == OwnerType::Instance);

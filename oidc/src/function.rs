@@ -132,7 +132,7 @@ async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Val
         "user_metadata": [],
         "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
         "user_grants": grants.collect::<Vec<_>>(),
-        "application": { "client_id": user.user.username },
+        "application": { "client_id": user.id },
     }))
 }
 

@@ -59,7 +59,7 @@ impl Issuer {
             iat: now.as_second(),
             nbf: now.as_second(),
             jti: secret::random_text(22),
-            client_id: user.user.username.clone(),
+            client_id: user.id.clone(),
             scope,
             seq: *sequence,
             added,

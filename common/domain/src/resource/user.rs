@@ -15,7 +15,8 @@ use crate::{
 /// Somebody or something that can hold roles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// The name that a service user authenticates with as `client_id`; unique in its instance, case not counting.
+    /// The name that a service user may authenticate with as `client_id`, as with its id; unique in its instance, case not
+    /// counting, and with something else than digits.
     pub username: String,
     /// The display name.
     #[serde(default)]

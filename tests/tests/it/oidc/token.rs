@@ -8,6 +8,7 @@ use tests::{
 };
 
 const TOKEN: &str = "/oauth/v2/token";
+const USERS: &str = "/resources/v3alpha/users";
 
 /// The claims and header of a token, unverified.
 pub(super) fn parts(token: &str) -> [Value; 2] {
@@ -57,6 +58,21 @@ async fn discovery_lists_what_works_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn no_user_name_can_be_taken_for_an_id() {
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let named = |name: &str| client.request(Method::POST, USERS).json(&json!({ "username": name, "service": {} }));
+    let id = tenant.bootstrap.service_user.user_id.as_str();
+    for name in [id, "1", "000000000000000000"] {
+        let refused = send(named(name)).await;
+        assert_eq!((refused.status.as_u16(), refused.reason()), (400, "INVALID_REQUEST"), "{name}: {}", refused.body);
+    }
+    assert_eq!(send(named(&format!("{id}-robot"))).await.status, 201);
+    let renamed = client.request(Method::PATCH, &format!("{USERS}/{id}")).json(&json!({ "username": "2" }));
+    assert_eq!(send(renamed).await.status, 400);
+}
+
+#[tokio::test]
 async fn a_service_user_gets_a_token_that_the_keys_verify() {
     let tenant = Tenant::start().await;
     let client = tenant.client().await;
@@ -79,8 +95,9 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
     let basic = send(ask(&client).basic_auth(&user.client_id, Some(&user.client_secret)).form(&form(&[]))).await;
     let post = form(&[("client_id", &user.client_id), ("client_secret", &user.client_secret)]);
     let post = send(ask(&client).form(&post)).await;
+    let by_id = send(ask(&client).basic_auth(&user.user_id, Some(&user.client_secret)).form(&form(&[]))).await;
     let mut seen = vec![];
-    for answer in [basic, post] {
+    for answer in [basic, post, by_id] {
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
         assert_eq!(
             (&answer.headers["cache-control"], &answer.headers["pragma"]),
@@ -93,7 +110,7 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
         let [header, claims] = parts(token);
         assert_eq!(header, json!({ "typ": "at+jwt", "alg": "ES256", "kid": key["kid"] }));
         assert_eq!((&claims["iss"], &claims["sub"]), (&json!(bootstrap.issuer), &json!(user.user_id)));
-        assert_eq!((&claims["aud"], &claims["client_id"]), (&json!([bootstrap.project_id]), &json!(user.client_id)));
+        assert_eq!((&claims["aud"], &claims["client_id"]), (&json!([bootstrap.project_id]), &json!(user.user_id)));
         assert!(!seen.contains(&claims["jti"]), "every token has an id of its own");
         seen.push(claims["jti"].clone());
         assert_eq!(claims["scope"], SCOPE);

@@ -59,7 +59,7 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
         (&payload["function"], &payload["userinfo"]["sub"]),
         (&json!("function/preaccesstoken"), &claims["sub"])
     );
-    assert_eq!(payload["application"]["client_id"], tenant.bootstrap.service_user.client_id);
+    assert_eq!(payload["application"]["client_id"], tenant.bootstrap.service_user.user_id);
     let own = json!({ "id": tenant.bootstrap.organization_id, "name": "Default", "primary_domain": null });
     assert_eq!(payload["org"], own, "the host of the instance is none of the organization");
     assert_eq!(second.calls()[0].json()["response"]["append_claims"][0]["key"], "tier", "it sees what the first said");

@@ -54,7 +54,11 @@ async fn what_is_in_use_or_of_another_kind_is_refused() {
     let crowded = Platform::start_with(&many, &[]).await;
     assert_eq!(crowded.bootstrap.service_users.len(), 40, "a setup of many users is one record");
     drop(crowded);
-    for (text, word) in [("[[service_user]]\nname = \"a\"\nroles = [\"KING\"]", "KING"), ("king = 1", "king")] {
+    for (text, word) in [
+        ("[[service_user]]\nname = \"a\"\nroles = [\"KING\"]", "KING"),
+        ("[[service_user]]\nname = \"12\"", "digits only"),
+        ("king = 1", "king"),
+    ] {
         fs::write(&setup, text).expect("a file");
         let told = start(&["--listen", free, "--data-dir", &path("c"), "--setup", &setup], &[]);
         assert_told("a wrong setup file", told, &[word, "setup.toml"]);
@@ -83,7 +87,7 @@ async fn a_setup_that_is_refused_for_good_leaves_no_plan_behind() {
     let (setup, data) = (path("setup.toml").display().to_string(), path("data").display().to_string());
     let arguments = ["--listen", "127.0.0.1:0", "--data-dir", &data, "--setup", &setup];
     let write = |count: usize| {
-        let users: String = (0..count).map(|number| format!("[[service_user]]\nname = \"{number}\"\n")).collect();
+        let users: String = (0..count).map(|number| format!("[[service_user]]\nname = \"u{number}\"\n")).collect();
         fs::write(&setup, users).expect("a file");
     };
     write(2000);
