@@ -68,9 +68,9 @@ create table if not exists history_2.answers (
 );
 create index if not exists answers_by_time on history_2.answers (committed_at);
 
-create schema if not exists access_5;
+create schema if not exists access_6;
 
-create table if not exists access_5.instances (
+create table if not exists access_6.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -84,7 +84,7 @@ create table if not exists access_5.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.domains (
+create table if not exists access_6.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -98,9 +98,9 @@ create table if not exists access_5.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_5.domains (name);
+create index if not exists domains_by_name on access_6.domains (name);
 
-create table if not exists access_5.organizations (
+create table if not exists access_6.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -114,7 +114,7 @@ create table if not exists access_5.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.projects (
+create table if not exists access_6.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -128,7 +128,7 @@ create table if not exists access_5.projects (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.apps (
+create table if not exists access_6.apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -143,7 +143,7 @@ create table if not exists access_5.apps (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.app_keys (
+create table if not exists access_6.app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -157,7 +157,7 @@ create table if not exists access_5.app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.project_roles (
+create table if not exists access_6.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -173,7 +173,7 @@ create table if not exists access_5.project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.project_grants (
+create table if not exists access_6.project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -188,9 +188,9 @@ create table if not exists access_5.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists project_grants_by_organization_id on access_5.project_grants (instance_id, organization_id);
+create index if not exists project_grants_by_organization_id on access_6.project_grants (instance_id, organization_id);
 
-create table if not exists access_5.users (
+create table if not exists access_6.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -204,9 +204,9 @@ create table if not exists access_5.users (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_5.users (instance_id, username);
+create index if not exists users_by_username on access_6.users (instance_id, username);
 
-create table if not exists access_5.user_keys (
+create table if not exists access_6.user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -220,7 +220,21 @@ create table if not exists access_5.user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.user_grants (
+create table if not exists access_6.personal_access_tokens (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  user_id text collate "C" not null,
+  expires_at bigint not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists access_6.user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -236,9 +250,9 @@ create table if not exists access_5.user_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists user_grants_by_user_id on access_5.user_grants (instance_id, user_id);
+create index if not exists user_grants_by_user_id on access_6.user_grants (instance_id, user_id);
 
-create table if not exists access_5.memberships (
+create table if not exists access_6.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -251,9 +265,9 @@ create table if not exists access_5.memberships (
   roles text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_5.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_6.memberships (instance_id, user_id);
 
-create table if not exists access_5.signing_keys (
+create table if not exists access_6.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -266,7 +280,7 @@ create table if not exists access_5.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.data_keys (
+create table if not exists access_6.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -279,7 +293,7 @@ create table if not exists access_5.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_5.feature_settings (
+create table if not exists access_6.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -466,9 +480,9 @@ create table if not exists idps_1.idp_state_policies (
   primary key (instance_id, id)
 );
 
-create schema if not exists ended_3;
+create schema if not exists ended_4;
 
-create table if not exists ended_3.ended_instances (
+create table if not exists ended_4.ended_instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -480,7 +494,7 @@ create table if not exists ended_3.ended_instances (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_3.ended_organizations (
+create table if not exists ended_4.ended_organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -492,7 +506,7 @@ create table if not exists ended_3.ended_organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_3.ended_users (
+create table if not exists ended_4.ended_users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -504,7 +518,7 @@ create table if not exists ended_3.ended_users (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_3.ended_projects (
+create table if not exists ended_4.ended_projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -516,7 +530,7 @@ create table if not exists ended_3.ended_projects (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_3.ended_apps (
+create table if not exists ended_4.ended_apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -528,7 +542,7 @@ create table if not exists ended_3.ended_apps (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_3.ended_user_keys (
+create table if not exists ended_4.ended_user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -540,7 +554,19 @@ create table if not exists ended_3.ended_user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_3.ended_app_keys (
+create table if not exists ended_4.ended_app_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_4.ended_personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

@@ -8,6 +8,7 @@ mod instance;
 mod key;
 mod membership;
 mod organization;
+mod personal_access_token;
 mod project;
 mod project_grant;
 mod project_role;
@@ -49,6 +50,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     instance::mount,
     user::mount,
     key::mount::<User>,
+    personal_access_token::mount,
     domain::mount,
     system::mount,
     membership::mount,

@@ -10,7 +10,10 @@ use domain::{
     context::{Owner, OwnerType},
     permission::reading,
     rejection::Rejection,
-    resource::{instance::Instance, membership::Membership, organization::Organization, user::User},
+    resource::{
+        instance::Instance, membership::Membership, organization::Organization,
+        personal_access_token::PersonalAccessToken, user::User,
+    },
     rights::permits,
     setting::features::Features,
     settings::{Chain, Settings},
@@ -41,6 +44,8 @@ pub(crate) struct Authority {
     user: AggregateKey,
     /// Its organization; system users have none.
     organization: Option<AggregateKey>,
+    /// The personal access token that it showed, where it is one.
+    token: Option<AggregateKey>,
     /// The flags of the caller's instance, the nearest context first.
     features: [AggregateKey; 2],
     /// A system user, whose rights are not in the log; `None` for all others.
@@ -82,6 +87,7 @@ impl Authority {
             home: AggregateKey::of::<Standard<Instance>>(home, home),
             user: AggregateKey::of::<Standard<User>>(home, user),
             organization: organization.map(|id| AggregateKey::of::<Standard<Organization>>(home, id)),
+            token: call.personal_access_token().map(|id| AggregateKey::of::<Standard<PersonalAccessToken>>(home, id)),
             features: [
                 AggregateKey::of::<Settings<Features>>(home, home),
                 AggregateKey::of::<Settings<Features>>(SYSTEM, SYSTEM),
@@ -96,11 +102,15 @@ impl Authority {
         let user = turn.get::<Standard<User>>(&self.user);
         let organization = self.organization.as_ref().map(|key| turn.get::<Standard<Organization>>(key));
         let features = self.features.each_ref().map(|key| turn.get::<Settings<Features>>(key));
+        let token = self.token.as_ref().map(|key| turn.get::<Standard<PersonalAccessToken>>(key));
 
         if self.system.is_none() {
             let organization = organization.as_ref().and_then(Current::resource);
             if !user.resource().is_some_and(User::is_live) || !organization.is_some_and(|found| found.is_active) {
                 return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active").into());
+            }
+            if token.is_some_and(|token| token.resource().is_none()) {
+                return Err(Error::new(Reason::TokenInvalid, "the access token is not valid").into());
             }
             match instance.resource() {
                 Some(instance) if instance.limits.block => {

@@ -7,7 +7,7 @@ use domain::client_secret::Renewal;
 use edge::{call::Call, consistency::unavailable, error::Error};
 use jiff::Timestamp;
 use proto::wellknown;
-use view::keyring::{self, client_secret_hash};
+use view::keyring::{self, secret_hash};
 
 use crate::execute::Commands;
 
@@ -36,7 +36,7 @@ impl NewSecret {
         let left = left.map(|left| i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
         let previous_until = left.map(|left| clock::now().as_millisecond().saturating_add(left));
         let previous_valid_until = previous_until.and_then(|until| Timestamp::from_millisecond(until).ok());
-        let renewal = Renewal { secret: client_secret_hash(&key, id, &secret), previous_until };
+        let renewal = Renewal { secret: secret_hash(&key, id, &secret), previous_until };
         Ok(Self { secret, renewal, previous_valid_until })
     }
 }

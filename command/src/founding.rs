@@ -18,7 +18,7 @@ use domain::{
 };
 use edge::error::{Error, Reason};
 use eventlog::record::AggregateKey;
-use view::keyring::{Keyring, OF_INSTANCE, Purpose, client_secret_hash};
+use view::keyring::{Keyring, OF_INSTANCE, Purpose, secret_hash};
 
 use crate::{
     plan::{Plan, ServiceUser},
@@ -63,7 +63,7 @@ impl Founding {
         };
         let client_secrets = key(Purpose::ClientSecret);
         let user = |user: &ServiceUser| {
-            let secrets = ClientSecrets::one(client_secret_hash(&client_secrets, &user.user_id, &user.client_secret));
+            let secrets = ClientSecrets::one(secret_hash(&client_secrets, &user.user_id, &user.client_secret));
             let username = user.client_id.clone();
             (user.user_id.clone(), User { username, secrets, is_active: true, ..User::default() })
         };

@@ -16,6 +16,7 @@ mod existence;
 pub mod forward;
 mod founding;
 mod granted;
+mod held;
 mod plan;
 pub mod reaction;
 mod references;

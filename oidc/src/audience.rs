@@ -5,11 +5,11 @@ use view::directory::{Audience, Tenant};
 
 use crate::Oidc;
 
-/// Whether a project is there and switched on, and was so ever since a sequence. The platform's own always is: without a token
+/// Whether a project is there and switched on, and was so ever since a sequence, or what is known of it. The platform's own always is: without a token
 /// for it nobody could switch it on.
 pub(crate) fn is_live(oidc: &Oidc, tenant: &Tenant, project: &Audience, since: u64) -> bool {
     let on = [(Project::NAME, project.id.as_str())];
-    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &project.owner, &on, since);
+    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &project.owner, &on, since.min(project.processed));
     project.id == tenant.instance.platform_project_id || project.is_live && !is_dead()
 }
 

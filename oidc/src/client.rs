@@ -19,7 +19,7 @@ use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 use view::{
     directory::{Client, Name, Principal, Tenant},
-    keyring::{Purpose, client_secret_hash},
+    keyring::{Purpose, secret_hash},
 };
 
 use crate::{
@@ -62,10 +62,15 @@ pub(crate) async fn user(
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let user = oidc.edge.directory.principal(&tenant.id, Name::Username(client_id), 0).await?;
+    let user = oidc.edge.directory.principal(&tenant.id, name(client_id), 0).await?;
     let known = user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets));
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;
     user.filter(|user| is_right && is_live(oidc, tenant, user)).ok_or(Error::InvalidClient)
+}
+
+/// Whom a client id names: a service user by its id, or by its user name, in which there is something else than digits.
+fn name(client_id: String) -> Name {
+    if client_id.bytes().all(|byte| byte.is_ascii_digit()) { Name::Id(client_id) } else { Name::Username(client_id) }
 }
 
 fn is_live(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> bool {
@@ -157,7 +162,7 @@ async fn is_right(
 ) -> Result<bool, Error> {
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let (id, known) = known.unzip();
-    let given = client_secret_hash(&key, id.unwrap_or(NO_ID), client_secret);
+    let given = secret_hash(&key, id.unwrap_or(NO_ID), client_secret);
     let given = given.expose().unwrap_or_default();
     // Both are compared, whichever it is.
     let [newest, previous] =
@@ -251,7 +256,7 @@ mod tests {
     #[test]
     fn as_much_is_compared_for_whom_nobody_knows() {
         let key = secret::Key::random();
-        let hash = client_secret_hash(&key, NO_ID, "secret");
+        let hash = secret_hash(&key, NO_ID, "secret");
         assert_eq!(hash.expose().map(str::len), Some(NO_HASH.len()));
         let previous = Some(Previous { secret: hash.clone(), valid_until: 10 });
         let both = ClientSecrets { newest: hash.clone(), previous };

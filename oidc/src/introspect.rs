@@ -39,7 +39,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let Sent { tenant, headers, form } = form::read(oidc, request).await?;
     let app = client::app(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
-    let found = oidc.edge.holder(&tenant, token).await.map_err(Error::from)?;
+    let found = oidc.edge.holder(&tenant, token, &app.app.project_id).await.map_err(Error::from)?;
     let Some((token, user)) = found.filter(|(token, _)| is_for(token, &app)) else { return Ok(None) };
     let Some(roles) = roles((oidc, &tenant), &app, (&token, &user)).await? else { return Ok(None) };
     let organization = owner::of(oidc, &tenant, &user).await?;

@@ -12,8 +12,8 @@ use axum::Router;
 use domain::{
     resource::{
         app::App, domain::Domain, instance::Instance, key::Key, membership::Membership, organization::Organization,
-        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, target::Target, user::User,
-        user_grant::UserGrant,
+        personal_access_token::PersonalAccessToken, project::Project, project_grant::ProjectGrant,
+        project_role::ProjectRole, target::Target, user::User, user_grant::UserGrant,
     },
     setting::{
         branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
@@ -44,6 +44,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Instance>,
     standard::mount::<User>,
     standard::mount::<Key<User>>,
+    standard::mount::<PersonalAccessToken>,
     standard::mount::<Domain>,
     standard::mount::<Membership>,
     membership::mount,

@@ -31,7 +31,7 @@ impl Secrets {
         let database = Database::new(&instance.postgres_url(), 1).expect("the address is right");
         let connection = database.connection().await.expect("Postgres is there");
         let (id, text) = (&instance.bootstrap.instance_id, "where instance_id = $1");
-        let text = format!("select state ->> 'sealed' from access_5.signing_keys {text}");
+        let text = format!("select state ->> 'sealed' from access_6.signing_keys {text}");
         let row = connection.query_one(&text, &[id]).await;
         let sealed: String = row.expect("there is one signing key").get(0);
         drop(connection);

@@ -1,6 +1,9 @@
 //! Who may do what, by what is committed.
 
-use domain::standard::Command::{self, Delete, Lock, Patch, Switch};
+use domain::{
+    secret::Hashed,
+    standard::Command::{self, Delete, Lock, Patch, Switch},
+};
 use edge::error::Reason::{
     self, FeatureDisabled, InstanceBlocked, InstanceInactive, PermissionDenied, ResourceNotFound, TokenInvalid,
 };
@@ -41,6 +44,7 @@ fn authority(scene: &Scene, operation: &'static Facts) -> Authority {
         home: key::<Instance>(INSTANCE),
         user: key::<User>(USER),
         organization: Some(key::<Organization>(ORGANIZATION)),
+        token: None,
         features: [INSTANCE, SYSTEM].map(|place| AggregateKey::of::<Settings<Features>>(place, place)),
         system: None,
         is_bounded: false,
@@ -117,6 +121,19 @@ fn who_or_what_is_switched_off_may_not() {
         let operator = of_system(&scene, &["SYSTEM_OWNER"]);
         assert_eq!(reason(scene.look(|turn| operator.check(turn))), Ok(()), "{case}: an operator may");
     }
+}
+
+#[test]
+fn a_deleted_personal_access_token_gives_nothing() {
+    let mut scene = scene();
+    let new = PersonalAccessToken { user_id: USER.into(), secret: Hashed::new("hash"), expires_at: i64::MAX };
+    scene.add("8", &place(), new).expect("it is new");
+    let token = Some(key::<PersonalAccessToken>("8"));
+    let authority = Authority { token, ..authority(&scene, &CREATE_TARGET.facts) };
+    assert_eq!(reason(scene.look(|turn| authority.check(turn))), Ok(()));
+    scene.change::<PersonalAccessToken>("8", Delete).expect("it is there");
+    assert_eq!(reason(scene.look(|turn| authority.check(turn))), Err(TokenInvalid));
+    assert_eq!(checked(&mut scene), Ok(()), "a token of another kind is what it was");
 }
 
 fn blocked() -> Command<Instance> {

@@ -22,6 +22,7 @@ pub mod membership;
 pub mod oidc_settings;
 pub mod organization;
 pub mod password_settings;
+pub mod personal_access_token;
 pub mod project;
 pub mod project_grant;
 pub mod project_role;

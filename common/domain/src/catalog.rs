@@ -8,9 +8,9 @@ use crate::{
     aggregate::Aggregate,
     resource::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
-        membership::Membership, organization::Organization, project::Project, project_grant::ProjectGrant,
-        project_role::ProjectRole, signing_key::SigningKey, system::System, target::Target, user::User,
-        user_grant::UserGrant,
+        membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
+        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, signing_key::SigningKey,
+        system::System, target::Target, user::User, user_grant::UserGrant,
     },
     reusable::{Reusable, StatePolicy},
     secret,
@@ -50,6 +50,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<ProjectGrant>();
     visitor.resource::<User>();
     visitor.resource::<Key<User>>();
+    visitor.resource::<PersonalAccessToken>();
     visitor.resource::<UserGrant>();
     visitor.resource::<Membership>();
     visitor.resource::<SigningKey>();

@@ -9,6 +9,7 @@ pub mod instance;
 pub mod key;
 pub mod membership;
 pub mod organization;
+pub mod personal_access_token;
 pub mod project;
 pub mod project_grant;
 pub mod project_role;

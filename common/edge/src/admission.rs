@@ -3,6 +3,8 @@
 //! Rights are read from a read model. What is read rests on rights that are as new as its token says. What is written is
 //! decided on the log, so a write waits for what its caller has seen only before it is refused.
 
+mod holder;
+
 use std::sync::Arc;
 
 use action::{Actions, chain::Cause};
@@ -11,10 +13,8 @@ use domain::{
     context::{Owner, OwnerType},
     permission,
     rejection::Rejection,
-    resource::user::User,
     setting::features::Features,
     settings::Chain,
-    standard::Resource,
 };
 use http::request::Parts;
 use proto::{
@@ -23,14 +23,14 @@ use proto::{
 };
 use view::{
     database::DatabaseFailure,
-    directory::{Directory, Name, Named, Principal, Tenant},
+    directory::{Directory, Named, Principal, Tenant},
     ended::Ended,
     settings::SettingsIndex,
 };
 
 use crate::{
     call::Call,
-    caller::{AccessToken, External, RefusedToken, SystemUsers, Verified, Verifier},
+    caller::{External, RefusedToken, SystemUsers, Verified, Verifier},
     consistency::{Tokens, waited},
     error::{Error, Reason},
     freshness::{Consistency, OWN_WAIT},
@@ -38,7 +38,7 @@ use crate::{
     mount::Admit,
     precondition::IfMatch,
     prefer,
-    refusal::{feature_disabled, for_nobody, is_open, permission_denied, read_model, unheard},
+    refusal::{feature_disabled, for_nobody, is_open, permission_denied, read_model},
     request_id::REQUEST_ID,
     trigger::{self, Triggered},
 };
@@ -94,18 +94,9 @@ impl Edge {
     /// the log, by whoever admits the request.
     pub async fn recognise(&self, parts: &mut Parts) -> Option<Arc<Tenant>> {
         let tenant = self.tenant(parts, 0).await.ok()?;
-        let token = self.verify(parts, &tenant).ok()?;
+        let token = self.verify(parts, &tenant, 0).await.ok()?;
         parts.extensions.insert(Recognised { tenant: tenant.clone(), token });
         Some(tenant)
-    }
-
-    /// The token of a request, as it was recognised, or else verified now.
-    fn verify(&self, parts: &Parts, tenant: &Arc<Tenant>) -> Result<Arc<Verified>, RefusedToken> {
-        match parts.extensions.get::<Recognised>() {
-            // Of another state of the instance its keys may be others.
-            Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
-            _ => self.verifier.verify(&parts.headers, tenant),
-        }
     }
 
     /// The instance that a request without a caller is for.
@@ -145,7 +136,14 @@ impl Edge {
             }
             tenant => tenant?,
         };
-        let token = self.verify(parts, &tenant).map_err(RefusedToken::tell)?;
+        let token = match self.verify(parts, &tenant, consistency.required).await {
+            // One that was made a moment ago may not be known yet.
+            Err(refused) if self.knows_more(refused.reason(), consistency).await => {
+                self.verify(parts, &tenant, consistency.seen()).await
+            }
+            verified => verified,
+        };
+        let token = token.map_err(RefusedToken::tell)?;
         let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
         if operation.only_reads() {
             self.insist(consistency).await?;
@@ -212,44 +210,6 @@ impl Edge {
     /// The feature flags of an instance.
     pub fn features(&self, instance_id: &str) -> Chain<Features> {
         self.settings.effective(instance_id, &Owner::instance(instance_id)).chain
-    }
-
-    /// The user that a token belongs to, as of a sequence or later.
-    pub(crate) async fn caller(
-        &self,
-        tenant: &Tenant,
-        token: &Verified,
-        sequence: u64,
-    ) -> Result<Arc<Principal>, Error> {
-        match &token.system {
-            Some(system) => Ok(system.clone()),
-            None => self.user(tenant, &token.user_id, (token.sequence, sequence.max(token.sequence))).await,
-        }
-    }
-
-    /// The user with this id, if it has not ended since a token was issued, as of a sequence or later.
-    async fn user(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<Arc<Principal>, Error> {
-        if !self.ended.is_known() {
-            return Err(unheard());
-        }
-        let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
-        let is_dead = |user: &Principal| self.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], issued);
-        let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
-        user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
-    }
-
-    /// What an access token of the instance says, whomever it is for, and the user that it belongs to; `None` where it is not
-    /// valid, or the user is not active any more.
-    ///
-    /// # Errors
-    /// When that cannot be known.
-    pub async fn holder(&self, tenant: &Tenant, token: &str) -> Result<Option<(AccessToken, Arc<Principal>)>, Error> {
-        let Some(token) = self.verifier.read(token, tenant) else { return Ok(None) };
-        match self.user(tenant, &token.sub, (token.seq, token.seq)).await {
-            Ok(user) => Ok(Some((token, user))),
-            Err(error) if error.reason() == Reason::TokenInvalid => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.

@@ -56,6 +56,11 @@ impl Call {
         asked.map_or_else(|| request.encode_to_vec(), <[u8]>::to_vec)
     }
 
+    /// The id of the personal access token that it showed, where it is one.
+    pub fn personal_access_token(&self) -> Option<&str> {
+        self.token.personal.as_ref().map(|found| found.id.as_str())
+    }
+
     /// The context that a request names, by itself or by a header, where it names one.
     pub fn named(&self, request: &impl Contextual) -> Option<&Owner> {
         let is_named = request.context().is_some() || self.context.kind == OwnerType::Organization;

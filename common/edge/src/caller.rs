@@ -1,5 +1,6 @@
 //! Access tokens: how they look, and how they are checked.
 
+pub mod personal;
 mod refused;
 mod system;
 
@@ -12,7 +13,7 @@ use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
-use view::directory::{Principal, Tenant};
+use view::directory::{PersonalToken, Principal, Tenant};
 
 pub use self::refused::RefusedToken;
 use self::refused::{Signed, refused};
@@ -86,9 +87,11 @@ pub struct Verified {
     pub(crate) sequence: u64,
     /// The user, where it is a system user.
     pub(crate) system: Option<Arc<Principal>>,
-    /// The instance's key that signed it; none where a system user did.
+    /// The instance's key that signed it; none where a system user did, and of a personal access token.
     key_id: Option<String>,
     expires: i64,
+    /// The personal access token that it is, where it is one.
+    pub(crate) personal: Option<Arc<PersonalToken>>,
 }
 
 /// Verifies access tokens and remembers those it verified.
@@ -139,7 +142,7 @@ impl Verifier {
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
-            return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires });
+            return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires, personal: None });
         }
         let audience = Some(tenant.instance.platform_project_id.as_str());
         let (key_id, AccessToken { sub, seq, exp, scope, .. }) = self.signed(token, tenant, audience)?;
@@ -147,7 +150,7 @@ impl Verifier {
             let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
             return Err(error.with("scope", OPENID).into());
         }
-        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id), expires: exp })
+        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id), expires: exp, personal: None })
     }
 
     /// What a token of this instance says, whomever it is for; `None` where it is no such token, or has expired.
@@ -207,7 +210,7 @@ fn claims(token: &str, key: &DecodingKey, mut validation: Validation) -> Result<
 }
 
 /// The one bearer token of a request (RFC 6750, section 2.1).
-fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
     let missing = || Error::new(Reason::TokenMissing, "the request needs an access token: Authorization: Bearer ...");
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else { return Err(missing()) };

@@ -80,6 +80,11 @@ impl Tokens {
         Self { keyring, form, answered: Arc::new(Cache::new(CALLERS)), last: Arc::default() }
     }
 
+    /// The keys that they are made with, and others.
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
     /// The token of a write, which the caller's next reads on this node will wait for even without it.
     pub async fn mint_for(
         &self,

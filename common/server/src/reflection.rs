@@ -30,7 +30,6 @@ pub fn reflection(descriptors: &[u8]) -> Router {
 /// The descriptors of what is mounted, as an encoded set: without comments and without rpcs that are not mounted. The files
 /// that they import are there in full. They are changed as dynamic messages, because the generated types for descriptors
 /// lose the options.
-#[expect(clippy::missing_panics_doc, reason = "the input is fixed")]
 pub fn restricted(mounted: &[&Facts]) -> Vec<u8> {
     let mut files = descriptors();
     for file in list(&mut files, "file").iter_mut().filter_map(Value::as_message_mut) {

@@ -8,6 +8,7 @@ mod key;
 mod project;
 mod read_through;
 mod sql;
+mod token;
 
 use std::{
     sync::{
@@ -32,6 +33,7 @@ use tokio_postgres::{Row, types::ToSql};
 pub use self::{
     key::{HeldKey, Signer},
     project::{Audience, Client, Granted},
+    token::PersonalToken,
 };
 use self::{
     read_through::{Cached, ReadThrough},
@@ -147,6 +149,8 @@ pub struct Directory {
     apps: Arc<ReadThrough<(String, String), Client>>,
     /// By kind, instance and id.
     keys: Arc<ReadThrough<(&'static str, String, String), HeldKey>>,
+    /// By instance and id.
+    personal_access_tokens: Arc<ReadThrough<(String, String), PersonalToken>>,
     /// By instance, project, and the organization of the users.
     projects: Arc<ReadThrough<[String; 3], Audience>>,
     /// By instance and user.
@@ -172,6 +176,7 @@ impl Directory {
             principals: Arc::new(ReadThrough::new(MOST)),
             apps: Arc::new(ReadThrough::new(MOST)),
             keys: Arc::new(ReadThrough::new(MOST)),
+            personal_access_tokens: Arc::new(ReadThrough::new(MOST)),
             projects: Arc::new(ReadThrough::new(MOST)),
             grants: Arc::new(ReadThrough::new(MOST)),
         }

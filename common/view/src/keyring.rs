@@ -242,9 +242,10 @@ impl Keyring {
     }
 }
 
-/// The hash of a client secret under its instance's key, as it is stored with the client.
-pub fn client_secret_hash(key: &Key, user_id: &str, secret: &str) -> Hashed {
-    Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[user_id.as_bytes(), secret.as_bytes()])))
+/// The hash of a secret under its instance's key ([`Purpose::ClientSecret`]), as it is stored: of a client, or of a personal
+/// access token, by its id.
+pub fn secret_hash(key: &Key, id: &str, secret: &str) -> Hashed {
+    Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[id.as_bytes(), secret.as_bytes()])))
 }
 
 /// The hash of a claim under the key of its bounds.

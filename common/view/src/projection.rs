@@ -8,8 +8,8 @@ use domain::{
     catalog::{self, Visitor},
     projection::{self, Name},
     resource::{
-        app::App, execution::Execution, instance::Instance, key::Key, organization::Organization, project::Project,
-        target::Target, user::User,
+        app::App, execution::Execution, instance::Instance, key::Key, organization::Organization,
+        personal_access_token::PersonalAccessToken, project::Project, target::Target, user::User,
     },
     settings::Properties,
     standard::Resource,
@@ -56,6 +56,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
         ended::<App>(),
         ended::<Key<User>>(),
         ended::<Key<App>>(),
+        ended::<PersonalAccessToken>(),
     ];
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
@@ -66,7 +67,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
 });
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
-const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 3 };
+const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 4 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));

@@ -4,6 +4,7 @@ mod access;
 mod clients;
 mod introspection;
 mod key;
+mod personal;
 mod role;
 mod shop;
 mod signer;

@@ -46,6 +46,21 @@ impl RefusedToken {
         self.error
     }
 
+    /// Why it is refused.
+    pub(crate) fn reason(&self) -> Reason {
+        self.error.reason()
+    }
+
+    /// The refusal of a personal access token whose secret is right.
+    pub(crate) fn personal(id: &str, error: Error, why: &str) -> Self {
+        Self { error, line: Some(Line { jti: Some(id.to_owned()), signed: Signed::Here, why: why.to_owned() }) }
+    }
+
+    /// The answer, where it is none to whoever uses the token.
+    pub(crate) fn quietly(self) -> Error {
+        self.error
+    }
+
     fn new(token: &str, error: Error, signed: Signed, why: &str) -> Self {
         Self { error, line: Some(Line { jti: id(token), signed, why: why.to_owned() }) }
     }

@@ -29,7 +29,7 @@ pub(super) fn item(field: &FieldDescriptor) -> Value {
     let shown = option::example(field);
     match field.kind() {
         Kind::Message(kind) => match kind.full_name() {
-            "google.protobuf.Timestamp" => json!("2026-11-21T04:49:27.897215Z"),
+            "google.protobuf.Timestamp" => json!(or(shown, || "2026-11-21T04:49:27.897215Z".to_owned())),
             "google.protobuf.Duration" => json!(or(shown, || duration(field))),
             // Where a property of settings may not have just any value.
             _ if !shown.is_empty() => serde_json::from_str(&shown).unwrap_or_default(),

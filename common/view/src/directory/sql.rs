@@ -64,6 +64,14 @@ pub(super) static APP: Sql = Sql::new(|| {
 pub(super) static APP_KEY: Sql = Sql::new(|| key("{app_key}", "{app}"));
 pub(super) static USER_KEY: Sql = Sql::new(|| key("{user_key}", "{user}"));
 
+/// Personal access tokens, which are not there without their users.
+pub(super) static PERSONAL_ACCESS_TOKEN: Sql = Sql::new(|| {
+    with_processed(
+        "select t.id, t.state::text, floor(extract(epoch from t.created_at))::bigint as made_at from {personal_access_token} t \
+         join {user} u on u.instance_id = t.instance_id and u.id = t.user_id where t.instance_id = $4 and t.id = $5",
+    )
+});
+
 fn key(keys: &str, holders: &str) -> String {
     with_processed(&format!(
         "select k.id, k.state::text from {keys} k \

@@ -141,7 +141,10 @@ async fn nobody_gets_more_rights_by_the_secret_of_somebody_else() {
         let looser = json!({ "service": { "allowTokenEndpointAudience": true } });
         let looser = client.request(Method::PATCH, &format!("{USERS}/{victim}")).json(&looser);
         send(looser).await.assert_refused(case, 403, "PERMISSION_DENIED");
-        for (what, body) in [("_generate_secret", json!({})), ("keys", key), ("_deactivate", json!({}))] {
+        let end = json!({ "expirationDate": "2099-01-01T00:00:00Z" });
+        for (what, body) in
+            [("_generate_secret", json!({})), ("keys", key), ("tokens", end), ("_deactivate", json!({}))]
+        {
             let refused = post(client, &format!("{USERS}/{victim}/{what}"), body).await;
             refused.assert_refused(&format!("{case}: {what}"), 403, "PERMISSION_DENIED");
         }

@@ -67,7 +67,7 @@ fn member_of(value: &Value, name: &str) -> Option<String> {
 async fn holder(kind: &str, owner: &Client) -> Option<String> {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     match kind {
-        "users/keys" => {
+        "users/keys" | "users/tokens" => {
             let user = json!({ "username": new_name(), "service": {} });
             Some(created(owner, &at("users"), user).await.id())
         }
@@ -121,6 +121,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "projectId": project, "userId": user })
             }
+            "users/tokens" => json!({ "expirationDate": format!("{}-01-01T00:00:00Z", 2097 - number) }),
             "users/keys" | "apps/keys" => {
                 let year = 2097 - number;
                 json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": format!("{year}-01-01T00:00:00Z") })

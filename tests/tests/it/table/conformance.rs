@@ -18,6 +18,7 @@ mod project;
 pub(super) mod row;
 mod settings;
 mod shown;
+mod token;
 mod user;
 pub(super) mod wire;
 
@@ -59,7 +60,7 @@ fn actions() -> Rows {
 }
 
 fn users() -> Rows {
-    user::rows().into_iter().chain(membership::rows()).chain(key::rows()).collect()
+    user::rows().into_iter().chain(membership::rows()).chain(key::rows()).chain(token::rows()).collect()
 }
 
 fn tenants() -> Rows {

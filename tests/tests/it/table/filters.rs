@@ -102,9 +102,11 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
             others.push(created(who, &at("users"), json!({ "username": name, "service": {} })).await.id());
             (kind, json!({ "userId": others[0], "roles": ["IAM_OWNER_VIEWER"] }))
         }
-        "users/keys" | "apps/keys" => {
+        "users/keys" | "users/tokens" | "apps/keys" => {
             let holder = match kind {
-                "users/keys" => created(who, &at("users"), json!({ "username": name, "service": {} })).await,
+                "users/keys" | "users/tokens" => {
+                    created(who, &at("users"), json!({ "username": name, "service": {} })).await
+                }
                 _ => {
                     let project = created(who, &at("projects"), json!({ "name": name })).await.id();
                     created(who, &at("apps"), json!({ "projectId": project, "name": name, "api": {} })).await
@@ -112,7 +114,11 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
             };
             others.push(holder.id());
             held = kind.replace('/', &format!("/{}/", others[0]));
-            (held.as_str(), json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" }))
+            let mut body = json!({ "expirationDate": "2099-01-01T00:00:00Z" });
+            if kind != "users/tokens" {
+                body["keyType"] = "KEY_TYPE_ED25519".into();
+            }
+            (held.as_str(), body)
         }
         "apps" => {
             others.push(created(who, &at("projects"), json!({ "name": name })).await.id());

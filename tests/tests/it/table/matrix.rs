@@ -258,6 +258,8 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let app = within("apps", json!({ "projectId": project, "name": "theirs", "api": {} })).await;
     let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" });
     let user_key = within(&format!("users/{user}/keys"), key.clone()).await;
+    let end = json!({ "expirationDate": "2099-01-01T00:00:00Z" });
+    let token = within(&format!("users/{user}/tokens"), end).await;
     let app_key = within(&format!("apps/{app}/keys"), key).await;
     let other = within("organizations", json!({ "name": "Grantee" })).await;
     let project_grant = within("project_grants", json!({ "projectId": project, "orgId": other })).await;
@@ -266,6 +268,7 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
         ("organizations", organization.to_owned()),
         ("apps/keys", format!("{app}/{app_key}")),
         ("users/keys", format!("{user}/{user_key}")),
+        ("users/tokens", format!("{user}/{token}")),
         ("apps", app),
         ("roles", role),
         ("project_grants", project_grant),

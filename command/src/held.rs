@@ -1,0 +1,118 @@
+//! What an app or a user holds, such as a key: it is given to who is there, and taken away again.
+
+use std::marker::PhantomData;
+
+use base::clock;
+use domain::{
+    context::Owner,
+    rejection::Rejection,
+    resource::user::User,
+    standard::{Command as Asked, Resource, Standard},
+};
+use edge::{answer::Answer, call::Call, error::Error};
+use eventlog::record::AggregateKey;
+use jiff::Timestamp;
+use proto::{shape::Identified, wellknown};
+
+use crate::{
+    escalation,
+    execute::{Command, Commands, Deciding},
+    existence,
+    standard::{Plain, details, key},
+    turn::{Decided, Refusal, Turn},
+};
+
+/// Gives somebody something new.
+pub(crate) struct Give<H, R> {
+    pub(crate) key: AggregateKey,
+    pub(crate) holder: AggregateKey,
+    pub(crate) new: R,
+    of: PhantomData<fn() -> H>,
+}
+
+/// Takes it away.
+struct Take<H, R> {
+    key: AggregateKey,
+    holder: AggregateKey,
+    of: PhantomData<fn() -> (H, R)>,
+}
+
+impl<H: Resource, R: Resource> Give<H, R> {
+    /// Something new under an id.
+    pub(crate) fn new(call: &Call, holder: AggregateKey, (id, new): (&str, R)) -> Self {
+        Self { key: AggregateKey::of::<Standard<R>>(&call.tenant.id, id), holder, new, of: PhantomData }
+    }
+}
+
+impl<H: Resource, R: Resource> Command for Give<H, R> {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let owner = owner::<H>(turn, deciding, &self.holder)?;
+        let current = turn.unborn::<Standard<R>>(&self.key, &owner)?;
+        Ok((deciding.decide(turn, current, Asked::Create(self.new.clone()))?, ()))
+    }
+}
+
+impl<H: Resource, R: Resource> Command for Take<H, R> {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<R>>(&self.key);
+        existence::insist(turn, &current)?;
+        if current.resource().is_none_or(|held| held.holder() != Some(&self.holder.id)) {
+            return Err(Rejection::NotFound(R::NAME).into());
+        }
+        deciding.permit_on(turn, &current)?;
+        check_power(turn, deciding, &self.holder, current.owner()?)?;
+        Ok((deciding.decide(turn, current, Asked::Delete)?, ()))
+    }
+}
+
+impl Commands {
+    /// Takes what a request names from the one whom its path names.
+    pub(crate) async fn take<H: Resource, R: Resource, I: Identified>(
+        &self,
+        call: &Call,
+        request: &I,
+    ) -> Result<Answer<I::Response>, Error>
+    where
+        I::Response: Plain,
+    {
+        let (key, holder) = (key::<R>(call, request.id())?, holder::<H>(call, request)?);
+        let (command, id) = (Take::<H, R> { key, holder, of: PhantomData }, request.id().to_owned());
+        self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
+    }
+}
+
+/// The app or user that the path of a request names.
+pub(crate) fn holder<H: Resource>(call: &Call, request: &impl proto::shape::Request) -> Result<AggregateKey, Error> {
+    key::<H>(call, request.holder().unwrap_or_default())
+}
+
+/// When something ends, in milliseconds since the Unix epoch, which must be in the future.
+pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Result<i64, Rejection> {
+    let end = date.and_then(|date| Timestamp::try_from(date).ok()).unwrap_or_default().as_millisecond();
+    if end > clock::now().as_millisecond() { Ok(end) } else { Err(Rejection::invalid(field, "must be in the future")) }
+}
+
+/// Where what somebody holds belongs, if that one is there and the caller may give it something.
+fn owner<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<Owner, Refusal> {
+    let current = turn.get::<Standard<H>>(holder);
+    existence::insist(turn, &current)?;
+    if current.resource().is_none() {
+        return Err(Rejection::NotFound(H::NAME).into());
+    }
+    deciding.permit_on(turn, &current)?;
+    let owner = current.owner()?.clone();
+    check_power(turn, deciding, holder, &owner)?;
+    Ok(owner)
+}
+
+/// What a user holds gives whoever has it the roles of the user, and without it others cannot act as the user any more.
+fn check_power(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey, owner: &Owner) -> Result<(), Refusal> {
+    if holder.aggregate_type == User::NAME && !deciding.authority.is_caller(&holder.id) {
+        escalation::check_user(turn, deciding, holder, owner)?;
+    }
+    Ok(())
+}

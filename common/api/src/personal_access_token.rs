@@ -1,0 +1,41 @@
+//! Personal access tokens in the API's words. Their secrets are never shown.
+
+use domain::resource::personal_access_token::{PersonalAccessToken, column};
+use index::{Filter, Method, SortKey};
+use jiff::Timestamp;
+use proto::token::{
+    GetPersonalAccessToken, GetPersonalAccessTokenRequest, PersonalAccessTokenFieldName,
+    SearchPersonalAccessTokensRequest, personal_access_token_search_filter::Filter as Wanted,
+};
+use view::rows::Found;
+
+use crate::{details, standard::Shown};
+
+impl Shown for PersonalAccessToken {
+    type Get = GetPersonalAccessTokenRequest;
+    type Search = SearchPersonalAccessTokensRequest;
+
+    fn key(column: PersonalAccessTokenFieldName) -> SortKey<Self> {
+        match column {
+            PersonalAccessTokenFieldName::Unspecified | PersonalAccessTokenFieldName::CreationDate => SortKey::Created,
+            PersonalAccessTokenFieldName::Id => SortKey::Id,
+            PersonalAccessTokenFieldName::ChangeDate => SortKey::Changed,
+            PersonalAccessTokenFieldName::ExpirationDate => SortKey::Column(&column::EXPIRES_AT),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter<Self> {
+        match wanted {
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+        }
+    }
+
+    fn of_holder(id: &str) -> Filter<Self> {
+        Filter::text(&column::USER_ID, Method::Equals, id.to_owned())
+    }
+
+    fn shown(found: &Found<Self>) -> GetPersonalAccessToken {
+        let expiration_date = Timestamp::from_millisecond(found.state.expires_at).ok().map(Into::into);
+        GetPersonalAccessToken { details: Some(details::of(found)), expiration_date }
+    }
+}

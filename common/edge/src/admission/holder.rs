@@ -1,0 +1,139 @@
+//! Who holds a token: a signed one says it, a personal one is looked up.
+
+use std::sync::Arc;
+
+use base::{clock, secret::same};
+use domain::{
+    context::Owner,
+    resource::{personal_access_token::PersonalAccessToken, user::User},
+    standard::Resource,
+};
+use http::request::Parts;
+use view::{
+    directory::{Name, PersonalToken, Principal, Tenant},
+    keyring::{Purpose, secret_hash},
+};
+
+use super::{Edge, Recognised};
+use crate::{
+    caller::{AccessToken, RefusedToken, Verified, bearer, personal},
+    consistency::unavailable,
+    error::{Error, Reason},
+    refusal::{read_model, unheard},
+};
+
+impl Edge {
+    /// The token of a request, as it was recognised, or else verified now, as of a sequence or later.
+    pub(super) async fn verify(
+        &self,
+        parts: &Parts,
+        tenant: &Arc<Tenant>,
+        sequence: u64,
+    ) -> Result<Arc<Verified>, RefusedToken> {
+        match parts.extensions.get::<Recognised>() {
+            // Of another state of the instance its keys may be others.
+            Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
+            _ => match personal::parse(bearer(&parts.headers)?) {
+                Some(sent) => Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?))),
+                None => self.verifier.verify(&parts.headers, tenant),
+            },
+        }
+    }
+
+    /// The user that a token belongs to, if it still counts, as of a sequence or later.
+    pub(crate) async fn caller(
+        &self,
+        tenant: &Tenant,
+        token: &Verified,
+        sequence: u64,
+    ) -> Result<Arc<Principal>, Error> {
+        if let Some(found) = &token.personal {
+            self.counts(tenant, found).map_err(RefusedToken::tell)?;
+        }
+        match &token.system {
+            Some(system) => Ok(system.clone()),
+            None => self.user(tenant, &token.user_id, (token.sequence, sequence.max(token.sequence))).await,
+        }
+    }
+
+    /// What an access token of the instance says, whomever it is for, and the user that it belongs to; `None` where it is not
+    /// valid, or the user is not active any more. A personal one is for every project, so for the one that asks.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub async fn holder(
+        &self,
+        tenant: &Tenant,
+        token: &str,
+        project_id: &str,
+    ) -> Result<Option<(AccessToken, Arc<Principal>)>, Error> {
+        let held = async {
+            let token = match personal::parse(token) {
+                Some(sent) => {
+                    let found = self.personal(tenant, sent, 0).await.map_err(RefusedToken::quietly)?;
+                    personal::claims(&found, self.external.issuer(tenant), project_id)
+                }
+                None => self.verifier.read(token, tenant).ok_or_else(personal::invalid)?,
+            };
+            let user = self.user(tenant, &token.sub, (token.seq, token.seq)).await?;
+            Ok::<_, Error>((token, user))
+        };
+        match held.await {
+            Ok(held) => Ok(Some(held)),
+            Err(error) if [Reason::TokenInvalid, Reason::TokenExpired].contains(&error.reason()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a personal access token is, if it counts now; as of a sequence or later.
+    async fn personal(
+        &self,
+        tenant: &Tenant,
+        sent: personal::Sent<'_>,
+        sequence: u64,
+    ) -> Result<Arc<PersonalToken>, RefusedToken> {
+        let key = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+        let found = self.directory.personal_access_token(&tenant.id, sent.id, sequence).await.map_err(read_model)?;
+        let given = secret_hash(&key, sent.id, sent.secret);
+        let is_right = |found: &PersonalToken| {
+            let [given, known] = [&given, &found.token.secret].map(|hash| hash.expose().unwrap_or_default().as_bytes());
+            same(given, known)
+        };
+        let found = found.filter(|found| is_right(found)).ok_or_else(personal::invalid)?;
+        self.counts(tenant, &found)?;
+        Ok(found)
+    }
+
+    /// Refuses a personal access token that has expired, or was deleted since it was looked up.
+    fn counts(&self, tenant: &Tenant, found: &PersonalToken) -> Result<(), RefusedToken> {
+        let PersonalToken { processed, id, token, .. } = found;
+        // It may have been deleted so long ago that nobody remembers, and the read model may not know yet.
+        if !self.ended.is_known() || !self.ended.knows_since(*processed) {
+            return Err(unheard().into());
+        }
+        if token.expires_at <= clock::now().as_millisecond() {
+            let error = Error::new(Reason::TokenExpired, "the access token has expired");
+            return Err(RefusedToken::personal(id, error, "it has expired"));
+        }
+        let on = [(PersonalAccessToken::NAME, id.as_str())];
+        if self.ended.is_dead(&tenant.id, &Owner::system(), &on, *processed) {
+            return Err(RefusedToken::personal(id, personal::invalid(), "it was deleted"));
+        }
+        Ok(())
+    }
+
+    /// The user with this id, if it has not ended since a token was issued, as of a sequence or later.
+    async fn user(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<Arc<Principal>, Error> {
+        if !self.ended.is_known() {
+            return Err(unheard());
+        }
+        let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
+        // What is known of the user may be older than the token.
+        let is_dead = |user: &Principal| {
+            let since = issued.min(user.processed);
+            self.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], since)
+        };
+        let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
+        user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
+    }
+}

@@ -1,0 +1,104 @@
+//! The rows of personal access tokens.
+
+use futures::{FutureExt, future::BoxFuture};
+use proto::{
+    object::{InIdsFilter, ListQuery},
+    operation::{
+        CREATE_PERSONAL_ACCESS_TOKEN, DELETE_PERSONAL_ACCESS_TOKEN, GET_PERSONAL_ACCESS_TOKEN,
+        SEARCH_PERSONAL_ACCESS_TOKENS,
+    },
+    token::{
+        CreatePersonalAccessTokenRequest, DeletePersonalAccessTokenRequest, GetPersonalAccessTokenRequest,
+        PersonalAccessToken, PersonalAccessTokenFieldName, PersonalAccessTokenSearchFilter,
+        SearchPersonalAccessTokensRequest, personal_access_token_search_filter::Filter,
+    },
+    wellknown::Timestamp,
+};
+use serde_json::json;
+
+use super::{
+    posted,
+    row::{Check, Subject, row},
+    subject,
+    user::a_user,
+    wire::World,
+};
+
+/// All of them.
+pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
+    vec![
+        create(),
+        row(&DELETE_PERSONAL_ACCESS_TOKEN, a_token)
+            .good("a token", |it| DeletePersonalAccessTokenRequest { id: it.id.clone(), user_id: of(it) })
+            .bad("of another user", "RESOURCE_NOT_FOUND", |it| DeletePersonalAccessTokenRequest {
+                id: it.id.clone(),
+                user_id: it.others[1].clone(),
+            })
+            .done(),
+        row(&GET_PERSONAL_ACCESS_TOKEN, a_token)
+            .good("a token", |it| GetPersonalAccessTokenRequest { id: it.id.clone(), user_id: of(it) })
+            .done(),
+        search(),
+    ]
+}
+
+/// Whose token it is.
+fn of(subject: &Subject) -> String {
+    subject.others[0].clone()
+}
+
+/// A token of the first of two users.
+fn a_token(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let (user, other) = (a_user(world).await.id, a_user(world).await.id);
+        let wanted = json!({ "expirationDate": "2099-01-01T00:00:00Z" });
+        let made = posted(world, &format!("/resources/v3alpha/users/{user}/tokens"), &wanted).await;
+        subject(&made).naming([user, other])
+    }
+    .boxed()
+}
+
+fn wanted(subject: &Subject, seconds: i64) -> CreatePersonalAccessTokenRequest {
+    let token = PersonalAccessToken { expiration_date: Some(Timestamp { seconds, nanos: 0 }) };
+    CreatePersonalAccessTokenRequest { user_id: subject.id.clone(), token: Some(token) }
+}
+
+/// The last day of the year 2098.
+const FAR: i64 = 4_070_822_400;
+
+fn create() -> Box<dyn Check + Sync> {
+    row(&CREATE_PERSONAL_ACCESS_TOKEN, a_user)
+        .good("a token", |it| wanted(it, FAR))
+        .bad("nothing", "INVALID_REQUEST", |it| CreatePersonalAccessTokenRequest { token: None, ..wanted(it, FAR) })
+        .bad("no end", "INVALID_REQUEST", |it| CreatePersonalAccessTokenRequest {
+            token: Some(PersonalAccessToken::default()),
+            ..wanted(it, FAR)
+        })
+        .bad("what has expired", "INVALID_REQUEST", |it| wanted(it, 1))
+        .bad("nobody", "RESOURCE_NOT_FOUND", |it| CreatePersonalAccessTokenRequest {
+            user_id: "1".into(),
+            ..wanted(it, FAR)
+        })
+        .done()
+}
+
+fn found(subject: &Subject, filters: Vec<Filter>) -> SearchPersonalAccessTokensRequest {
+    let filters = filters.into_iter().map(|filter| PersonalAccessTokenSearchFilter { filter: Some(filter) }).collect();
+    SearchPersonalAccessTokensRequest { user_id: of(subject), filters, ..SearchPersonalAccessTokensRequest::default() }
+}
+
+fn search() -> Box<dyn Check + Sync> {
+    row(&SEARCH_PERSONAL_ACCESS_TOKENS, a_token)
+        .good("by id", |it| found(it, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("all of a user", |it| found(it, vec![]))
+        .good("a page in another order", |it| SearchPersonalAccessTokensRequest {
+            query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
+            sorting_column: PersonalAccessTokenFieldName::ExpirationDate.into(),
+            ..found(it, vec![])
+        })
+        .bad("a filter that is none", "INVALID_REQUEST", |it| SearchPersonalAccessTokensRequest {
+            filters: vec![PersonalAccessTokenSearchFilter { filter: None }],
+            ..found(it, vec![])
+        })
+        .done()
+}
