@@ -24,9 +24,9 @@ use crate::{
 
 /// Gives somebody something new.
 pub(crate) struct Give<H, R> {
-    pub(crate) key: AggregateKey,
-    pub(crate) holder: AggregateKey,
-    pub(crate) new: R,
+    key: AggregateKey,
+    holder: AggregateKey,
+    new: R,
     of: PhantomData<fn() -> H>,
 }
 

@@ -5,8 +5,8 @@ use view::directory::{Audience, Tenant};
 
 use crate::Oidc;
 
-/// Whether a project is there and switched on, and was so ever since a sequence, or what is known of it. The platform's own always is: without a token
-/// for it nobody could switch it on.
+/// Whether a project is there and switched on, and was so ever since a sequence, or since what is known of it. The
+/// platform's own always is: without a token for it nobody could switch it on.
 pub(crate) fn is_live(oidc: &Oidc, tenant: &Tenant, project: &Audience, since: u64) -> bool {
     let on = [(Project::NAME, project.id.as_str())];
     let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &project.owner, &on, since.min(project.processed));

@@ -68,7 +68,8 @@ pub(crate) async fn user(
     user.filter(|user| is_right && is_live(oidc, tenant, user)).ok_or(Error::InvalidClient)
 }
 
-/// Whom a client id names: a service user by its id, or by its user name, in which there is something else than digits.
+/// Whom a client id names: a service user by its id, or by its user name, in which there is something else than digits. Of
+/// names nobody may learn by time which there are; ids are no secret.
 fn name(client_id: String) -> Name {
     if client_id.bytes().all(|byte| byte.is_ascii_digit()) { Name::Id(client_id) } else { Name::Username(client_id) }
 }

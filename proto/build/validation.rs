@@ -182,7 +182,7 @@ fn value(field: &FieldDescriptor, rules: &Rules, name: &str) -> String {
 }
 
 fn text(rules: &Rules, name: &str) -> String {
-    let Rules { min_len, max_len, uri, http_url, pattern, no_control, .. } = rules;
+    let Rules { min_len, max_len, uri, http_url, pattern, pattern_rule, no_control, .. } = rules;
     if *min_len == 0 && *max_len == 0 && !uri && !http_url && pattern.is_empty() && !no_control {
         return String::new();
     }
@@ -190,9 +190,10 @@ fn text(rules: &Rules, name: &str) -> String {
         "None".to_owned()
     } else {
         regex_lite::Regex::new(pattern).expect("every pattern in the proto files is a regular expression");
+        assert!(!pattern_rule.is_empty(), "a pattern_rule must say what the pattern {pattern} asks for");
         format!(
             "Some({{ static PATTERN: crate::validate::Pattern = crate::validate::Pattern::new(|| \
-             crate::validate::pattern({pattern:?})); &PATTERN }})"
+             crate::validate::pattern({pattern:?})); (&PATTERN, {pattern_rule:?}) }})"
         )
     };
     format!(

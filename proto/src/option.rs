@@ -16,6 +16,8 @@ pub struct Rules {
     pub uri: bool,
     /// A regular expression that the string must match; empty for none.
     pub pattern: String,
+    /// What the pattern asks for, phrased to follow the name of the field.
+    pub pattern_rule: String,
     /// The string must not contain U+0000 to U+001F.
     pub no_control: bool,
     /// The enum must hold something else than its unspecified value.
@@ -80,6 +82,7 @@ pub fn rules(field: &FieldDescriptor) -> Rules {
         max_len: number(&rules, "max_len"),
         uri: flag(&rules, "uri"),
         pattern: text(&rules, "pattern"),
+        pattern_rule: text(&rules, "pattern_rule"),
         no_control: flag(&rules, "no_control"),
         defined: flag(&rules, "defined"),
         const_true: flag(&rules, "const_true"),

@@ -110,7 +110,8 @@ pub(crate) struct Text {
     pub(crate) max_len: Option<usize>,
     pub(crate) uri: bool,
     pub(crate) http_url: bool,
-    pub(crate) pattern: Option<&'static Pattern>,
+    /// With what it asks for, in words.
+    pub(crate) pattern: Option<(&'static Pattern, &'static str)>,
     pub(crate) no_control: bool,
 }
 
@@ -147,8 +148,8 @@ impl<'a> Check<'a> {
             self.refuse(field, "must be an absolute URI");
         } else if rules.http_url && !is_http_url(value) {
             self.refuse(field, "must be an http or https URL with a host, and without user or password");
-        } else if let Some(pattern) = rules.pattern.filter(|pattern| !pattern.is_match(value)) {
-            self.refuse(field, format!("must match {}", pattern.as_str()));
+        } else if let Some((_, rule)) = rules.pattern.filter(|(pattern, _)| !pattern.is_match(value)) {
+            self.refuse(field, rule);
         }
     }
 

@@ -99,7 +99,9 @@ impl Edge {
             let [given, known] = [&given, &found.token.secret].map(|hash| hash.expose().unwrap_or_default().as_bytes());
             same(given, known)
         };
-        let found = found.filter(|found| is_right(found)).ok_or_else(personal::invalid)?;
+        let unknown =
+            || RefusedToken::personal(sent.id, false, personal::invalid(), "nobody has it, or its secret is wrong");
+        let found = found.filter(|found| is_right(found)).ok_or_else(unknown)?;
         self.counts(tenant, &found)?;
         Ok(found)
     }
@@ -113,11 +115,11 @@ impl Edge {
         }
         if token.expires_at <= clock::now().as_millisecond() {
             let error = Error::new(Reason::TokenExpired, "the access token has expired");
-            return Err(RefusedToken::personal(id, error, "it has expired"));
+            return Err(RefusedToken::personal(id, true, error, "it has expired"));
         }
         let on = [(PersonalAccessToken::NAME, id.as_str())];
         if self.ended.is_dead(&tenant.id, &Owner::system(), &on, *processed) {
-            return Err(RefusedToken::personal(id, personal::invalid(), "it was deleted"));
+            return Err(RefusedToken::personal(id, true, personal::invalid(), "it was deleted"));
         }
         Ok(())
     }

@@ -51,9 +51,10 @@ impl RefusedToken {
         self.error.reason()
     }
 
-    /// The refusal of a personal access token whose secret is right.
-    pub(crate) fn personal(id: &str, error: Error, why: &str) -> Self {
-        Self { error, line: Some(Line { jti: Some(id.to_owned()), signed: Signed::Here, why: why.to_owned() }) }
+    /// The refusal of a personal access token: one that there is or was, if its secret is right, and else nobody's.
+    pub(crate) fn personal(id: &str, is_right: bool, error: Error, why: &str) -> Self {
+        let signed = if is_right { Signed::Here } else { Signed::Elsewhere };
+        Self { error, line: Some(Line { jti: Some(id.to_owned()), signed, why: why.to_owned() }) }
     }
 
     /// The answer, where it is none to whoever uses the token.

@@ -10,8 +10,8 @@ use tests::{
 };
 use tokio::time::Instant;
 
-/// How long a debug build may take from its start until it has committed a write, beside three other tests on two
-/// processors; with five times the slack.
+/// How long a debug build may take from its start until it has committed a write, beside other tests on two processors;
+/// with five times the slack.
 const RECOVERY: Duration = Duration::from_secs(4);
 const SLACK: u32 = 5;
 

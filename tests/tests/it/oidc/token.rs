@@ -66,6 +66,8 @@ async fn no_user_name_can_be_taken_for_an_id() {
     for name in [id, "1", "000000000000000000"] {
         let refused = send(named(name)).await;
         assert_eq!((refused.status.as_u16(), refused.reason()), (400, "INVALID_REQUEST"), "{name}: {}", refused.body);
+        let message = "user.username must have something else than digits: those are ids";
+        assert_eq!(refused.body["message"], message, "{name}");
     }
     assert_eq!(send(named(&format!("{id}-robot"))).await.status, 201);
     let renamed = client.request(Method::PATCH, &format!("{USERS}/{id}")).json(&json!({ "username": "2" }));
