@@ -480,9 +480,9 @@ create table if not exists idps_1.idp_state_policies (
   primary key (instance_id, id)
 );
 
-create schema if not exists ended_4;
+create schema if not exists ended_5;
 
-create table if not exists ended_4.ended_instances (
+create table if not exists ended_5.ended_instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -494,7 +494,7 @@ create table if not exists ended_4.ended_instances (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_organizations (
+create table if not exists ended_5.ended_organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -506,7 +506,7 @@ create table if not exists ended_4.ended_organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_users (
+create table if not exists ended_5.ended_users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -518,7 +518,7 @@ create table if not exists ended_4.ended_users (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_projects (
+create table if not exists ended_5.ended_projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -530,7 +530,7 @@ create table if not exists ended_4.ended_projects (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_apps (
+create table if not exists ended_5.ended_apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -542,7 +542,7 @@ create table if not exists ended_4.ended_apps (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_user_keys (
+create table if not exists ended_5.ended_user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -554,7 +554,7 @@ create table if not exists ended_4.ended_user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_app_keys (
+create table if not exists ended_5.ended_app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -566,7 +566,19 @@ create table if not exists ended_4.ended_app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_4.ended_personal_access_tokens (
+create table if not exists ended_5.ended_personal_access_tokens (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_5.ended_signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

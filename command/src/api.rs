@@ -16,6 +16,7 @@ mod system;
 mod target;
 mod user;
 mod user_grant;
+mod web_key;
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     personal_access_token::mount,
     domain::mount,
     system::mount,
+    web_key::mount,
     membership::mount,
     settings::mount::<SetFeaturesRequest>,
     settings::mount::<SetLanguagesRequest>,

@@ -11,7 +11,6 @@ use domain::{
         data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
         project::Project, signing_key::SigningKey, user::User,
     },
-    secret::Sealed,
     setting::features::{Features, FeaturesChange},
     settings::{Command as Asked, Settings},
     standard::{Command, Resource, Standard},
@@ -22,6 +21,7 @@ use view::keyring::{Keyring, OF_INSTANCE, Purpose, secret_hash};
 
 use crate::{
     plan::{Plan, ServiceUser},
+    signing_keys::sealed,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
 };
 
@@ -34,14 +34,14 @@ pub(crate) struct Founding {
     features: Asked<Features>,
     keys: ClaimKeys,
     data_keys: Vec<(String, DataKey)>,
-    signing_key: SigningKey,
+    signing_keys: Vec<(String, SigningKey)>,
     users: Vec<(String, User)>,
     /// For the memberships and domains.
     ids: Vec<String>,
 }
 
 impl Founding {
-    /// Draws what is random. `system` hashes what is unique in the system.
+    /// Draws what is random; the keys take some hundred milliseconds of a core. `system` hashes what is unique in the system.
     pub(crate) fn new(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::Key>) -> Self {
         let (master_key_id, mut data_keys) = (keyring.master_key_id(), vec![]);
         let of_instance = OF_INSTANCE.map(|purpose| {
@@ -53,14 +53,13 @@ impl Founding {
             let found = of_instance.iter().find(|(purpose, _)| *purpose == wanted);
             found.map(|(_, key)| Arc::clone(key)).expect("every purpose of an instance has got a key")
         };
-        let generated = signing::es256(&plan.signing_key_id);
-        let signing_key = SigningKey {
-            algorithm: generated.algorithm.to_owned(),
-            public: generated.public,
-            sealed: Sealed::new(key(Purpose::SigningKey).seal(signing::SEALED, &generated.private)),
-            signs_from: clock::now().as_millisecond(),
-            signs_until: None,
+        let sign = key(Purpose::SigningKey);
+        let signing_key = |signs| {
+            let id = ids.next();
+            let new = sealed(&plan.instance_id, &sign, signing::generate(signs, &id));
+            (id, SigningKey { signs_from: Some(clock::now().as_millisecond()), ..new })
         };
+        let signing_keys = signing::OF_INSTANCE.map(signing_key).into();
         let client_secrets = key(Purpose::ClientSecret);
         let user = |user: &ServiceUser| {
             let secrets = ClientSecrets::one(secret_hash(&client_secrets, &user.user_id, &user.client_secret));
@@ -71,7 +70,7 @@ impl Founding {
             keyring: keyring.clone(),
             master_key_id,
             keys: ClaimKeys { instance: key(Purpose::Claim), system },
-            signing_key,
+            signing_keys,
             users: plan.service_users.iter().map(user).collect(),
             ids: (0..plan.service_users.len() + plan.hosts.len()).map(|_| ids.next()).collect(),
             data_keys,
@@ -109,7 +108,9 @@ impl Founding {
         for (index, (host, domain_id)) in plan.hosts.iter().zip(domain_ids).enumerate() {
             new.resource(id, domain_id, &instance, Domain::of_instance(id, host, index == 0))?;
         }
-        new.resource(id, &plan.signing_key_id, &instance, self.signing_key.clone())?;
+        for (key_id, signing_key) in &self.signing_keys {
+            new.resource(id, key_id, &instance, signing_key.clone())?;
+        }
         let features = AggregateKey::of::<Settings<Features>>(id, id);
         new.aggregate::<Settings<Features>>(&features, &instance, self.features.clone())?;
         new.resource(id, &plan.organization_id, &instance, Organization::new(&plan.organization_name))?;

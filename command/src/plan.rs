@@ -28,8 +28,6 @@ pub struct Plan {
     pub organization_name: String,
     /// The project of the platform's own API.
     pub project_id: String,
-    /// The signing key.
-    pub signing_key_id: String,
     /// The service users, the one with all rights first.
     pub service_users: Vec<ServiceUser>,
     /// The feature flags that are on.
@@ -155,7 +153,6 @@ impl Plan {
             organization_id: ids.next(),
             organization_name: default_name(),
             project_id: ids.next(),
-            signing_key_id: ids.next(),
             service_users: std::iter::once(&admin).chain(&wanted.service_users).map(user).collect(),
             features: wanted.features.clone(),
         })

@@ -1,5 +1,9 @@
-//! Reactions: work that follows from events, done by the node that holds its lease.
+//! Reactions: work that follows from events or from the clock, done by the node that holds its lease, or by the one that writes.
 
 pub mod delivery;
 mod place;
+pub mod rotation;
+mod steps;
 pub mod sweep;
+
+pub use steps::Steps;

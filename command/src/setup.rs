@@ -13,6 +13,7 @@ use domain::{
 };
 use edge::error::{Error, Reason};
 use eventlog::record::AggregateKey;
+use tokio::task::spawn_blocking;
 use view::keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM};
 
 pub use crate::plan::{ADMIN, Plan, PlanFailure, ServiceUser, Wanted, WantedUser, all_features, check};
@@ -33,7 +34,9 @@ pub enum Outcome {
 
 /// Carries the plan out, unless the log is set up already.
 pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, PlanFailure> {
-    let beginning = Beginning::new(keyring, &ids, plan.clone());
+    let (keyring, planned) = (keyring.clone(), plan.clone());
+    let beginning = spawn_blocking(move || Beginning::new(&keyring, &ids, planned)).await;
+    let beginning = beginning.map_err(|failure| PlanFailure::Refused(Error::internal(&failure)))?;
     let origin = Origin { operation: "setup", instance_id: SYSTEM.into(), bytes: 0 };
     match writer.submit(origin, beginning, None).await.map_err(PlanFailure::Refused)? {
         Verdict::Decided(decided, ()) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),

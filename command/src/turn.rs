@@ -186,6 +186,11 @@ impl<'a> Turn<'a> {
         answered.flatten()
     }
 
+    /// When what it writes is written, by the clock of this node.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// The sequence of the last event that is committed.
     pub(crate) fn end(&self) -> u64 {
         self.memory.tail.end().sequence

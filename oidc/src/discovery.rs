@@ -10,7 +10,7 @@ use edge::error::Error;
 use http::{header, request::Parts};
 use serde_json::json;
 
-use crate::{Oidc, assertion, endpoint, keys, token};
+use crate::{Oidc, assertion, endpoint, issue, keys, token};
 
 /// The document of the instance of the host.
 pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<impl IntoResponse, Error> {
@@ -25,6 +25,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "scopes_supported": ["openid"],
         "grant_types_supported": [token::CLIENT_CREDENTIALS, token::JWT_BEARER],
         "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [issue::ID],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
         "token_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],

@@ -1,22 +1,37 @@
-//! Issuing access tokens: self-contained, signed with the instance's key.
+//! Issuing tokens: self-contained, signed with the instance's keys.
 
 use std::sync::Arc;
 
-use base::{clock, explain::explain, secret, signing};
-use domain::{resource::signing_key::SigningKey, settings::Milliseconds};
+use base::{clock, explain::explain, key_pair::private_pem, secret, signing};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::{
+    context::Owner,
+    resource::signing_key::{SigningKey, Stage},
+    settings::Milliseconds,
+    standard::Resource,
+};
 use edge::caller::{AccessToken, External, LONGEST, TOKEN_TYPE};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use view::{
     directory::Tenant,
+    ended::Ended,
     keyring::{Keyring, Purpose},
 };
 
 use crate::{error::Error, subject::Subject};
 
-/// Access tokens are signed with this unless the client wants another one.
-const ALGORITHM: Algorithm = Algorithm::ES256;
+/// What signs access tokens.
+const ACCESS: Algorithm = Algorithm::ES256;
+/// What signs ID tokens (OpenID Connect Core 1.0, section 15.1).
+pub(crate) const ID: Algorithm = Algorithm::RS256;
+/// The `typ` of ID tokens (RFC 7519, section 5.1).
+const ID_TYPE: &str = "JWT";
+
+/// How many private keys are remembered: of each instance that is, two that sign and some that did.
+const MOST_OPENED: usize = 40_000;
 
 /// What a token says beside whose it is.
 pub(crate) struct Content {
@@ -26,15 +41,34 @@ pub(crate) struct Content {
     pub(crate) added: Map<String, Value>,
 }
 
+/// The claims of an ID token (OpenID Connect Core 1.0, section 2).
+#[derive(Default, Serialize)]
+pub(crate) struct IdToken {
+    iss: String,
+    sub: String,
+    aud: [String; 1],
+    azp: String,
+    client_id: String,
+    exp: i64,
+    iat: i64,
+    auth_time: i64,
+    /// That of the access token beside it (section 3.1.3.6).
+    at_hash: String,
+    /// Further claims; never one of those above.
+    #[serde(flatten)]
+    added: Map<String, Value>,
+}
+
 /// Signs tokens and keeps the private keys that it has opened.
 pub(crate) struct Issuer {
     keyring: Keyring,
+    ended: Ended,
     opened: Cache<(String, String), Arc<EncodingKey>>,
 }
 
 impl Issuer {
-    pub(crate) fn new(keyring: Keyring) -> Self {
-        Self { keyring, opened: Cache::new(10_000) }
+    pub(crate) fn new(keyring: Keyring, ended: Ended) -> Self {
+        Self { keyring, ended, opened: Cache::new(MOST_OPENED) }
     }
 
     /// An access token for a service user in its own name.
@@ -48,51 +82,124 @@ impl Issuer {
         Content { audience, scope, added }: Content,
         lifetime: Milliseconds,
     ) -> Result<String, Error> {
-        let now = clock::now();
-        let (kid, key) = signing_key(tenant, now.as_millisecond()).ok_or(Error::Unavailable)?;
-        let encoding = self.open(&tenant.id, kid, key).await?;
+        let now = clock::now().as_second();
         let claims = AccessToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
             aud: audience,
-            exp: now.as_second() + i64::try_from(lifetime.whole_seconds()).unwrap_or_default(),
-            iat: now.as_second(),
-            nbf: now.as_second(),
+            exp: end(now, lifetime),
+            iat: now,
+            nbf: now,
             jti: secret::random_text(22),
             client_id: user.id.clone(),
             scope,
             seq: *sequence,
             added,
         };
-        let header = Header { typ: Some(TOKEN_TYPE.into()), kid: Some(kid.to_owned()), ..Header::new(ALGORITHM) };
-        let token = encode(&header, &claims, &encoding).map_err(|error| {
-            tracing::error!(error = %explain(&error), kid, "a token cannot be signed");
-            Error::Server
-        })?;
+        let token = self.sign(tenant, (ACCESS, TOKEN_TYPE), &claims).await?;
         let advice =
             "the token would be too long: ask for fewer projects, for single roles, or for those of one organization";
         if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok(token) }
     }
 
-    async fn open(&self, instance_id: &str, kid: &str, key: &SigningKey) -> Result<Arc<EncodingKey>, Error> {
+    /// The ID token of a service user that has just signed something, beside an access token. `None` where an earlier build made the
+    /// instance, and it has not got a key for them yet.
+    pub(crate) async fn id_token(
+        &self,
+        external: &External,
+        Subject { tenant, user, .. }: &Subject,
+        (access_token, added): (&str, Map<String, Value>),
+        lifetime: Milliseconds,
+    ) -> Result<Option<String>, Error> {
+        if !tenant.signing_keys.iter().any(|(_, key)| is_for(key, ID)) {
+            tracing::warn!(instance = tenant.id, "there is no key for ID tokens yet");
+            return Ok(None);
+        }
+        let now = clock::now().as_second();
+        let digest = secret::sha256(access_token.as_bytes());
+        let claims = IdToken {
+            iss: external.issuer(tenant),
+            sub: user.id.clone(),
+            aud: [user.id.clone()],
+            azp: user.id.clone(),
+            client_id: user.id.clone(),
+            exp: end(now, lifetime),
+            iat: now,
+            auth_time: now,
+            at_hash: URL_SAFE_NO_PAD.encode(&digest[..digest.len() / 2]),
+            added,
+        };
+        self.sign(tenant, (ID, ID_TYPE), &claims).await.map(Some)
+    }
+
+    async fn sign(
+        &self,
+        tenant: &Tenant,
+        (algorithm, r#type): (Algorithm, &str),
+        claims: &impl Serialize,
+    ) -> Result<String, Error> {
+        let key = self.signing_key(tenant, algorithm);
+        let (kid, key) = key.ok_or_else(|| {
+            tracing::error!(instance = tenant.id, ?algorithm, "no key signs tokens of this algorithm");
+            Error::Unavailable
+        })?;
+        let encoding = self.open((&tenant.id, kid), algorithm, key).await?;
+        let header = Header { typ: Some(r#type.into()), kid: Some(kid.to_owned()), ..Header::new(algorithm) };
+        encode(&header, claims, &encoding).map_err(|error| {
+            tracing::error!(error = %explain(&error), kid, "a token cannot be signed");
+            Error::Server
+        })
+    }
+
+    /// The newest key of an algorithm that signs now, unless it was deleted, which the read model may not know yet.
+    fn signing_key<'a>(&self, tenant: &'a Tenant, algorithm: Algorithm) -> Option<(&'a str, &'a SigningKey)> {
+        let now = clock::now().as_millisecond();
+        let is_dead =
+            |id: &str| self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, id)], tenant.processed);
+        let signs =
+            |id: &str, key: &SigningKey| is_for(key, algorithm) && key.stage(now) == Stage::Active && !is_dead(id);
+        let keys = tenant.signing_keys.iter().filter(|(id, key)| signs(id, key));
+        keys.max_by_key(|(_, key)| key.signs_from).map(|(kid, key)| (kid.as_str(), key))
+    }
+
+    async fn open(
+        &self,
+        (instance_id, kid): (&str, &str),
+        algorithm: Algorithm,
+        key: &SigningKey,
+    ) -> Result<Arc<EncodingKey>, Error> {
         let name = (instance_id.to_owned(), kid.to_owned());
         if let Some(opened) = self.opened.get(&name) {
             return Ok(opened);
         }
         let data_key = self.keyring.key(instance_id, Purpose::SigningKey).await?;
-        let private = data_key.open(signing::SEALED, key.sealed.expose()).map_err(|error| {
-            tracing::error!(error = %explain(&error), kid, "a signing key cannot be opened");
+        let damaged = |error: &(dyn std::error::Error + 'static)| {
+            tracing::error!(error = %explain(error), kid, "a signing key cannot be opened");
             Error::Server
-        })?;
-        let opened = Arc::new(EncodingKey::from_ec_der(&private));
+        };
+        let private = data_key.open(signing::SEALED, key.sealed.expose()).map_err(|error| damaged(&error))?;
+        let opened = Arc::new(encoding(algorithm, &private).map_err(|error| damaged(&error))?);
         self.opened.insert(name, opened.clone());
         Ok(opened)
     }
 }
 
-/// The newest key that signs now.
-fn signing_key(tenant: &Tenant, now: i64) -> Option<(&str, &SigningKey)> {
-    let signs = |key: &SigningKey| key.signs_from <= now && key.signs_until.is_none_or(|until| now < until);
-    let keys = tenant.signing_keys.iter().filter(|(_, key)| key.algorithm == "ES256" && signs(key));
-    keys.max_by_key(|(_, key)| key.signs_from).map(|(kid, key)| (kid.as_str(), key))
+/// When a token ends that begins now, both in seconds since the Unix epoch.
+fn end(now: i64, lifetime: Milliseconds) -> i64 {
+    now + i64::try_from(lifetime.whole_seconds()).unwrap_or_default()
+}
+
+/// A private key, PKCS #8 DER, for its algorithm.
+fn encoding(algorithm: Algorithm, private: &[u8]) -> Result<EncodingKey, jsonwebtoken::errors::Error> {
+    match algorithm {
+        Algorithm::RS256 => {
+            // Of RSA it takes PKCS #8 in PEM only.
+            EncodingKey::from_rsa_pem(private_pem(private).as_bytes())
+        }
+        _ => Ok(EncodingKey::from_ec_der(private)),
+    }
+}
+
+fn is_for(key: &SigningKey, algorithm: Algorithm) -> bool {
+    key.algorithm.parse() == Ok(algorithm)
 }

@@ -53,7 +53,8 @@ pub struct Oidc {
 impl Oidc {
     /// Endpoints with an empty cache of keys.
     pub fn new(edge: Arc<Edge>, keyring: Keyring, once: Once) -> Self {
-        Self { edge, issuer: Issuer::new(keyring.clone()), keyring, once }
+        let issuer = Issuer::new(keyring.clone(), edge.ended.clone());
+        Self { edge, keyring, once, issuer }
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error
 }
 
 impl<'a> Scope<'a> {
-    fn parse(word: &'a str) -> Option<Self> {
+    pub(crate) fn parse(word: &'a str) -> Option<Self> {
         match word {
             "openid" => return Some(Self::OpenId),
             ROLES => return Some(Self::Roles),

@@ -58,13 +58,15 @@ impl Counted {
     }
 }
 
-/// A successful answer (RFC 6749, section 5.1).
+/// A successful answer (RFC 6749, section 5.1; OpenID Connect Core 1.0, section 3.1.3.3).
 #[derive(Serialize)]
 pub(crate) struct Tokens {
     access_token: String,
     token_type: &'static str,
     expires_in: u64,
     scope: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_token: Option<String>,
 }
 
 /// Grants tokens.

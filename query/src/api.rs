@@ -13,7 +13,7 @@ use domain::{
     resource::{
         app::App, domain::Domain, instance::Instance, key::Key, membership::Membership, organization::Organization,
         personal_access_token::PersonalAccessToken, project::Project, project_grant::ProjectGrant,
-        project_role::ProjectRole, target::Target, user::User, user_grant::UserGrant,
+        project_role::ProjectRole, signing_key::SigningKey, target::Target, user::User, user_grant::UserGrant,
     },
     setting::{
         branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
@@ -45,6 +45,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<User>,
     standard::mount::<Key<User>>,
     standard::mount::<PersonalAccessToken>,
+    standard::mount::<SigningKey>,
     standard::mount::<Domain>,
     standard::mount::<Membership>,
     membership::mount,

@@ -30,10 +30,11 @@ impl Secrets {
         let master = key.parse().expect("it is a master key");
         let database = Database::new(&instance.postgres_url(), 1).expect("the address is right");
         let connection = database.connection().await.expect("Postgres is there");
-        let (id, text) = (&instance.bootstrap.instance_id, "where instance_id = $1");
+        let (id, text) =
+            (&instance.bootstrap.instance_id, "where instance_id = $1 and state ->> 'algorithm' = 'ES256'");
         let text = format!("select state ->> 'sealed' from access_6.signing_keys {text}");
         let row = connection.query_one(&text, &[id]).await;
-        let sealed: String = row.expect("there is one signing key").get(0);
+        let sealed: String = row.expect("it has one key for ES256").get(0);
         drop(connection);
         let keyring = Keyring::new(master, database);
         let wrapping = keyring.key(id, Purpose::SigningKey).await.expect("the master key is right");

@@ -64,12 +64,12 @@ async fn create(
         hosts: vec![wanted.domain],
         organization_id: commands.ids.next(),
         project_id: commands.ids.next(),
-        signing_key_id: commands.ids.next(),
         service_users: vec![first.clone()],
         features: flags(&commands, &call),
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
-    let founding = Founding::new(&commands.keyring, &commands.ids, plan.clone(), system);
+    let (keyring, ids, planned) = (commands.keyring.clone(), commands.ids.clone(), plan.clone());
+    let founding = commands.generated(&call, move || Founding::new(&keyring, &ids, planned, system)).await?;
     let issuer = commands.external.url(&plan.hosts[0]);
     let answer = move |decided: &Decided, (): &()| CreateInstanceResponse {
         details: Some(details(&plan.instance_id, decided)),

@@ -12,26 +12,27 @@ use eventlog::{
     record::{AggregateKey, Position, Record},
 };
 use futures::{FutureExt, StreamExt};
-use tokio::{sync::watch, time::sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
     history::aggregates_after,
-    keyring::{Keyring, KeyringFailure, Purpose, SYSTEM},
+    keyring::SYSTEM,
     projection::HISTORY,
     read_model::ReadModel,
 };
 
-use super::place::{Place, PlaceFailure};
+use super::{
+    place::{Place, PlaceFailure},
+    steps::{self, PAUSE, Reaction, StepFailure, Steps},
+};
 use crate::{
     references::{Complete, Note},
     removal::{Dependents, Swept},
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
-    writer::{Decide, Handle, Origin, Phase, Verdict},
+    writer::Decide,
 };
 
-/// How long it waits after a failure.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How long it waits for history where nothing of what is left is known.
 const BREATH: Duration = Duration::from_millis(100);
 /// How often nothing may come of a step before what is left is given up: some seconds, in which history catches up.
@@ -49,9 +50,7 @@ pub struct Sweeps {
     /// The log.
     pub log: Log,
     /// Decides what goes.
-    pub writer: Handle,
-    /// Hashes the names that become free.
-    pub keyring: Keyring,
+    pub steps: Steps,
     /// Where history is.
     pub database: Database,
     /// The shard.
@@ -62,7 +61,7 @@ pub struct Sweeps {
 
 /// Why it does not go on.
 #[derive(Debug, thiserror::Error)]
-enum SweepFailure {
+pub(super) enum SweepFailure {
     #[error(transparent)]
     Place(#[from] PlaceFailure),
     #[error(transparent)]
@@ -70,13 +69,9 @@ enum SweepFailure {
     #[error("the log ended")]
     LogEnded,
     #[error(transparent)]
-    Keyring(#[from] KeyringFailure),
+    Step(#[from] StepFailure),
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    #[error("a step counts as done before, though it has no id that says so")]
-    Replayed,
-    #[error("a step was refused: {0}")]
-    Refused(edge::error::Error),
 }
 
 /// A removal of which something is left.
@@ -92,31 +87,16 @@ struct Unswept {
 impl Sweeps {
     /// Sweeps whenever this node writes, until `shutdown`.
     pub async fn work(self, shutdown: CancellationToken) {
-        let mut phases = self.writer.phases();
-        loop {
-            tokio::select! {
-                active = phases.wait_for(|phase| *phase == Phase::Active) => {
-                    if active.is_err() {
-                        return;
-                    }
-                }
-                () = shutdown.cancelled() => return,
-            }
-            let failure = tokio::select! {
-                ended = self.serve() => ended.err(),
-                () = stepped_down(&mut phases) => None,
-                () = shutdown.cancelled() => return,
-            };
-            if matches!(failure, Some(SweepFailure::Keyring(KeyringFailure::Absent { .. }))) {
-                tracing::debug!("nothing is set up that could be swept");
-            } else if let Some(failure) = failure {
-                tracing::warn!(error = explain(&failure), "what was removed is not swept at the moment");
-            }
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                () = shutdown.cancelled() => return,
-            }
-        }
+        steps::work(self, shutdown).await;
+    }
+}
+
+impl Reaction for Sweeps {
+    const TROUBLE: &'static str = "what was removed is not swept at the moment";
+    type Failure = SweepFailure;
+
+    fn steps(&self) -> &Steps {
+        &self.steps
     }
 
     async fn serve(&self) -> Result<Infallible, SweepFailure> {
@@ -150,6 +130,12 @@ impl Sweeps {
         }
     }
 
+    fn of_step(failure: &SweepFailure) -> Option<&StepFailure> {
+        if let SweepFailure::Step(failure) = failure { Some(failure) } else { None }
+    }
+}
+
+impl Sweeps {
     /// Takes one page of what is left of the first removal, which then lets the others go first. What cannot be swept now
     /// keeps only itself waiting.
     async fn step(&self, left: &mut VecDeque<Unswept>) {
@@ -176,9 +162,9 @@ impl Sweeps {
     }
 
     async fn sweep(&self, unswept: &Unswept) -> Result<Swept, SweepFailure> {
-        let keys = self.keys(&unswept.key.instance_id).await?;
+        let keys = self.steps.keys(&unswept.key.instance_id).await?;
         let step = Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys };
-        self.submit(("sweep", &unswept.key.instance_id), step).await
+        Ok(self.steps.submit(("sweep", &unswept.key.instance_id), step).await?)
     }
 }
 
@@ -186,7 +172,7 @@ impl Sweeps {
     /// Has the references noted of all that earlier versions wrote, once.
     async fn complete_references(&self) -> Result<(), SweepFailure> {
         if fault::is_before_references()
-            || self.submit(NOTING, Complete { is_done: false, keys: self.keys(SYSTEM).await? }).await?
+            || self.steps.submit(NOTING, Complete { is_done: false, keys: self.steps.keys(SYSTEM).await? }).await?
         {
             return Ok(());
         }
@@ -202,44 +188,20 @@ impl Sweeps {
             let found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;
             let Some(newest) = found.last().cloned() else { break };
             for aggregates in found.chunk_by(|one, next| one.instance_id == next.instance_id) {
-                let keys = self.keys(&aggregates[0].instance_id).await?;
+                let keys = self.steps.keys(&aggregates[0].instance_id).await?;
                 let mut rest = aggregates;
                 while !rest.is_empty() {
-                    let noted = self.submit(NOTING, Note { aggregates: rest.to_vec(), keys: keys.clone() }).await?;
+                    let noted =
+                        self.steps.submit(NOTING, Note { aggregates: rest.to_vec(), keys: keys.clone() }).await?;
                     rest = &rest[noted..];
                 }
             }
             last = newest;
         }
-        self.submit(NOTING, Complete { is_done: true, keys: self.keys(SYSTEM).await? }).await?;
+        self.steps.submit(NOTING, Complete { is_done: true, keys: self.steps.keys(SYSTEM).await? }).await?;
         tracing::info!("all that earlier versions wrote is up to date");
         Ok(())
     }
-
-    async fn keys(&self, instance_id: &str) -> Result<ClaimKeys, SweepFailure> {
-        Ok(ClaimKeys {
-            instance: self.keyring.key(instance_id, Purpose::Claim).await?,
-            system: self.keyring.key(SYSTEM, Purpose::Claim).await?,
-        })
-    }
-
-    async fn submit<C: Decide>(
-        &self,
-        (operation, instance_id): (&'static str, &str),
-        command: C,
-    ) -> Result<C::Outcome, SweepFailure> {
-        let origin = Origin { operation, instance_id: instance_id.into(), bytes: 0 };
-        match self.writer.submit(origin, command, None).await {
-            Ok(Verdict::Decided(_, outcome)) => Ok(outcome),
-            Ok(Verdict::Replayed(_)) => Err(SweepFailure::Replayed),
-            Err(error) => Err(SweepFailure::Refused(error)),
-        }
-    }
-}
-
-async fn stepped_down(phases: &mut watch::Receiver<Phase>) {
-    // A writer that is gone does not write either.
-    let _ = phases.wait_for(|phase| *phase != Phase::Active).await;
 }
 
 /// The removals of a record of which something is left.

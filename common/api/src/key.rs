@@ -110,8 +110,8 @@ impl<H: KeyHolder> Shown for Key<H> {
 /// The type of a key that is to be made.
 pub fn made(wanted: KeyType) -> key_pair::KeyType {
     match wanted {
-        KeyType::Rsa => key_pair::KeyType::Rsa,
-        KeyType::Ec | KeyType::Unspecified => key_pair::KeyType::Ec,
+        KeyType::Rsa => key_pair::KeyType::Rsa2048,
+        KeyType::Ec | KeyType::Unspecified => key_pair::KeyType::P256,
         KeyType::Ed25519 => key_pair::KeyType::Ed25519,
     }
 }
@@ -122,7 +122,7 @@ pub fn private_key(pair: &KeyPair, id: &str) -> PrivateKey {
     for (name, member) in &pair.private {
         jwk[name] = member.clone();
     }
-    PrivateKey { pem: pair.pem.to_string(), jwk: jwk.to_string() }
+    PrivateKey { pem: key_pair::private_pem(&pair.der).to_string(), jwk: jwk.to_string() }
 }
 
 /// A JSON Web Key with the id of the key.

@@ -33,3 +33,4 @@ pub mod target;
 pub mod text_settings;
 pub mod user;
 pub mod user_grant;
+pub mod web_key;

@@ -1,4 +1,4 @@
-//! Key pairs of others: made for them, or checked when they bring the public half.
+//! Key pairs: made for instances and for others, or checked when these bring the public half.
 
 use std::ops::RangeInclusive;
 
@@ -6,9 +6,9 @@ use aws_lc_rs::{
     encoding::{AsBigEndian, AsDer, Curve25519SeedBin, EcPrivateKeyBin, Pkcs8V1Der},
     rsa,
     signature::{
-        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED, ED25519, EcdsaKeyPair,
-        Ed25519KeyPair, KeyPair as _, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
-        VerificationAlgorithm,
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED,
+        ECDSA_P384_SHA384_FIXED_SIGNING, ED25519, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _,
+        ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, VerificationAlgorithm,
     },
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -33,49 +33,90 @@ const PRIVATE_PEM: &str = "PRIVATE KEY";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
     /// RSA with 2048 bits.
-    Rsa,
-    /// P-256.
-    Ec,
+    Rsa2048,
+    /// RSA with 3072 bits.
+    Rsa3072,
+    /// RSA with 4096 bits.
+    Rsa4096,
+    /// The curve P-256.
+    P256,
+    /// The curve P-384.
+    P384,
     /// Ed25519.
     Ed25519,
+}
+
+impl KeyType {
+    /// That of a public key that was made here, from its JSON Web Key.
+    pub fn of(public: &Value) -> Option<Self> {
+        let member = |name: &str| public.get(name).and_then(Value::as_str);
+        match (member("kty")?, member("crv")) {
+            ("RSA", _) => match URL_SAFE_NO_PAD.decode(member("n")?).ok()?.len() * 8 {
+                2048 => Some(Self::Rsa2048),
+                3072 => Some(Self::Rsa3072),
+                4096 => Some(Self::Rsa4096),
+                _ => None,
+            },
+            ("EC", Some("P-256")) => Some(Self::P256),
+            ("EC", Some("P-384")) => Some(Self::P384),
+            ("OKP", Some("Ed25519")) => Some(Self::Ed25519),
+            _ => None,
+        }
+    }
 }
 
 /// A new key pair.
 pub struct KeyPair {
     /// The public half, as [`public_key`] has it.
     pub public: Value,
-    /// The private half, PKCS #8 in PEM.
-    pub pem: Zeroizing<String>,
+    /// The private half, PKCS #8.
+    pub der: Zeroizing<Vec<u8>>,
     /// The members that the JSON Web Key of the private half has beside those of the public one.
     pub private: Map<String, Value>,
 }
 
-/// Makes a key pair. One of RSA takes some hundred milliseconds of a core.
-pub fn generate(r#type: KeyType) -> KeyPair {
-    const RANDOM: &str = "key generation needs randomness only";
-    const OWN: &str = "a key that was just generated can be encoded";
+/// The private half of a key in PEM, from its PKCS #8.
+pub fn private_pem(der: &[u8]) -> Zeroizing<String> {
     let form = EncodeConfig::new().set_line_ending(LineEnding::LF);
-    let pem = |der: &[u8]| Zeroizing::new(pem::encode_config(&Pem::new(PRIVATE_PEM, der), form));
+    Zeroizing::new(pem::encode_config(&Pem::new(PRIVATE_PEM, der), form))
+}
+
+const RANDOM: &str = "key generation needs randomness only";
+const OWN: &str = "a key that was just generated can be encoded";
+
+/// Makes a key pair. One of RSA takes some hundred milliseconds of a core, with 4096 bits some seconds.
+pub fn generate(r#type: KeyType) -> KeyPair {
     match r#type {
-        KeyType::Rsa => {
-            let pair = rsa::KeyPair::generate(rsa::KeySize::Rsa2048).expect(RANDOM);
-            let der: Pkcs8V1Der<'_> = pair.as_der().expect(OWN);
-            let public = rsa_key(pair.public_key().into()).expect(OWN);
-            KeyPair { public, pem: pem(der.as_ref()), private: private_rsa(der.as_ref()).expect(OWN) }
-        }
-        KeyType::Ec => {
-            let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect(RANDOM);
-            let d: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().expect(OWN);
-            let public = point(&P256, pair.public_key().as_ref()).expect(OWN);
-            KeyPair { public, pem: pem(pair.to_pkcs8v1().expect(OWN).as_ref()), private: only_d(d.as_ref()) }
-        }
+        KeyType::Rsa2048 => of_rsa(rsa::KeySize::Rsa2048),
+        KeyType::Rsa3072 => of_rsa(rsa::KeySize::Rsa3072),
+        KeyType::Rsa4096 => of_rsa(rsa::KeySize::Rsa4096),
+        KeyType::P256 => of_curve(&P256, &ECDSA_P256_SHA256_FIXED_SIGNING),
+        KeyType::P384 => of_curve(&P384, &ECDSA_P384_SHA384_FIXED_SIGNING),
         KeyType::Ed25519 => {
             let pair = Ed25519KeyPair::generate().expect(RANDOM);
             let d: Curve25519SeedBin<'_> = pair.seed().and_then(|seed| seed.as_be_bytes()).expect(OWN);
             let public = point(&EDWARDS, pair.public_key().as_ref()).expect(OWN);
-            KeyPair { public, pem: pem(pair.to_pkcs8v1().expect(OWN).as_ref()), private: only_d(d.as_ref()) }
+            KeyPair { public, der: owned(pair.to_pkcs8v1().expect(OWN).as_ref()), private: only_d(d.as_ref()) }
         }
     }
+}
+
+fn of_rsa(size: rsa::KeySize) -> KeyPair {
+    let pair = rsa::KeyPair::generate(size).expect(RANDOM);
+    let der: Pkcs8V1Der<'_> = pair.as_der().expect(OWN);
+    let public = rsa_key(pair.public_key().into()).expect(OWN);
+    KeyPair { public, der: owned(der.as_ref()), private: private_rsa(der.as_ref()).expect(OWN) }
+}
+
+fn of_curve(curve: &Curve, signs: &'static EcdsaSigningAlgorithm) -> KeyPair {
+    let pair = EcdsaKeyPair::generate(signs).expect(RANDOM);
+    let d: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().expect(OWN);
+    let public = point(curve, pair.public_key().as_ref()).expect(OWN);
+    KeyPair { public, der: owned(pair.to_pkcs8v1().expect(OWN).as_ref()), private: only_d(d.as_ref()) }
+}
+
+fn owned(der: &[u8]) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(der.to_vec())
 }
 
 /// The public half of a key as a JSON Web Key with the members that its type requires, and `alg` where it had one, from PEM or
@@ -256,97 +297,4 @@ fn members(der: &[u8]) -> Option<Vec<ASN1Block>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use aws_lc_rs::encoding::PublicKeyX509Der;
-    use simple_asn1::{BigUint, to_der};
-
-    use super::*;
-
-    fn number(key: &Map<String, Value>, name: &str) -> BigUint {
-        BigUint::from_bytes_be(&URL_SAFE_NO_PAD.decode(key[name].as_str().unwrap()).unwrap())
-    }
-
-    /// The public half in PEM.
-    fn in_pem(r#type: KeyType, private: &str) -> String {
-        let private = pem::parse(private).unwrap();
-        let der: PublicKeyX509Der<'_> = match r#type {
-            KeyType::Rsa => rsa::KeyPair::from_pkcs8(private.contents()).unwrap().public_key().as_der().unwrap(),
-            KeyType::Ec => {
-                let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, private.contents()).unwrap();
-                pair.public_key().as_der().unwrap()
-            }
-            KeyType::Ed25519 => {
-                let pair = Ed25519KeyPair::from_pkcs8(private.contents()).unwrap();
-                pair.public_key().as_der().unwrap()
-            }
-        };
-        pem::encode(&Pem::new(PUBLIC_PEM, der.as_ref()))
-    }
-
-    #[test]
-    fn what_is_made_is_read_again_in_both_forms() {
-        for r#type in [KeyType::Rsa, KeyType::Ec, KeyType::Ed25519] {
-            let KeyPair { public, pem, private } = generate(r#type);
-            assert_eq!(public_key(&public.to_string()), Ok(public.clone()), "{type:?}");
-            assert_eq!(public_key(&in_pem(r#type, &pem)), Ok(public.clone()), "{type:?}");
-            let mut whole = public.as_object().unwrap().clone();
-            whole.extend(private);
-            assert!(public_key(&Value::Object(whole.clone()).to_string()).is_err(), "{type:?}");
-            assert!(public_key(&pem).unwrap_err().contains("public half"), "{type:?}");
-            if r#type == KeyType::Rsa {
-                assert_eq!(number(&whole, "p") * number(&whole, "q"), number(&whole, "n"));
-                assert!(PRIVATE_RSA.iter().all(|name| whole.contains_key(*name)), "{whole:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn members_that_say_nothing_of_the_key_are_left_out() {
-        let public = generate(KeyType::Ed25519).public;
-        let mut more = public.clone();
-        (more["kid"], more["use"], more["key_ops"]) = ("mine".into(), "sig".into(), json!(["verify"]));
-        assert_eq!(public_key(&more.to_string()), Ok(public.clone()));
-        more["alg"] = "EdDSA".into();
-        let pinned = public_key(&more.to_string()).unwrap();
-        assert_eq!((&pinned["alg"], &pinned["x"]), (&json!("EdDSA"), &public["x"]));
-    }
-
-    #[test]
-    fn what_signatures_cannot_be_checked_with_is_refused() {
-        let of_bytes = |length: usize| URL_SAFE_NO_PAD.encode(vec![0xff; length]);
-        let with = |name: &str, value: String| {
-            let mut key = generate(KeyType::Ec).public;
-            key[name] = value.into();
-            key.to_string()
-        };
-        let small = [BigUint::from_bytes_be(&[0xff; 128]), BigUint::from(65_537_u32)];
-        let small = small.map(|number| ASN1Block::Integer(0, number.into()));
-        let certificate = pem::encode(&Pem::new("CERTIFICATE", vec![1; 40]));
-        for wrong in [
-            String::new(),
-            "key".to_owned(),
-            "{}".to_owned(),
-            r#"{"kty":"oct","k":"c2VjcmV0"}"#.to_owned(),
-            r#"{"kty":"RSA","n":"!","e":"AQAB"}"#.to_owned(),
-            json!({ "kty": "RSA", "n": of_bytes(255), "e": "AQAB" }).to_string(),
-            json!({ "kty": "RSA", "n": of_bytes(513), "e": "AQAB" }).to_string(),
-            json!({ "kty": "RSA", "n": of_bytes(256), "e": "Ag" }).to_string(),
-            json!({ "kty": "RSA", "n": of_bytes(256), "e": "AQ" }).to_string(),
-            json!({ "kty": "OKP", "crv": "X25519", "x": of_bytes(32) }).to_string(),
-            json!({ "kty": "OKP", "crv": "Ed25519", "x": of_bytes(31) }).to_string(),
-            with("x", of_bytes(32)),
-            with("crv", "secp256k1".to_owned()),
-            with("crv", "P-384".to_owned()),
-            with("y", String::new()),
-            with("use", "enc".to_owned()),
-            with("alg", "RS256".to_owned()),
-            json!({ "kty": "RSA", "n": of_bytes(256).replacen('_', "A", 2), "e": "AQAB" }).to_string(),
-            json!({ "kty": "RSA", "n": of_bytes(256), "e": of_bytes(5) }).to_string(),
-            pem::encode(&Pem::new(PUBLIC_PEM, to_der(&ASN1Block::Sequence(0, small.to_vec())).unwrap())),
-            pem::encode(&Pem::new(PUBLIC_PEM, vec![0; 91])),
-            certificate,
-        ] {
-            assert!(public_key(&wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

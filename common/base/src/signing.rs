@@ -1,16 +1,37 @@
 //! Making the key pairs that instances sign tokens with.
 
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use serde_json::Value;
 use zeroize::Zeroizing;
+
+use crate::key_pair::{self, KeyType};
 
 /// Binds a sealed private key to its use.
 pub const SEALED: &str = "signing-key";
 
+/// What a signing key is to be: an algorithm, and a type of keys for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeySpec {
+    /// The JWA name of the algorithm (RFC 7518, section 3.1; RFC 8037, section 3.1).
+    pub algorithm: &'static str,
+    /// The type of the key.
+    pub key: KeyType,
+}
+
+/// That of access tokens.
+pub const ES256: KeySpec = KeySpec { algorithm: "ES256", key: KeyType::P256 };
+/// That of ID tokens where the client says nothing else (OpenID Connect Core 1.0, section 15.1).
+pub const RS256: KeySpec = KeySpec { algorithm: "RS256", key: KeyType::Rsa2048 };
+
+/// Those that every instance has from its beginning.
+pub const OF_INSTANCE: [KeySpec; 2] = [ES256, RS256];
+
+/// The algorithms that keys are made for.
+const ALGORITHMS: [&str; 6] = ["ES256", "ES384", "EdDSA", "RS256", "RS384", "RS512"];
+
 /// A new key pair.
 pub struct Generated {
-    /// The JWA name of the algorithm (RFC 7518, section 3.1).
+    /// The JWA name of the algorithm.
     pub algorithm: &'static str,
     /// The private key, PKCS #8 DER.
     pub private: Zeroizing<Vec<u8>>,
@@ -23,16 +44,21 @@ pub fn is_for_es256(private: &[u8]) -> bool {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, private).is_ok()
 }
 
+/// That of a key of an instance, for one that follows it. `None` where no such key is made.
+pub fn like(algorithm: &str, public: &Value) -> Option<KeySpec> {
+    let algorithm = ALGORITHMS.into_iter().find(|known| *known == algorithm)?;
+    Some(KeySpec { algorithm, key: KeyType::of(public)? })
+}
+
 /// A new key pair for ES256, whose public key carries this `kid`.
 pub fn es256(kid: &str) -> Generated {
-    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("key generation needs randomness only");
-    let private = pair.to_pkcs8v1().expect("a key that was just generated can be encoded");
-    // An uncompressed point: 4, then x and y of 32 bytes each (SEC 1, section 2.3.3).
-    let point = pair.public_key().as_ref();
-    let coordinate = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-    let public = json!({
-        "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": kid,
-        "x": coordinate(&point[1..33]), "y": coordinate(&point[33..65]),
-    });
-    Generated { algorithm: "ES256", private: Zeroizing::new(private.as_ref().to_vec()), public }
+    generate(ES256, kid)
+}
+
+/// A new key pair, whose public key carries this `kid`. One of RSA takes its time ([`key_pair::generate`]).
+pub fn generate(KeySpec { algorithm, key }: KeySpec, kid: &str) -> Generated {
+    let pair = key_pair::generate(key);
+    let mut public = pair.public;
+    (public["use"], public["alg"], public["kid"]) = ("sig".into(), algorithm.into(), kid.into());
+    Generated { algorithm, private: pair.der, public }
 }

@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(names(Target::NAME), ["target"]);
         assert_eq!(names(User::NAME), ["user_key", "personal_access_token", "user_grant", "user"]);
         assert_eq!(names(Organization::NAME), ["owner", "project_grant", "home"]);
-        assert_eq!(names(Instance::NAME), ["owner"]);
+        assert_eq!(names(Instance::NAME), ["owner", "signing_key"]);
         assert_eq!(names("data_key"), [""; 0]);
     }
 

@@ -88,7 +88,7 @@ pub struct Verified {
     /// The user, where it is a system user.
     pub(crate) system: Option<Arc<Principal>>,
     /// The instance's key that signed it; none where a system user did, and of a personal access token.
-    key_id: Option<String>,
+    pub(crate) key_id: Option<String>,
     expires: i64,
     /// The personal access token that it is, where it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
@@ -153,13 +153,14 @@ impl Verifier {
         Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id), expires: exp, personal: None })
     }
 
-    /// What a token of this instance says, whomever it is for; `None` where it is no such token, or has expired.
-    pub(crate) fn read(&self, token: &str, tenant: &Tenant) -> Option<AccessToken> {
+    /// Which key has signed a token of this instance, and what it says, whomever it is for; `None` where it is no such token, or
+    /// has expired.
+    pub(crate) fn read(&self, token: &str, tenant: &Tenant) -> Option<(String, AccessToken)> {
         if token.len() > LONGEST {
             return None;
         }
-        let (_, token) = self.signed(token, tenant, None).ok()?;
-        (token.exp > clock::now().as_second()).then_some(token)
+        let (key_id, token) = self.signed(token, tenant, None).ok()?;
+        (token.exp > clock::now().as_second()).then_some((key_id, token))
     }
 
     /// What a token says that a key of the instance has signed, and which key.

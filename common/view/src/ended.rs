@@ -1,6 +1,6 @@
-//! What has ended: instances, organizations, users, projects, apps, keys and personal access tokens that were switched off or
-//! removed, and when. It is in memory, loaded once and then kept by the log alone, so that whether a token is still good needs
-//! no database.
+//! What was switched off or removed, and when: instances, organizations, users, projects, apps, personal access tokens, and the
+//! keys of users, apps and instances. It is in memory, loaded once and then updated from the log alone, so that whether a token
+//! is still good needs no database.
 //!
 //! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
 //!
@@ -25,7 +25,7 @@ use domain::{
     context::{Owner, OwnerType},
     resource::{
         app::App, instance::Instance, key::Key, organization::Organization, personal_access_token::PersonalAccessToken,
-        project::Project, user::User,
+        project::Project, signing_key::SigningKey, user::User,
     },
     standard::Resource,
 };
@@ -285,7 +285,7 @@ impl Follower for Ended {
 }
 
 /// What ended after a time, by kind.
-static ENDS: [(&str, Select<HowEnded>); 8] = [
+static ENDS: [(&str, Select<HowEnded>); 9] = [
     (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
     (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
     (User::NAME, Select::new(&ENDED, User::NAME, SINCE)),
@@ -294,6 +294,7 @@ static ENDS: [(&str, Select<HowEnded>); 8] = [
     (Key::<User>::NAME, Select::new(&ENDED, Key::<User>::NAME, SINCE)),
     (Key::<App>::NAME, Select::new(&ENDED, Key::<App>::NAME, SINCE)),
     (PersonalAccessToken::NAME, Select::new(&ENDED, PersonalAccessToken::NAME, SINCE)),
+    (SigningKey::NAME, Select::new(&ENDED, SigningKey::NAME, SINCE)),
 ];
 const SINCE: &str = "where changed_at > $1";
 

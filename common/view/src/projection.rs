@@ -9,7 +9,8 @@ use domain::{
     projection::{self, Name},
     resource::{
         app::App, execution::Execution, instance::Instance, key::Key, organization::Organization,
-        personal_access_token::PersonalAccessToken, project::Project, target::Target, user::User,
+        personal_access_token::PersonalAccessToken, project::Project, signing_key::SigningKey, target::Target,
+        user::User,
     },
     settings::Properties,
     standard::Resource,
@@ -57,6 +58,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
         ended::<Key<User>>(),
         ended::<Key<App>>(),
         ended::<PersonalAccessToken>(),
+        ended::<SigningKey>(),
     ];
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
@@ -67,7 +69,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
 });
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
-const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 4 };
+const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 5 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));

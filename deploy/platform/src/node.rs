@@ -15,7 +15,9 @@ use action::{Actions, client::Client, executions::ExecutionIndex};
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
 use command::reaction::{
+    Steps,
     delivery::{Deliveries, Patience},
+    rotation::Rotations,
     sweep::Sweeps,
 };
 use command::{
@@ -238,9 +240,9 @@ impl Node {
         (handle, watched)
     }
 
-    /// Starts delivering events to targets whenever no other node does, until `shutdown`. A node that takes the log over has
+    /// Starts delivering events to targets whenever no other node does. A node that takes the log over has
     /// enough to read, so it begins after that.
-    pub(crate) fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+    fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, leases, replicas, .. } = &self.adapters;
         let deliveries = Deliveries {
             actions: self.actions.clone(),
@@ -264,12 +266,32 @@ impl Node {
         })
     }
 
-    /// Starts sweeping what was removed whenever this node writes, until `shutdown`.
-    pub(crate) fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+    /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 3] {
+        [
+            self.start_deliveries(writer, shutdown),
+            self.start_sweeps(writer, shutdown),
+            self.start_rotations(writer, shutdown),
+        ]
+    }
+
+    /// Starts sweeping what was removed.
+    fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, replicas, .. } = &self.adapters;
-        let (log, database, keyring) = (log.clone(), database.clone(), self.keyring.clone());
-        let sweeps = Sweeps { log, writer: writer.clone(), keyring, database, shard: SHARD, replicas: *replicas };
+        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
         tokio::spawn(sweeps.work(shutdown.clone()))
+    }
+
+    /// Starts rotating signing keys.
+    fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
+        let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
+        tokio::spawn(rotations.work(shutdown.clone()))
+    }
+
+    fn steps(&self, writer: &Handle) -> Steps {
+        Steps { writer: writer.clone(), keyring: self.keyring.clone() }
     }
 
     /// What admits requests. It waits for the log's first record, which says which log it is; where another node writes it,

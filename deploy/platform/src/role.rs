@@ -96,7 +96,7 @@ async fn run_managed(
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
             let (writer, writing) = node.start_writer(&shutdown);
-            let _reacting = [node.start_deliveries(&writer, &shutdown), node.start_sweeps(&writer, &shutdown)];
+            let _reacting = node.start_reactions(&writer, &shutdown);
             let passed_on = TaskTracker::new();
             let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, (&passed_on, &shutdown)).await;
             let served = serve(&node, at, &shutdown, routes).await;

@@ -21,7 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::WriterFailure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
-    reacting: [JoinHandle<()>; 2],
+    reacting: [JoinHandle<()>; 3],
 }
 
 impl Roles {
@@ -37,7 +37,7 @@ impl Roles {
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);
         let projecting = tokio::spawn(watch(working, shutdown.clone()));
-        let reacting = [node.start_deliveries(&writer, shutdown), node.start_sweeps(&writer, shutdown)];
+        let reacting = node.start_reactions(&writer, shutdown);
         Ok(Self { writer, indexes, writing, projecting, reacting })
     }
 

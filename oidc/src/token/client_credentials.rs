@@ -14,5 +14,5 @@ pub(super) async fn grant(
     (headers, form): (&HeaderMap, &Form),
 ) -> Result<Tokens, Error> {
     let user = client::user(oidc, tenant, headers, form).await?;
-    own::tokens(oidc, (tenant, user), (headers, form)).await
+    Ok(own::tokens(oidc, (tenant, user), (headers, form)).await?.0)
 }

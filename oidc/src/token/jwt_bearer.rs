@@ -33,10 +33,12 @@ pub(super) async fn grant(
     })?;
     client::check_id(form, &[&user.id, &user.user.username])?;
     // It may end while the token is made.
-    own::tokens(oidc, (tenant, user), (headers, form)).await.map_err(|error| match error {
+    let (tokens, subject) = own::tokens(oidc, (tenant, user), (headers, form)).await.map_err(|error| match error {
         Error::InvalidClient => UNSIGNED,
         error => error,
-    })
+    })?;
+    let id_token = own::id_token(oidc, &subject, &tokens, headers).await?;
+    Ok(Tokens { id_token, ..tokens })
 }
 
 const UNSIGNED: Error = Error::InvalidGrant("the assertion is not signed with a valid key of an active service user");

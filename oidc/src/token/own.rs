@@ -19,12 +19,12 @@ use crate::{
     subject::Subject,
 };
 
-/// The tokens that a user gets who has authenticated.
+/// The access token that a user gets who has authenticated, and whose it is.
 pub(super) async fn tokens(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),
     (headers, form): (&HeaderMap, &Form),
-) -> Result<Tokens, Error> {
+) -> Result<(Tokens, Subject), Error> {
     let known = scope::parse(form.get("scope"))?;
     let project = |scope: &Scope<'_>| match scope {
         Scope::Audience(named) => Some(audience::id(tenant, named).to_owned()),
@@ -51,14 +51,35 @@ pub(super) async fn tokens(
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(tenant));
     }
-    let lifetime = access_token_lifetime(oidc, &tenant.id);
+    let lifetime = lifetime(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
     let access_token = oidc.issuer.access_token(&oidc.edge.external, &subject, content, lifetime).await?;
-    Ok(Tokens { access_token, token_type: "Bearer", expires_in: lifetime.whole_seconds(), scope })
+    let expires_in = lifetime.whole_seconds();
+    Ok((Tokens { access_token, token_type: "Bearer", expires_in, scope, id_token: None }, subject))
 }
 
-/// How long an access token of an instance is valid.
-fn access_token_lifetime(oidc: &Oidc, instance_id: &str) -> Milliseconds {
-    let settings = oidc.edge.settings.effective::<settings::Oidc>(instance_id, &Owner::instance(instance_id));
-    *settings.chain.resolve(|settings| settings.access_token_lifetime.as_ref()).value
+/// The ID token beside an access token; none where its scope has no `openid` (OpenID Connect Core 1.0, section 3.1.2.1).
+pub(super) async fn id_token(
+    oidc: &Oidc,
+    subject: &Subject,
+    Tokens { access_token, scope, .. }: &Tokens,
+    headers: &HeaderMap,
+) -> Result<Option<String>, Error> {
+    if !scope.split(' ').any(|word| Scope::parse(word) == Some(Scope::OpenId)) {
+        return Ok(None);
+    }
+    let added = function::claims(oidc, Function::PreUserinfo, subject, headers).await?;
+    let lifetime = lifetime(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
+    oidc.issuer.id_token(&oidc.edge.external, subject, (access_token, added), lifetime).await
+}
+
+/// How long tokens of an instance are valid, by one of its settings.
+fn lifetime(oidc: &Oidc, instance_id: &str, which: fn(&settings::Oidc) -> Option<&Milliseconds>) -> Milliseconds {
+    *oidc
+        .edge
+        .settings
+        .effective::<settings::Oidc>(instance_id, &Owner::instance(instance_id))
+        .chain
+        .resolve(which)
+        .value
 }

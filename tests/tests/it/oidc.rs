@@ -6,6 +6,7 @@ mod introspection;
 mod key;
 mod personal;
 mod role;
+mod rotation;
 mod shop;
 mod signer;
 mod token;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{clock, secret::same};
 use domain::{
     context::Owner,
-    resource::{personal_access_token::PersonalAccessToken, user::User},
+    resource::{personal_access_token::PersonalAccessToken, signing_key::SigningKey, user::User},
     standard::Resource,
 };
 use http::request::Parts;
@@ -50,6 +50,9 @@ impl Edge {
         if let Some(found) = &token.personal {
             self.counts(tenant, found).map_err(RefusedToken::tell)?;
         }
+        if token.key_id.as_ref().is_some_and(|key_id| self.is_deleted(tenant, key_id)) {
+            return Err(personal::invalid());
+        }
         match &token.system {
             Some(system) => Ok(system.clone()),
             None => self.user(tenant, &token.user_id, (token.sequence, sequence.max(token.sequence))).await,
@@ -73,7 +76,11 @@ impl Edge {
                     let found = self.personal(tenant, sent, 0).await.map_err(RefusedToken::quietly)?;
                     personal::claims(&found, self.external.issuer(tenant), project_id)
                 }
-                None => self.verifier.read(token, tenant).ok_or_else(personal::invalid)?,
+                None => {
+                    let signed = self.verifier.read(token, tenant);
+                    let signed = signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id));
+                    signed.ok_or_else(personal::invalid)?.1
+                }
             };
             let user = self.user(tenant, &token.sub, (token.seq, token.seq)).await?;
             Ok::<_, Error>((token, user))
@@ -122,6 +129,11 @@ impl Edge {
             return Err(RefusedToken::personal(id, true, personal::invalid(), "it was deleted"));
         }
         Ok(())
+    }
+
+    /// Whether a key of an instance was deleted since the instance was looked up.
+    fn is_deleted(&self, tenant: &Tenant, key_id: &str) -> bool {
+        self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.processed)
     }
 
     /// The user with this id, if it has not ended since a token was issued, as of a sequence or later.

@@ -96,8 +96,14 @@ fn tenant(id: &str, point: &[u8]) -> Tenant {
         "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "k",
         "x": coordinate(&point[..32]), "y": coordinate(&point[32..]),
     });
-    let key =
-        SigningKey { algorithm: "ES256".into(), public, sealed: Sealed::new(""), signs_from: 0, signs_until: None };
+    let key = SigningKey {
+        instance_id: String::new(),
+        algorithm: "ES256".into(),
+        public,
+        sealed: Sealed::new(""),
+        signs_from: Some(0),
+        signs_until: None,
+    };
     Tenant {
         shard: 0,
         processed: 1,

@@ -21,7 +21,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services that are served by now. Everything else answers that it is not built.
-const BUILT: [&str; 24] = [
+const BUILT: [&str; 25] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
@@ -46,6 +46,7 @@ const BUILT: [&str; 24] = [
     "platform.settings.text.v3alpha.PlatformTextSettings",
     "platform.resources.token.v3alpha.PlatformTokens",
     "platform.resources.user.v3alpha.PlatformUsers",
+    "platform.resources.web_key.v3alpha.PlatformWebKeys",
 ];
 
 /// What is not built of a service that is.

@@ -43,6 +43,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "scopes_supported": ["openid"],
         "grant_types_supported": ["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
         "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
         "token_endpoint_auth_signing_alg_values_supported": algorithms,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
@@ -83,8 +84,13 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
     let all = keys.body["keys"].as_array().unwrap();
     for key in all {
         let members: Vec<_> = key.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(members, ["alg", "crv", "kid", "kty", "use", "x", "y"], "nothing private is published");
+        let expected: &[&str] = match key["kty"].as_str() {
+            Some("RSA") => &["alg", "e", "kid", "kty", "n", "use"],
+            _ => &["alg", "crv", "kid", "kty", "use", "x", "y"],
+        };
+        assert_eq!(members, expected, "nothing private is published");
     }
+    assert_eq!((all.len(), all[1]["alg"].as_str()), (2, Some("RS256")));
     let key = &all[0];
     assert_eq!((key["alg"].as_str(), key["use"].as_str()), (Some("ES256"), Some("sig")));
 

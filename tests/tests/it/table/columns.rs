@@ -33,6 +33,7 @@ fn value(column: &str, found: &Value) -> String {
             format!("{:0>30}", at.as_nanosecond())
         }
         "NAME" => text("name"),
+        "ALGORITHM" => text("algorithm"),
         "USERNAME" => text("username"),
         "DOMAIN" => text("domain"),
         "URL" => text("url"),
@@ -80,6 +81,14 @@ async fn holder(kind: &str, owner: &Client) -> Option<String> {
     }
 }
 
+fn web_key(number: usize) -> Value {
+    match number {
+        0 => json!({ "ed25519": {} }),
+        1 => json!({ "ecdsa": { "curve": "ECDSA_CURVE_P384" } }),
+        _ => json!({ "rsa": { "hasher": "RSA_HASHER_SHA384" } }),
+    }
+}
+
 /// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
 async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, Option<String>, &'a Client) {
     let at = |kind: &str| format!("{ROOT}/{kind}");
@@ -121,6 +130,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "projectId": project, "userId": user })
             }
+            "web_keys" => web_key(number),
             "users/tokens" => json!({ "expirationDate": format!("{}-01-01T00:00:00Z", 2097 - number) }),
             "users/keys" | "apps/keys" => {
                 let year = 2097 - number;

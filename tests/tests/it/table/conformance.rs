@@ -20,6 +20,7 @@ mod settings;
 mod shown;
 mod token;
 mod user;
+mod web_key;
 pub(super) mod wire;
 
 use std::collections::BTreeSet;
@@ -72,7 +73,7 @@ fn projects() -> Rows {
 }
 
 fn others() -> Rows {
-    domain::rows().into_iter().chain(event::rows()).chain(settings::rows()).collect()
+    domain::rows().into_iter().chain(event::rows()).chain(settings::rows()).chain(web_key::rows()).collect()
 }
 
 /// Each operation must come to the same over every transport.

@@ -39,6 +39,7 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
     match (kind, filter) {
         (_, "inIds") => [json!({ "ids": ["1", id] }), json!({ "ids": ["1"] })],
         (_, "name" | "username") | ("roles", "key" | "displayName" | "group") => [named(name), named(&name[1..])],
+        ("web_keys", "algorithm") => [named("EdDSA"), named("ES512")],
         ("domains", "domain") => [named(&format!("{name}.example")), named(name)],
         (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
         (_, "isVerified" | "isPrimary") => [json!(false), json!(true)],
@@ -93,6 +94,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let held;
     let (kind, body) = match kind {
         "targets" => (kind, target),
+        "web_keys" => (kind, json!({ "ed25519": {} })),
         "users" => (kind, json!({ "username": name, "service": { "name": name } })),
         "organizations" | "projects" => (kind, json!({ "name": name })),
         "idps" => ("idps/codehost_b", json!({ "idp": { "name": name }, "config": { "clientId": "id" } })),

@@ -27,7 +27,7 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 19] = [
+const OF_ONE_OBJECT: [&str; 20] = [
     "changeDate",
     "clientId",
     "clientSecret",
@@ -44,6 +44,7 @@ const OF_ONE_OBJECT: [&str; 19] = [
     "projectId",
     "sequence",
     "signingKey",
+    "signsFrom",
     "timestamp",
     "token",
     "userId",

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What no get of the object shows under its name: a wish, what is made beside it, what only operators may send, secrets, a
 /// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
-const NOT_SHOWN: [&str; 13] = [
+const NOT_SHOWN: [&str; 16] = [
     "appId",
     "domain.isVerified",
     "idp.config.bindPassword",
@@ -18,8 +18,11 @@ const NOT_SHOWN: [&str; 13] = [
     "instance.domain",
     "instance.organizationName",
     "instance.serviceUsername",
+    "key.ecdsa.curve",
     "key.keyType",
     "key.publicKey",
+    "key.rsa.bits",
+    "key.rsa.hasher",
     "target.expirationSigningKey",
     "userId",
 ];
