@@ -218,8 +218,10 @@ impl Answer {
         let named = details.iter().find_map(|detail| detail["requestId"].as_str());
         let id = self.headers.get("x-request-id").and_then(|id| id.to_str().ok());
         assert!(id.is_some() && id == named, "{case}: the header says {id:?}: {text}");
+        // The id is random, and may look like a word.
+        let told = text.replace(id.unwrap_or_default(), "").to_ascii_lowercase();
         for inside in ["postgres", "select ", "nats", "panicked", ".rs", "/root", "struct "] {
-            assert!(!text.to_ascii_lowercase().contains(inside), "{case}: {text}");
+            assert!(!told.contains(inside), "{case}: {text}");
         }
     }
 
