@@ -6,6 +6,7 @@ use base::{
 };
 use domain::{
     aggregate::Aggregate,
+    rejection::Rejection,
     resource::{
         instance::Instance,
         signing_key::{INSTANCE, SigningKey, SigningKeyPatch},
@@ -13,9 +14,14 @@ use domain::{
     secret::Sealed,
     standard::{Command as Asked, Standard},
 };
+use edge::call::Call;
 use eventlog::record::AggregateKey;
+use view::directory::Tenant;
 
-use crate::turn::{Cause, ClaimKeys, Current, Refusal, Turn};
+use crate::{
+    execute::{Command, Deciding},
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+};
 
 /// How long a key is published before it signs, in milliseconds: longer than anybody caches the key set.
 pub(crate) const PUBLISHED_FOR: i64 = 10 * 60 * 1000;
@@ -51,6 +57,12 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
+    /// That of an algorithm in a tenant's instance.
+    fn of(tenant: &Tenant, algorithm: String) -> Self {
+        let known = tenant.signing_keys.iter().map(|(id, _)| id.clone()).collect();
+        Self { instance_id: tenant.id.clone(), algorithm, known }
+    }
+
     /// The keys of the algorithm that sign, or will, without an end. That is one; there may be more where an earlier build wrote some.
     pub(crate) fn last(&self, turn: &mut Turn<'_>) -> Vec<Current<Standard<SigningKey>>> {
         let mut keys = all(turn, &self.instance_id);
@@ -78,6 +90,34 @@ impl Succession {
             turn.append(last, &events, keys, cause)?;
         }
         Ok(SigningKeyPatch { signs_from: Some(from), ..SigningKeyPatch::default() })
+    }
+}
+
+/// A command that chooses algorithms which tokens shall be signed with. A key that signs is followed by others, so there is always
+/// one from then on.
+pub(crate) struct Choosing<C> {
+    chosen: Vec<Succession>,
+    command: C,
+}
+
+impl<C> Choosing<C> {
+    /// With the JWA names of what is chosen.
+    pub(crate) fn new(call: &Call, chosen: [Option<String>; 2], command: C) -> Self {
+        let succession = |algorithm| Succession::of(&call.tenant, algorithm);
+        Self { chosen: chosen.into_iter().flatten().map(succession).collect(), command }
+    }
+}
+
+impl<C: Command> Command for Choosing<C> {
+    type Outcome = C::Outcome;
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, C::Outcome), Refusal> {
+        let decided = self.command.decide(turn, deciding)?;
+        if self.chosen.iter().all(|algorithm| !algorithm.last(turn).is_empty()) {
+            return Ok(decided);
+        }
+        let message = "no key of the instance signs with that algorithm: create a web key for it, and activate it";
+        Err(Rejection::Precondition(message).into())
     }
 }
 

@@ -81,10 +81,10 @@ impl Commands {
 }
 
 /// A new resource.
-struct Create<R> {
-    key: AggregateKey,
-    owner: Owner,
-    resource: R,
+pub(crate) struct Create<R> {
+    pub(crate) key: AggregateKey,
+    pub(crate) owner: Owner,
+    pub(crate) resource: R,
 }
 
 impl<R: Resource> Command for Create<R> {

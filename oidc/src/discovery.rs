@@ -3,21 +3,26 @@
 //! It lists what works, and nothing else: members that the specification requires are missing as long as nothing is there
 //! that they could truthfully name.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use axum::{Json, extract::State, response::IntoResponse};
+use axum::{extract::State, response::Response};
+use base::clock;
+use domain::resource::signing_key::Stage;
 use edge::error::Error;
-use http::{header, request::Parts};
+use http::request::Parts;
 use serde_json::json;
 
-use crate::{Oidc, assertion, endpoint, issue, keys, token};
+use crate::{Oidc, assertion, cached, endpoint, token};
 
 /// The document of the instance of the host.
-pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<impl IntoResponse, Error> {
+pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<Response, Error> {
     let tenant = oidc.edge.open_tenant(&parts).await?;
     let issuer = oidc.edge.external.issuer(&tenant);
+    let now = clock::now().as_millisecond();
+    let signing = tenant.signing_keys.iter().filter(|(_, key)| key.stage(now) == Stage::Active);
+    let algorithms: BTreeSet<&str> = signing.map(|(_, key)| key.algorithm.as_str()).collect();
     let at = |path: &str| format!("{issuer}{path}");
-    let document = Json(json!({
+    let document = json!({
         "issuer": issuer,
         "token_endpoint": at(endpoint::TOKEN),
         "introspection_endpoint": at(endpoint::INTROSPECTION),
@@ -25,11 +30,11 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "scopes_supported": ["openid"],
         "grant_types_supported": [token::CLIENT_CREDENTIALS, token::JWT_BEARER],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": [issue::ID],
+        "id_token_signing_alg_values_supported": algorithms,
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
         "token_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
         "introspection_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
-    }));
-    Ok(([(header::CACHE_CONTROL, keys::CACHED)], document))
+    });
+    Ok(cached::answer(&parts.headers, &document))
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use base::{clock, explain::explain, key_pair::private_pem, secret, signing};
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     context::Owner,
     resource::signing_key::{SigningKey, Stage},
@@ -23,9 +22,9 @@ use view::{
 
 use crate::{error::Error, subject::Subject};
 
-/// What signs access tokens.
+/// What signs access tokens where the client has not chosen.
 const ACCESS: Algorithm = Algorithm::ES256;
-/// What signs ID tokens (OpenID Connect Core 1.0, section 15.1).
+/// What signs ID tokens where it has not (OpenID Connect Core 1.0, section 15.1).
 pub(crate) const ID: Algorithm = Algorithm::RS256;
 /// The `typ` of ID tokens (RFC 7519, section 5.1).
 const ID_TYPE: &str = "JWT";
@@ -96,7 +95,8 @@ impl Issuer {
             seq: *sequence,
             added,
         };
-        let token = self.sign(tenant, (ACCESS, TOKEN_TYPE), &claims).await?;
+        let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);
+        let token = self.sign(tenant, (algorithm, TOKEN_TYPE), &claims).await?;
         let advice =
             "the token would be too long: ask for fewer projects, for single roles, or for those of one organization";
         if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok(token) }
@@ -111,12 +111,13 @@ impl Issuer {
         (access_token, added): (&str, Map<String, Value>),
         lifetime: Milliseconds,
     ) -> Result<Option<String>, Error> {
-        if !tenant.signing_keys.iter().any(|(_, key)| is_for(key, ID)) {
+        let algorithm = chosen(user.user.id_token_alg.as_deref(), ID);
+        let is_chosen = user.user.id_token_alg.is_some();
+        if !is_chosen && !tenant.signing_keys.iter().any(|(_, key)| is_for(key, algorithm)) {
             tracing::warn!(instance = tenant.id, "there is no key for ID tokens yet");
             return Ok(None);
         }
         let now = clock::now().as_second();
-        let digest = secret::sha256(access_token.as_bytes());
         let claims = IdToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
@@ -126,10 +127,10 @@ impl Issuer {
             exp: end(now, lifetime),
             iat: now,
             auth_time: now,
-            at_hash: URL_SAFE_NO_PAD.encode(&digest[..digest.len() / 2]),
+            at_hash: signing::half_hash(&format!("{algorithm:?}"), access_token),
             added,
         };
-        self.sign(tenant, (ID, ID_TYPE), &claims).await.map(Some)
+        self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)
     }
 
     async fn sign(
@@ -192,12 +193,18 @@ fn end(now: i64, lifetime: Milliseconds) -> i64 {
 /// A private key, PKCS #8 DER, for its algorithm.
 fn encoding(algorithm: Algorithm, private: &[u8]) -> Result<EncodingKey, jsonwebtoken::errors::Error> {
     match algorithm {
-        Algorithm::RS256 => {
+        Algorithm::RS256 | Algorithm::RS384 | Algorithm::RS512 => {
             // Of RSA it takes PKCS #8 in PEM only.
             EncodingKey::from_rsa_pem(private_pem(private).as_bytes())
         }
+        Algorithm::EdDSA => Ok(EncodingKey::from_ed_der(private)),
         _ => Ok(EncodingKey::from_ec_der(private)),
     }
+}
+
+/// What a client has chosen, or else the usual algorithm.
+fn chosen(name: Option<&str>, usual: Algorithm) -> Algorithm {
+    name.and_then(|name| name.parse().ok()).unwrap_or(usual)
 }
 
 fn is_for(key: &SigningKey, algorithm: Algorithm) -> bool {

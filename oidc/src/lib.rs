@@ -2,6 +2,7 @@
 
 mod assertion;
 mod audience;
+mod cached;
 mod client;
 mod discovery;
 mod endpoint;

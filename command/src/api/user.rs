@@ -19,6 +19,7 @@ use proto::{
         GenerateUserSecretResponse, LockUserRequest, PatchUserRequest, ReactivateUserRequest, UnlockUserRequest,
     },
 };
+use view::settings::instance_of;
 
 use crate::{
     authority::Object,
@@ -26,7 +27,8 @@ use crate::{
     escalation,
     execute::{Command, Commands, Deciding},
     removal::remove,
-    standard::{Answering, Plain, details, key},
+    signing_keys::Choosing,
+    standard::{Answering, Create, Plain, details, key},
     turn::{Decided, Refusal, Turn},
 };
 
@@ -48,7 +50,11 @@ async fn create(
     call: Call,
     request: CreateUserRequest,
 ) -> Result<Answer<CreateUserResponse>, Error> {
-    commands.create(&call, &request, (call.context.clone(), words::new(&request)), Into::into).await
+    let (id, resource) = (commands.ids.next(), words::new(&request));
+    let chosen = [&resource.access_token_alg, &resource.id_token_alg].map(Clone::clone);
+    let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
+    let command = Choosing::new(&call, chosen, Create { key, owner: call.context.clone(), resource });
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
 /// A handler of requests that say by their type, or by what is in them, what is asked of a user.
@@ -86,8 +92,12 @@ async fn change<I: Message + Identified, O: Message + Default>(
     asked: Asked<User>,
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
+    let chosen = match &asked {
+        Asked::Patch(patch) => [&patch.access_token_alg, &patch.id_token_alg].map(|chosen| chosen.clone().flatten()),
+        _ => [None, None],
+    };
     let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let command = Change { key, asked };
+    let command = Choosing::new(call, chosen, Change { key, asked });
     commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
 }
 

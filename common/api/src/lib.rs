@@ -31,6 +31,7 @@ pub mod settings;
 pub mod standard;
 pub mod target;
 pub mod text_settings;
+mod token_algorithm;
 pub mod user;
 pub mod user_grant;
 pub mod web_key;

@@ -12,6 +12,7 @@ use crate::{
     details,
     filter::{in_state, named, state},
     standard::Shown,
+    token_algorithm,
 };
 
 impl Shown for User {
@@ -39,9 +40,14 @@ impl Shown for User {
     }
 
     fn shown(found: &Found<Self>) -> GetUser {
-        let Self { username, name, description, allow_token_endpoint_audience, secrets, is_active, is_locked } =
-            found.state.clone();
-        let service = ServiceUser { name, description, allow_token_endpoint_audience };
+        let User { username, secrets, is_active, is_locked, .. } = found.state.clone();
+        let service = ServiceUser {
+            name: found.state.name.clone(),
+            description: found.state.description.clone(),
+            allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
+            access_token_alg: token_algorithm::shown(found.state.access_token_alg.as_deref()).into(),
+            id_token_alg: token_algorithm::shown(found.state.id_token_alg.as_deref()).into(),
+        };
         GetUser {
             details: Some(details::of(found)),
             user: Some(user::User { username, r#type: Some(Type::Service(service)) }),
@@ -66,6 +72,8 @@ pub fn new(request: &CreateUserRequest) -> User {
     let service = wanted.r#type.map(|Type::Service(service)| service).unwrap_or_default();
     User {
         username: wanted.username,
+        access_token_alg: token_algorithm::name(service.access_token_alg()),
+        id_token_alg: token_algorithm::name(service.id_token_alg()),
         name: service.name,
         description: service.description,
         allow_token_endpoint_audience: service.allow_token_endpoint_audience,
@@ -80,6 +88,8 @@ pub fn patch(request: &PatchUserRequest) -> UserPatch {
     let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
     UserPatch {
         username: wanted.username,
+        access_token_alg: service.access_token_alg.map(|_| token_algorithm::name(service.access_token_alg())),
+        id_token_alg: service.id_token_alg.map(|_| token_algorithm::name(service.id_token_alg())),
         name: service.name,
         description: service.description,
         allow_token_endpoint_audience: service.allow_token_endpoint_audience,

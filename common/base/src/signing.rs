@@ -1,6 +1,8 @@
 //! Making the key pairs that instances sign tokens with.
 
+use aws_lc_rs::digest;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -48,6 +50,18 @@ pub fn is_for_es256(private: &[u8]) -> bool {
 pub fn like(algorithm: &str, public: &Value) -> Option<KeySpec> {
     let algorithm = ALGORITHMS.into_iter().find(|known| *known == algorithm)?;
     Some(KeySpec { algorithm, key: KeyType::of(public)? })
+}
+
+/// The left half of the hash of a token that is told of in another one, as base64url: the hash is that of the algorithm of
+/// the other one (OpenID Connect Core 1.0, section 3.1.3.6), for Ed25519 SHA-512.
+pub fn half_hash(algorithm: &str, token: &str) -> String {
+    let by = match algorithm {
+        "RS384" | "ES384" => &digest::SHA384,
+        "RS512" | "EdDSA" => &digest::SHA512,
+        _ => &digest::SHA256,
+    };
+    let hash = digest::digest(by, token.as_bytes());
+    URL_SAFE_NO_PAD.encode(&hash.as_ref()[..hash.as_ref().len() / 2])
 }
 
 /// A new key pair for ES256, whose public key carries this `kid`.

@@ -27,6 +27,12 @@ pub struct User {
     /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
     #[serde(default)]
     pub allow_token_endpoint_audience: bool,
+    /// The JWA name of what its access tokens are signed with, where it has chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token_alg: Option<String>,
+    /// That of its ID tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_token_alg: Option<String>,
     /// What a service user authenticates with.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
@@ -56,6 +62,10 @@ pub struct UserPatch {
     pub description: Option<String>,
     /// See [`User::allow_token_endpoint_audience`].
     pub allow_token_endpoint_audience: Option<bool>,
+    /// See [`User::access_token_alg`]; `None` within is the usual one again.
+    pub access_token_alg: Option<Option<String>>,
+    /// See [`User::id_token_alg`].
+    pub id_token_alg: Option<Option<String>>,
     /// A new secret takes over.
     pub renewal: Option<Renewal>,
 }
@@ -92,6 +102,8 @@ impl Resource for User {
             allow_token_endpoint_audience: patch
                 .allow_token_endpoint_audience
                 .unwrap_or(self.allow_token_endpoint_audience),
+            access_token_alg: patch.access_token_alg.unwrap_or(self.access_token_alg),
+            id_token_alg: patch.id_token_alg.unwrap_or(self.id_token_alg),
             secrets: match patch.renewal {
                 Some(renewal) => self.secrets.renewed(renewal),
                 None => self.secrets,
@@ -137,6 +149,8 @@ mod tests {
             name: "Robot".into(),
             description: "builds".into(),
             allow_token_endpoint_audience: false,
+            access_token_alg: Some("RS256".into()),
+            id_token_alg: None,
             secrets: ClientSecrets {
                 newest: Hashed::new("hash"),
                 previous: Some(Previous { secret: Hashed::new("older"), valid_until: 10 }),
@@ -155,6 +169,8 @@ mod tests {
                 UserPatch { allow_token_endpoint_audience: Some(true), ..patch() },
                 json!({ "allow_token_endpoint_audience": true }),
             ),
+            (UserPatch { access_token_alg: Some(None), ..patch() }, json!({ "access_token_alg": null })),
+            (UserPatch { id_token_alg: Some(Some("ES384".into())), ..patch() }, json!({ "id_token_alg": "ES384" })),
             (UserPatch { renewal, ..patch() }, json!({ "secret": "newer", "previous": null })),
         ];
         assert_patches(&user, patches, &["is_active", "is_locked"]);

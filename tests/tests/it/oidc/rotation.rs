@@ -17,7 +17,10 @@ use tests::{
     tenant::Tenant,
 };
 
-use super::signer::{BEARER, Signer, exchanged, user};
+use super::{
+    shop::API,
+    signer::{BEARER, Signer, exchanged, user},
+};
 
 const KEYS: &str = "/resources/v3alpha/web_keys";
 /// How long a key set may be cached, and somewhat less than that: what the clock goes ahead by.
@@ -212,4 +215,52 @@ async fn who_signs_for_a_token_gets_an_id_token_where_it_asks_for_openid() {
     assert_eq!(claims["exp"].as_i64(), claims["iat"].as_i64().map(|iat| iat + 600));
     assert_eq!(claims["tier"], 3);
     assert_eq!(claims["urn:platform:iam:action:preuserinfo:log"], json!(["claim at_hash exists already"]));
+}
+
+#[tokio::test]
+async fn a_service_user_chooses_what_its_tokens_are_signed_with_among_what_the_instance_has_keys_for() {
+    let tenant = Tenant::start().await;
+    let client = tenant.client().await;
+    let path = user(&tenant, "robot").await;
+    let signer = Signer::new(&tenant, &path, "EC").await;
+    let choose = async |access: &str, id: &str| {
+        let algorithm = |name: &str| format!("TOKEN_ALGORITHM_{name}");
+        let service = json!({ "accessTokenAlg": algorithm(access), "idTokenAlg": algorithm(id) });
+        let body = json!({ "service": service });
+        send(client.request(Method::PATCH, &format!("{API}/{path}")).header("prefer", "wait=10").json(&body)).await
+    };
+    choose("ES384", "RS256").await.assert_refused("no key", 400, "PRECONDITION_FAILED");
+    let kinds = [
+        ("ES384", json!({ "ecdsa": { "curve": "ECDSA_CURVE_P384" } })),
+        ("EDDSA", json!({ "ed25519": {} })),
+        ("RS512", json!({ "rsa": { "hasher": "RSA_HASHER_SHA512" } })),
+    ];
+    for (_, wanted) in &kinds {
+        let made = done(&client, KEYS, wanted.clone()).await.id();
+        let activated = client.request(Method::POST, &format!("{KEYS}/{made}/_activate")).header("prefer", "wait=10");
+        assert_eq!(send(activated).await.status, 200);
+    }
+    let is_published = async || (key_set(&client).await.keys.len() == 2 + kinds.len()).then_some(());
+    eventually("all are published", is_published).await;
+    // The half of a hash that the algorithm of the ID token has, in base64url.
+    for (access, id, length) in
+        [("ES384", "EDDSA", 43), ("EDDSA", "RS512", 43), ("RS512", "ES384", 32), ("RS256", "ES256", 22)]
+    {
+        let chosen = choose(access, id).await;
+        assert_eq!(chosen.status, 200, "{}", chosen.body);
+        let issued = async || {
+            let answer = exchanged(&tenant, &signer.assertion()).await;
+            let [access_token, id_token] = ["access_token", "id_token"].map(|name| answer.body[name].as_str());
+            let [access_token, id_token] = [access_token?, id_token?].map(str::to_owned);
+            let algorithm = |token: &str| format!("{:?}", decode_header(token).expect("it is a token").alg);
+            let is_chosen = [&access_token, &id_token].map(|token| algorithm(token).to_uppercase()) == [access, id];
+            is_chosen.then_some((access_token, id_token))
+        };
+        let (access_token, id_token) = eventually("the choice counts", issued).await;
+        let (_, claims) = verified(&id_token, &key_set(&client).await);
+        assert_eq!(claims["at_hash"].as_str().map(str::len), Some(length));
+        verified(&access_token, &key_set(&client).await);
+        let own = client.with(access_token).request(Method::GET, "/settings/v3alpha/languages");
+        assert_eq!(send(own).await.status, 200, "{access}");
+    }
 }

@@ -43,13 +43,20 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "scopes_supported": ["openid"],
         "grant_types_supported": ["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
         "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["RS256"],
+        "id_token_signing_alg_values_supported": ["ES256", "RS256"],
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
         "token_endpoint_auth_signing_alg_values_supported": algorithms,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
         "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
     });
     assert_eq!(discovery.body, document);
+    for path in ["/.well-known/openid-configuration", "/oauth/v2/keys"] {
+        let tag = send(client.anonymous(Method::GET, path)).await.headers["etag"].clone();
+        let again = client.anonymous(Method::GET, path).header("if-none-match", tag).send().await;
+        assert_eq!(again.expect("it is answered").status(), StatusCode::NOT_MODIFIED, "148: {path}");
+        let other = send(client.anonymous(Method::GET, path).header("if-none-match", "\"other\"")).await;
+        assert_eq!(other.status, StatusCode::OK, "{path}");
+    }
     assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);
     assert_error("the token endpoint", &send(ask(&client).form(&[("a", "b")])).await, 400, "invalid_request");
     for path in ["/oauth/v2/authorize", "/oidc/v1/userinfo", "/oauth/v2/revoke", "/oidc/v1/end_session"] {

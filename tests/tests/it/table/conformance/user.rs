@@ -3,7 +3,7 @@
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
     object::{
-        InIdsFilter, ListQuery, NameFilter, RequestContext, State, StateFilter, TextFilterMethod,
+        InIdsFilter, ListQuery, NameFilter, RequestContext, State, StateFilter, TextFilterMethod, TokenAlgorithm,
         request_context::ResourceOwner,
     },
     operation::{
@@ -105,6 +105,8 @@ fn create() -> Box<dyn Check + Sync> {
                 name: "\u{1f980} \"quoted\"".into(),
                 description: "two\nlines".into(),
                 allow_token_endpoint_audience: true,
+                access_token_alg: TokenAlgorithm::Rs256.into(),
+                id_token_alg: TokenAlgorithm::Es256.into(),
             };
             let username = format!("\\ \u{202e} {}", it.id);
             CreateUserRequest { ctx: None, user: Some(User { username, r#type: Some(user::Type::Service(kind)) }) }
@@ -140,7 +142,14 @@ fn username(username: &str) -> PatchUser {
 fn profile(name: Option<&str>, description: Option<&str>) -> PatchUser {
     let allow_token_endpoint_audience = name.map(|_| true);
     let (name, description) = (name.map(Into::into), description.map(Into::into));
-    let service = PatchServiceUser { name, description, allow_token_endpoint_audience };
+    let algorithm = allow_token_endpoint_audience.map(|_| TokenAlgorithm::Rs256.into());
+    let service = PatchServiceUser {
+        name,
+        description,
+        allow_token_endpoint_audience,
+        access_token_alg: algorithm,
+        id_token_alg: algorithm,
+    };
     PatchUser { username: None, r#type: Some(patch_user::Type::Service(service)) }
 }
 
