@@ -18,6 +18,25 @@ create table if not exists platform.heartbeats (
   heard_at timestamptz not null
 );
 
+create table if not exists platform.failed_events (
+  projection text collate "C" not null,
+  version integer not null,
+  shard integer not null,
+  instance_id text collate "C" not null,
+  aggregate_type text collate "C" not null,
+  aggregate_id text collate "C" not null,
+  id bigint not null,
+  sequence bigint not null,
+  from_sequence bigint not null,
+  from_stream_sequence bigint not null,
+  from_digest bytea not null,
+  failure_count bigint not null,
+  error text not null,
+  first_failed timestamptz not null,
+  last_failed timestamptz not null,
+  primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
+);
+
 create schema if not exists history_2;
 
 create table if not exists history_2.events (

@@ -21,13 +21,15 @@ pub(crate) struct Batch {
     pub(crate) events: Vec<Arc<Recorded>>,
     /// The position after the last one.
     pub(crate) end: Position,
+    /// When the record there was committed.
+    pub(crate) committed_at: Timestamp,
 }
 
 /// Waits for the next record and takes those that are ready after it. `None` when the log ended.
 pub(crate) async fn next(
     records: &mut (impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin),
 ) -> Option<Result<Batch, LogFailure>> {
-    let mut batch = Batch { records: vec![], events: vec![], end: Position::default() };
+    let mut batch = Batch::nothing(Position::default(), Timestamp::default());
     let mut next = records.next().await?;
     loop {
         match next {
@@ -47,13 +49,13 @@ pub(crate) async fn next(
 }
 
 impl Batch {
-    /// When its last record was committed.
-    pub(crate) fn committed_at(&self) -> Timestamp {
-        self.records.last().map(|record| record.committed_at()).unwrap_or_default()
+    /// Nothing, at a position.
+    pub(crate) const fn nothing(end: Position, committed_at: Timestamp) -> Self {
+        Self { records: vec![], events: vec![], end, committed_at }
     }
 
     fn push(&mut self, record: Arc<Record>) {
-        self.end = record.position();
+        (self.end, self.committed_at) = (record.position(), record.committed_at());
         self.events.extend_from_slice(&record.events);
         self.records.push(record);
     }

@@ -28,6 +28,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use view::{
+    failed_event::ParkedAt,
     progress::Announcer,
     projection::Projection,
     table::{Change, Table},
@@ -35,7 +36,8 @@ use view::{
 
 use crate::{
     Projector, batch,
-    project::{EventFailure, fold},
+    failure::BatchFailure,
+    parked::{self, Parked},
     reporter::{Cause, Reporter},
     unit::{WAY, span},
 };
@@ -65,7 +67,7 @@ enum Stall {
     #[error(transparent)]
     Index(#[from] index::IndexFailure),
     #[error(transparent)]
-    Event(#[from] EventFailure),
+    Batch(#[from] BatchFailure),
     #[error("the log ended")]
     LogEnded,
 }
@@ -74,7 +76,7 @@ impl Stall {
     /// What it is about, as metrics have it.
     fn cause(&self) -> Cause {
         match self {
-            Self::Event(_) => Cause::Event,
+            Self::Batch(failure) => failure.cause(),
             Self::Index(index::IndexFailure::Fenced) => Cause::Fenced,
             Self::Index(index::IndexFailure::Nats(_)) | Self::Log(LogFailure::Nats(_)) | Self::LogEnded => Cause::Nats,
             Self::Log(_) | Self::Index(index::IndexFailure::OtherLog) => Cause::Log,
@@ -104,6 +106,8 @@ pub(crate) struct Unit {
     incomplete: AtomicU32,
     shown: Shown,
     reporter: Reporter,
+    /// Why this process does not go on with it: so much failed that only another build may.
+    stopped: Option<String>,
 }
 
 /// An index that is open for writing.
@@ -132,18 +136,23 @@ impl unit::Unit for Unit {
     }
 
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
+        if let Some(reason) = &self.stopped {
+            self.reporter.stalls(Cause::Event, reason.clone());
+            return ControlFlow::Continue(WAY);
+        }
         let Some(Err(stall)) = while_held(self.keep(lease), lease, shutdown).await else {
             return ControlFlow::Continue(Duration::ZERO);
         };
         let (error, index) = (explain(&stall), &self.follower.name);
         ControlFlow::Continue(match &stall {
-            Stall::Event(event) if event.is_newer() => {
+            Stall::Batch(BatchFailure::Event(event)) if event.is_newer() => {
                 tracing::error!(index, error, "this node is outdated and leaves the search index to others");
                 self.reporter.is_outdated(error);
                 WAY
             }
             stall => {
                 tracing::error!(index, error, "the search index stands still");
+                self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
                 self.reporter.stalls(stall.cause(), error);
                 PAUSE
             }
@@ -162,7 +171,16 @@ impl Unit {
         let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
         let incomplete = AtomicU32::new(0);
         let reporter = Reporter::new(&projector.health, projection, shard);
-        Ok(Self { projector: projector.clone(), projection, table, follower, incomplete, shown, reporter })
+        Ok(Self {
+            projector: projector.clone(),
+            projection,
+            table,
+            follower,
+            incomplete,
+            shown,
+            reporter,
+            stopped: None,
+        })
     }
 
     /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
@@ -182,9 +200,12 @@ impl Unit {
         };
         let (publisher, opened) = lease.during(begin).await?;
         let (committed, newest) = watch::channel(None);
+        let (parked, all_parked) = watch::channel(None);
+        let Projector { database, shard, .. } = &self.projector;
         tokio::select! {
-            stall = self.commit(opened, committed, lease) => stall,
+            stall = self.commit(opened, (committed, parked), lease) => stall,
             stall = self.publish(publisher, newest) => stall,
+            never = parked::keep_copy(database, (self.projection, *shard), all_parked) => match never {},
         }
     }
 
@@ -227,24 +248,38 @@ impl Unit {
         Ok(Opened { writer, snapshot, complete_from })
     }
 
-    async fn commit(&self, opened: Opened, committed: Committed, lease: &Lease) -> Result<Infallible, Stall> {
+    async fn commit(
+        &self,
+        opened: Opened,
+        (committed, all_parked): (Committed, watch::Sender<Option<Vec<ParkedAt>>>),
+        lease: &Lease,
+    ) -> Result<Infallible, Stall> {
         let Opened { mut writer, mut snapshot, complete_from } = opened;
+        let mut parked = Parked::omitted(self.projection, self.table, self.projector.shard, &snapshot.omitted);
+        all_parked.send_replace(parked.news().map(|(_, all)| all));
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
-        let mut due = Instant::now();
+        let (mut due, mut reached) = (Instant::now(), snapshot.position.sequence);
         loop {
             lease.tick();
             let batch = match next.take() {
                 Some(batch) => batch,
                 None => match timeout(HEARTBEAT, batch::next(&mut records)).await {
                     Ok(batch) => batch.ok_or(Stall::LogEnded)??,
+                    Err(_) if parked.are_due() => batch::Batch::nothing(snapshot.position, snapshot.committed_at),
                     Err(_) => continue,
                 },
             };
-            let (end, committed_at) = (batch.end, batch.committed_at());
+            let (end, committed_at) = (batch.end, batch.committed_at);
             let begun = Instant::now();
-            let changes = fold(self.table, &batch.events)?;
+            let taken_up = parked.take_up(&self.projector.database, self.table, (reached, &batch));
+            let changes = lease.during(taken_up).await?;
+            reached = end.sequence;
+            if let Some((omitted, all)) = parked.news() {
+                is_changed |= writer.omit(omitted);
+                all_parked.send_replace(Some(all));
+            }
             if !changes.is_empty() {
                 writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;
@@ -315,7 +350,7 @@ impl Unit {
                     }
                     let snapshot = newest.borrow_and_update().clone();
                     if let Some(snapshot) = &snapshot
-                        && snapshot.position != publisher.reached()
+                        && (snapshot.position != publisher.reached() || !publisher.lacks_the_same(snapshot))
                     {
                         publisher.publish(snapshot).await?;
                     }

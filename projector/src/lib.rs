@@ -5,8 +5,11 @@
 //! whatever dies. Projections never act: they send no mail and call no target.
 
 mod batch;
+mod failure;
+mod fold;
 mod heartbeat;
 mod index;
+mod parked;
 mod project;
 mod reporter;
 mod unit;

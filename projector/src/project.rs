@@ -1,134 +1,176 @@
 //! One transaction: the checkpoint and the rows of a batch.
 
-use std::sync::Arc;
-
-use base::{
-    fault,
-    panic::{Panicked, caught},
-};
-use eventlog::record::{Recorded, Undecodable};
+use base::fault;
+use deadpool_postgres::{Client, Transaction};
+use eventlog::record::{AggregateKey, Position};
+use jiff::Timestamp;
 use view::{
     checkpoint::{Checkpoint, Fenced},
-    database::{self, Database},
+    database::{Database, DatabaseFailure},
+    failed_event::ParkedAt,
     history,
     projection::{Kind, Projection},
     read_model::ReadModel,
     table::{Change, Table},
 };
 
-use crate::batch::Batch;
+use crate::{
+    batch::Batch,
+    failure::BatchFailure,
+    parked::{Folded, Parked, Retry},
+};
 
-/// A batch that was not applied. Nothing of it was.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BatchFailure {
-    /// An event cannot be read.
-    #[error(transparent)]
-    Event(#[from] EventFailure),
-    /// Postgres refused.
-    #[error(transparent)]
-    Database(#[from] database::DatabaseFailure),
-    /// The checkpoint is not the one that this worker left.
-    #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
-    Fenced,
-}
-
-/// An event with which the projection cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum EventFailure {
-    /// It cannot be read.
-    #[error(transparent)]
-    Undecodable(#[from] Undecodable),
-    /// It is read, and the code that takes it up panics.
-    #[error("event {sequence}, {event_type} of {aggregate_id}, cannot be taken up")]
-    Panicked {
-        /// Its sequence.
-        sequence: u64,
-        /// Its type.
-        event_type: String,
-        /// Its aggregate.
-        aggregate_id: String,
-        /// What the panic said.
-        #[source]
-        panicked: Panicked,
-    },
-}
-
-impl EventFailure {
-    fn of(recorded: &Recorded, panicked: Panicked) -> Self {
-        let (event_type, aggregate_id) = (recorded.event.r#type.clone(), recorded.event.aggregate_id.clone());
-        Self::Panicked { sequence: recorded.sequence, event_type, aggregate_id, panicked }
-    }
-
-    /// Whether only a newer build can go on.
-    pub(crate) fn is_newer(&self) -> bool {
-        matches!(self, Self::Undecodable(event) if event.is_newer())
-    }
-}
-
-impl From<tokio_postgres::Error> for BatchFailure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error.into())
-    }
-}
-
-/// Moves the checkpoint to the end of a batch and applies that, both or neither.
+/// Moves the checkpoint to the end of a batch and applies that, both or neither. What fails is parked.
 pub(crate) async fn project(
     database: &Database,
-    projection: &Projection,
-    shard: u16,
+    read_model: ReadModel<'_>,
     checkpoint: Checkpoint,
+    parked: &mut Parked,
     batch: &Batch,
 ) -> Result<Checkpoint, BatchFailure> {
-    let committed_at = batch.committed_at();
-    let changes = changes(projection, &batch.events)?;
-    let read_model = ReadModel::new(projection, shard);
+    let folded = parked.fold(tables(read_model.projection), &batch.events)?;
+    let (end, committed_at) = (batch.end, batch.committed_at);
     let mut connection = database.connection().await?;
-    let moved = if changes.is_empty() && !matches!(projection.kind, Kind::History) {
+    let is_nothing = folded.changes.is_empty() && folded.failed.is_empty();
+    let moved = if is_nothing && !is_history(read_model.projection) {
         // Most records concern few projections; to the others one statement is transaction enough.
         fault::point("project.applied");
-        read_model.advance(&connection, checkpoint, batch.end, committed_at).await?
+        let moved = read_model.advance(&connection, checkpoint, end, committed_at).await?;
+        moved.map_err(|Fenced| BatchFailure::Fenced)?
     } else {
-        let transaction = connection.transaction().await?;
-        let moved = read_model.advance(&transaction, checkpoint, batch.end, committed_at).await?;
-        if moved.is_ok() {
-            if matches!(projection.kind, Kind::History) {
-                history::apply(&transaction, &batch.records, &batch.events).await?;
-                fault::point("history.applied");
-            }
-            for (table, changes) in changes {
-                read_model.apply(&transaction, table, &changes).await?;
-            }
-            fault::point("project.applied");
-            transaction.commit().await.map_err(database::DatabaseFailure::from)?;
-        }
+        let retry = &Retry::default();
+        let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: Some(batch), retry };
+        let (moved, failed) = moving.apply(&mut connection, &folded).await?;
+        parked.add(&failed);
         moved
     };
     fault::point("project.committed");
-    moved.map_err(|Fenced| BatchFailure::Fenced)
+    Ok(moved)
 }
 
-/// What the events change, by table; the tables that they do not concern are not among them.
-fn changes<'a>(
-    projection: &'a Projection,
-    events: &[Arc<Recorded>],
-) -> Result<Vec<(&'a Table, Vec<Change>)>, EventFailure> {
-    // History has tables of its own, and indexes are kept in files.
-    let Kind::Rows(tables) = &projection.kind else { return Ok(vec![]) };
-    let folded = tables.iter().map(|table| Ok((table, fold(table, events)?)));
-    folded.filter(|folded| !matches!(folded, Ok((_, changes)) if changes.is_empty())).collect()
+/// Tries some of the parked aggregates again; `false` where history has to come further first.
+pub(crate) async fn retry(
+    database: &Database,
+    read_model: ReadModel<'_>,
+    checkpoint: Checkpoint,
+    parked: &mut Parked,
+) -> Result<bool, BatchFailure> {
+    let Some(due) = parked.due(database, checkpoint.position.sequence).await? else { return Ok(false) };
+    let (folded, retry) = parked.fold_waiting(tables(read_model.projection), due)?;
+    let Checkpoint { position: end, committed_at, .. } = checkpoint;
+    let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };
+    let (_, failed) = moving.apply(&mut database.connection().await?, &folded).await?;
+    parked.tried(&retry, &failed);
+    Ok(true)
 }
 
-/// Folds events to the changes of a table. One that makes the code panic is a failing event, like one that cannot be read.
-pub(crate) fn fold(table: &Table, events: &[Arc<Recorded>]) -> Result<Vec<Change>, EventFailure> {
-    // It changes nothing that it borrows, and what it has made so far goes with its panic.
-    let fold = |events| caught(|| table.fold(events));
-    match (fold(events), events.last()) {
-        (Ok(folded), _) => Ok(folded?),
-        (Err(panicked), Some(last)) => {
-            // Which one it is. An event that is folded alone may pass; then it is the last, before which the others stand.
-            let guilty = events.iter().find(|event| fold(std::slice::from_ref(*event)).is_err());
-            Err(EventFailure::of(guilty.unwrap_or(last), panicked))
+/// A move of the checkpoint, with what belongs to it.
+struct Moving<'a> {
+    read_model: ReadModel<'a>,
+    checkpoint: Checkpoint,
+    end: Position,
+    committed_at: Timestamp,
+    parked: &'a Parked,
+    /// What comes from the log.
+    batch: Option<&'a Batch>,
+    /// What is tried again.
+    retry: &'a Retry,
+}
+
+impl Moving<'_> {
+    /// Applies what was folded; where Postgres refuses values, it is found which, and the others are applied.
+    async fn apply(
+        &self,
+        connection: &mut Client,
+        folded: &Folded<'_>,
+    ) -> Result<(Checkpoint, Vec<ParkedAt>), BatchFailure> {
+        match self.attempt(connection, folded, false).await {
+            Err(BatchFailure::Database(failure)) if self.parked.parking().is_some() && failure.is_of_values() => {
+                self.attempt(connection, folded, true).await
+            }
+            applied => applied,
         }
-        (Err(_), None) => Ok(vec![]),
     }
+
+    async fn attempt(
+        &self,
+        connection: &mut Client,
+        folded: &Folded<'_>,
+        is_careful: bool,
+    ) -> Result<(Checkpoint, Vec<ParkedAt>), BatchFailure> {
+        let Self { read_model, checkpoint, end, committed_at, .. } = self;
+        let mut transaction = connection.transaction().await?;
+        let moved = read_model.advance(&transaction, *checkpoint, *end, *committed_at).await?;
+        let moved = moved.map_err(|Fenced| BatchFailure::Fenced)?;
+        if let Some(batch) = self.batch.filter(|_| is_history(read_model.projection)) {
+            history::apply(&transaction, &batch.records, &batch.events).await?;
+            fault::point("history.applied");
+        }
+        let mut failed = folded.failed.clone();
+        for (table, changes) in &folded.changes {
+            if is_careful {
+                let refused = apply_each(&mut transaction, *read_model, table, changes).await?;
+                for (key, error) in refused {
+                    failed.push(self.refused(&key, error)?);
+                }
+            } else {
+                read_model.apply(&transaction, table, changes).await?;
+            }
+        }
+        if let Some(parking) = self.parked.parking() {
+            self.parked.insist_on_few(&failed)?;
+            parking.release(&transaction, &self.retry.healed(&failed)).await?;
+            parking.park(&transaction, checkpoint.position, &failed).await?;
+        }
+        fault::point("project.applied");
+        transaction.commit().await.map_err(DatabaseFailure::from)?;
+        Ok((moved, failed))
+    }
+
+    /// Parks an aggregate whose row is refused. That has none of its events, so it is parked at the first one.
+    fn refused(&self, key: &AggregateKey, error: String) -> Result<ParkedAt, BatchFailure> {
+        let waiting = self.retry.waiting.iter().flat_map(|waiting| &waiting.events);
+        let mut events = self.batch.iter().flat_map(|batch| &batch.events).chain(waiting);
+        let first = events.find(|event| event.key() == *key).ok_or(BatchFailure::OfNothing)?;
+        Ok(ParkedAt::now(first, error))
+    }
+}
+
+/// Applies changes in halves, and halves of these, until all are applied save those that Postgres refuses by themselves, of
+/// which it tells why.
+async fn apply_each(
+    transaction: &mut Transaction<'_>,
+    read_model: ReadModel<'_>,
+    table: &Table,
+    changes: &[Change],
+) -> Result<Vec<(AggregateKey, String)>, BatchFailure> {
+    let (mut parts, mut refused) = (vec![changes], vec![]);
+    while let Some(part) = parts.pop() {
+        let savepoint = transaction.savepoint("part").await?;
+        match (read_model.apply(&savepoint, table, part).await, part) {
+            (Ok(()), _) => savepoint.commit().await?,
+            (Err(failure), [Change { instance_id, id, .. }]) if failure.is_of_values() => {
+                savepoint.rollback().await?;
+                let aggregate_type = table.aggregate_type.to_owned();
+                let key = AggregateKey { instance_id: instance_id.clone(), aggregate_type, id: id.clone() };
+                refused.push((key, failure.without_values()));
+            }
+            (Err(failure), part) if failure.is_of_values() => {
+                savepoint.rollback().await?;
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+            (Err(failure), _) => return Err(failure.into()),
+        }
+    }
+    Ok(refused)
+}
+
+fn is_history(projection: &Projection) -> bool {
+    matches!(projection.kind, Kind::History)
+}
+
+/// The tables that events are folded for: history has tables of its own, and indexes are kept in files.
+fn tables(projection: &Projection) -> &[Table] {
+    if let Kind::Rows(tables) = &projection.kind { tables } else { &[] }
 }

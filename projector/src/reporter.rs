@@ -13,7 +13,7 @@ use base::{
         Gauge, Histogram,
         catalog::{
             FENCE_REJECTIONS, PROJECTION_APPLY, PROJECTION_HEARTBEAT, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
-            PROJECTION_SEQUENCE, PROJECTION_STALLED,
+            PROJECTION_PARKED, PROJECTION_SEQUENCE, PROJECTION_STALLED,
         },
     },
 };
@@ -26,7 +26,7 @@ const FREE_LEASE: Duration = Duration::from_secs(1);
 /// Why a unit does not go on, as metrics have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// An event cannot be read.
+    /// An event cannot be processed, or too many.
     Event,
     /// The log cannot be trusted, or is another one.
     Log,
@@ -93,6 +93,8 @@ impl Reporter {
     pub(crate) async fn stand_by(&self) -> Infallible {
         sleep(FREE_LEASE).await;
         self.stalled_by(None);
+        // Who has the lease measures it.
+        PROJECTION_PARKED.with(&[self.projection]).set_integer(0);
         // One that is outdated stays so: it is no stand-in for anybody.
         if !self.is_outdated.load(Relaxed) {
             self.health.report(&self.part, State::Standby);

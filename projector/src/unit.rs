@@ -15,7 +15,10 @@ use tracing::Instrument;
 use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Projection, read_model::ReadModel};
 
 use crate::{
-    Projector, batch, project,
+    Projector, batch,
+    failure::BatchFailure,
+    parked::Parked,
+    project,
     reporter::{Cause, Reporter},
 };
 
@@ -43,7 +46,7 @@ enum Stall {
     #[error(transparent)]
     Database(#[from] database::DatabaseFailure),
     #[error(transparent)]
-    Batch(#[from] project::BatchFailure),
+    Batch(#[from] BatchFailure),
     #[error(transparent)]
     OtherLog(#[from] OtherLog),
     #[error("the log ended")]
@@ -56,32 +59,27 @@ impl Stall {
     /// What it is about, as metrics have it.
     fn cause(&self) -> Cause {
         match self {
-            Self::Batch(project::BatchFailure::Event(_)) => Cause::Event,
-            Self::Batch(project::BatchFailure::Fenced) => Cause::Fenced,
+            Self::Batch(failure) => failure.cause(),
             Self::Log(LogFailure::Nats(_)) | Self::OtherLog(OtherLog::Log(LogFailure::Nats(_))) | Self::LogEnded => {
                 Cause::Nats
             }
             Self::Log(_) | Self::OtherLog(_) => Cause::Log,
-            Self::Database(_) | Self::Batch(project::BatchFailure::Database(_)) | Self::Incomplete => Cause::Postgres,
+            Self::Database(_) | Self::Incomplete => Cause::Postgres,
         }
     }
 
     /// Whether only a newer build can go on.
     fn is_outdated(&self) -> bool {
-        matches!(self, Self::Batch(project::BatchFailure::Event(event)) if event.is_newer())
+        matches!(self, Self::Batch(BatchFailure::Event(event)) if event.is_newer())
     }
 }
 
 /// The span of a batch, where traces of what is in it are recorded.
 pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
-    trace::linked(
-        batch.committed_at(),
-        batch.events.iter().map(|recorded| recorded.event.trace_context.as_str()),
-        || {
-            let (projection, sequence) = (projection.name, batch.end.sequence);
-            tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
-        },
-    )
+    trace::linked(batch.committed_at, batch.events.iter().map(|recorded| recorded.event.trace_context.as_str()), || {
+        let (projection, sequence) = (projection.name, batch.end.sequence);
+        tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
+    })
 }
 
 /// A projection in Postgres.
@@ -91,12 +89,14 @@ struct Rows {
     reporter: Reporter,
     /// How long it waits after the next failure.
     pause: Duration,
+    /// Why this process does not go on with it: so much failed that only another build may.
+    stopped: Option<String>,
 }
 
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let (leases, reporter) = (projector.leases.clone(), Reporter::new(&projector.health, projection, projector.shard));
-    let mut rows = Rows { projector, projection, reporter, pause: PAUSES.0 };
+    let mut rows = Rows { projector, projection, reporter, pause: PAUSES.0, stopped: None };
     supervise(&mut rows, &leases, &shutdown).await;
 }
 
@@ -112,6 +112,10 @@ impl unit::Unit for Rows {
     }
 
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
+        if let Some(reason) = &self.stopped {
+            self.reporter.stalls(Cause::Event, reason.clone());
+            return ControlFlow::Continue(WAY);
+        }
         let mut applied = false;
         let stall = while_held(self.follow(lease, &mut applied), lease, shutdown).await;
         self.pause = if applied { PAUSES.0 } else { (self.pause * 2).min(PAUSES.1) };
@@ -123,12 +127,14 @@ impl unit::Unit for Rows {
         } else {
             self.reporter.stalls(stall.cause(), explain(&stall));
         }
+        if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
+            self.stopped = Some(explain(&stall));
+        }
         ControlFlow::Continue(pause)
     }
 }
 
-/// A stalled unit skips nothing: it comes back to the same batch until that can be applied. A failing event will be
-/// found and parked here one day, so that only its aggregate waits.
+/// A stalled unit skips nothing: it comes back to the same batch until that can be applied.
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     let error = explain(stall);
     match stall {
@@ -139,7 +145,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
                 "this node is outdated and leaves the projection to others"
             );
         }
-        Stall::Batch(project::BatchFailure::Event(_))
+        Stall::Batch(BatchFailure::Event(_) | BatchFailure::Flood(_))
         | Stall::Log(LogFailure::Broken(_))
         | Stall::OtherLog(OtherLog::Differs(_)) => {
             tracing::error!(projection = projection.name, error, "the projection stands still");
@@ -156,14 +162,21 @@ impl Rows {
         let Self { projector: Projector { log, database, shard, .. }, projection, reporter, .. } = self;
         let mut checkpoint = lease.during(self.take_over()).await?;
         recognise(log, checkpoint.position).await?;
+        let read_model = ReadModel::new(projection, *shard);
+        let mut parked = Parked::load(database, projection, *shard).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut records = log.follow(checkpoint.position).await?;
         reporter.has_begun(Reached::from(checkpoint.position));
         announcer.announce(Reached::from(checkpoint.position)).await;
         loop {
             lease.tick();
+            // What waits for another try does not keep the others waiting.
+            let has_more =
+                parked.are_due() && lease.during(project::retry(database, read_model, checkpoint, &mut parked)).await?;
             let batch = tokio::select! {
+                biased;
                 batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
+                () = std::future::ready(()), if has_more => continue,
                 () = sleep(HEARTBEAT) => {
                     confirm(database, projection, *shard, checkpoint).await?;
                     reporter.works(Reached::from(checkpoint.position));
@@ -173,7 +186,7 @@ impl Rows {
             };
             fault::point("project.fetched");
             let (begun, span) = (Instant::now(), span(projection, &batch));
-            let projecting = project::project(database, projection, *shard, checkpoint, &batch).instrument(span);
+            let projecting = project::project(database, read_model, checkpoint, &mut parked, &batch).instrument(span);
             checkpoint = lease.during(projecting).await?;
             *applied = true;
             reporter.applied(begun.elapsed());
@@ -205,7 +218,7 @@ async fn confirm(
         return Err(Stall::Incomplete);
     }
     let found = ReadModel::new(projection, shard).checkpoint(&database.connection().await?).await?;
-    if found == Some(checkpoint) { Ok(()) } else { Err(project::BatchFailure::Fenced.into()) }
+    if found == Some(checkpoint) { Ok(()) } else { Err(BatchFailure::Fenced.into()) }
 }
 
 /// A checkpoint at a record that the log does not have, or has differently, belongs to another log: the unit stops.

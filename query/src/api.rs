@@ -2,6 +2,7 @@
 
 mod event;
 mod execution;
+mod failed_event;
 mod idp;
 mod membership;
 mod organization;
@@ -41,6 +42,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<ProjectGrant>,
     standard::mount::<UserGrant>,
     event::mount,
+    failed_event::mount,
     standard::mount::<Instance>,
     standard::mount::<User>,
     standard::mount::<Key<User>>,

@@ -145,6 +145,21 @@ pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDur
     publish(&log, &barrier, CommitRecord { committed_at, ..next(&barrier, epoch, events) }).await;
 }
 
+/// Appends a record that creates a target of a name that no writer would let pass, and tells the id of the target.
+pub async fn append_named(client: async_nats::Client, instance_id: &str, name: &str) -> String {
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let epoch = last.commit.epoch + 1;
+    let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
+    let mut event = created(instance_id, 1_000_000);
+    let mut payload: serde_json::Value = serde_json::from_slice(&event.payload).expect("it is JSON");
+    payload["name"] = name.into();
+    event.payload = payload.to_string().into();
+    let id = event.aggregate_id.clone();
+    publish(&log, &barrier, next(&barrier, epoch, vec![event])).await;
+    id
+}
+
 fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
     CommitRecord {
         log_id: last.commit.log_id.clone(),

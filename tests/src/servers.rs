@@ -15,8 +15,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use view::projection::{PROJECTIONS, Projection};
 
 use crate::{
+    auditor::connect,
     process::{Process, server},
     template::{Template, copy},
 };
@@ -165,4 +167,13 @@ pub(crate) async fn with_postgres(data: &Path) {
     let key: String = random::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(data.join("master.key"));
     file.and_then(|mut file| writeln!(file, "{key}")).expect("the folder can be written");
+}
+
+/// Lets Postgres forget everything.
+pub async fn drop_read_models(url: &str) {
+    let schemas = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
+    let schemas = schemas.map(Projection::schema_name);
+    let all: Vec<String> = schemas.chain(["platform".to_owned()]).collect();
+    let text = format!("drop schema {} cascade", all.join(", "));
+    connect(url).await.batch_execute(&text).await.expect("they are there");
 }

@@ -2,7 +2,8 @@
 //!
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each of these fires once.
-//! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`.
+//! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`; `*` is about
+//! everything.
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
@@ -118,7 +119,11 @@ pub fn point_of(name: &str, subject: &str) {
         Some(Fault { point, subject, at, passed: AtomicU64::new(0), signal })
     });
 
-    let Some(fault) = FAULT.as_ref().filter(|fault| fault.point == name && fault.subject == subject) else { return };
+    let Some(fault) =
+        FAULT.as_ref().filter(|fault| fault.point == name && [subject, "*"].contains(&fault.subject.as_str()))
+    else {
+        return;
+    };
     let passed = fault.passed.fetch_add(1, Ordering::SeqCst) + 1;
     let Some(signal) = fault.signal else {
         assert!(passed < fault.at, "the fail point {name} was passed for the {passed}th time");

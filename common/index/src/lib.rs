@@ -29,7 +29,7 @@ pub use filter::{Filter, Method};
 pub use folder::Folder;
 pub use follow::{Follower, Indexes, Newest, Shown, show};
 pub use layout::{Layout, name};
-pub use manifest::{File, Manifest, Pack};
+pub use manifest::{File, Manifest, Omitted, Pack};
 pub use moved::Moved;
 pub use page::{Page, SortKey};
 pub use publish::Publisher;

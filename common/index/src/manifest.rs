@@ -10,6 +10,8 @@ use crate::failure::IndexFailure;
 
 /// The form of manifests. A reader that knows another one leaves the index alone.
 const FORMAT: u32 = 1;
+/// The form of those whose index lacks something: who does not know that might keep it and never notice.
+const FORMAT_WITH_OMITTED: u32 = 2;
 
 /// The files of an index at one moment, and where they lie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,9 +48,23 @@ pub struct File {
     pub digest: String,
 }
 
+/// A resource whose document stays as it was, because an event of it could not be processed: that one and what comes after it are
+/// missing in the index.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Omitted {
+    /// The instance.
+    pub instance_id: String,
+    /// The id.
+    pub id: String,
+    /// The sequence of the event.
+    pub sequence: u64,
+}
+
 /// What a commit says of itself, in tantivy's list of segments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Payload {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) omitted: Vec<Omitted>,
     sequence: u64,
     stream_sequence: u64,
     digest: String,
@@ -69,13 +85,29 @@ impl Default for Manifest {
 impl Manifest {
     /// Reads a manifest; `None` where it is of another form.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        serde_json::from_slice(text).ok().filter(|manifest: &Self| manifest.format == FORMAT && manifest.is_sound())
+        serde_json::from_slice(text)
+            .ok()
+            .filter(|manifest: &Self| [FORMAT, FORMAT_WITH_OMITTED].contains(&manifest.format) && manifest.is_sound())
     }
 
     /// The last record that the index has.
     pub fn position(&self) -> Position {
+        self.payload().position()
+    }
+
+    /// What is omitted in the index.
+    pub(crate) fn omitted(&self) -> Vec<Omitted> {
+        self.payload().omitted
+    }
+
+    fn payload(&self) -> Payload {
         let meta: Option<Meta> = serde_json::from_str(&self.meta).ok();
-        Payload::of(meta.and_then(|meta| meta.payload).as_deref()).position()
+        Payload::of(meta.and_then(|meta| meta.payload).as_deref())
+    }
+
+    /// The form of a manifest whose index omits this.
+    pub(crate) const fn format(omitted: &[Omitted]) -> u32 {
+        if omitted.is_empty() { FORMAT } else { FORMAT_WITH_OMITTED }
     }
 
     /// Every file of the index.
@@ -95,8 +127,9 @@ impl Manifest {
 }
 
 impl Payload {
-    pub(crate) fn new(position: Position, committed_at: Timestamp) -> Self {
+    pub(crate) fn new(position: Position, committed_at: Timestamp, omitted: &[Omitted]) -> Self {
         Self {
+            omitted: omitted.to_vec(),
             sequence: position.sequence,
             stream_sequence: position.stream_sequence,
             digest: hex::encode(position.digest),
@@ -139,7 +172,7 @@ mod tests {
     #[test]
     fn names_cannot_leave_the_folder_or_stand_for_something_else() {
         assert!(manifest(&["0a1b.idx", "0a1b.7.del"]).is_sound());
-        assert_eq!(Manifest::read(br#"{"format":2,"epoch":1,"meta":"","packs":[]}"#), None);
+        assert_eq!(Manifest::read(br#"{"format":3,"epoch":1,"meta":"","packs":[]}"#), None);
         for name in ["../x", "/x", "a/b", ".managed.json", "meta.json", "", "..", "a\0"] {
             assert!(!manifest(&[name]).is_sound(), "{name}");
         }
@@ -149,7 +182,7 @@ mod tests {
     #[test]
     fn the_position_is_that_of_the_commit() {
         let position = Position { sequence: 7, stream_sequence: 3, digest: [9; 32] };
-        let payload = serde_json::to_string(&Payload::new(position, Timestamp::UNIX_EPOCH)).unwrap();
+        let payload = serde_json::to_string(&Payload::new(position, Timestamp::UNIX_EPOCH, &[])).unwrap();
         let meta = serde_json::json!({ "segments": [], "payload": payload }).to_string();
         assert_eq!(Manifest { meta, ..Manifest::default() }.position(), position);
         assert_eq!(Manifest::default().position(), Position::default());

@@ -21,7 +21,7 @@ pub struct Moved {
 
 impl Moved {
     pub(crate) fn new(revision: u64, snapshot: &Snapshot) -> Self {
-        Self { revision, reached: Payload::new(snapshot.position, snapshot.committed_at) }
+        Self { revision, reached: Payload::new(snapshot.position, snapshot.committed_at, &[]) }
     }
 
     pub(crate) fn position(&self) -> Position {

@@ -91,6 +91,11 @@ impl Publisher {
         self.moved.as_ref().map_or_else(|| self.manifest.position(), Moved::position)
     }
 
+    /// Whether what is published lacks what a snapshot lacks.
+    pub fn lacks_the_same(&self, snapshot: &Snapshot) -> bool {
+        self.manifest.omitted() == *snapshot.omitted
+    }
+
     /// Publishes a snapshot of the index in this folder. Where its files are published already, only its position is noted.
     ///
     /// # Errors
@@ -98,7 +103,8 @@ impl Publisher {
     pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
         let wanted = snapshot.files(&self.folder)?;
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
-        let is_the_same = known.len() == wanted.len() && wanted.iter().all(|name| known.contains(name.as_str()));
+        let has_the_same = known.len() == wanted.len() && wanted.iter().all(|name| known.contains(name.as_str()));
+        let is_the_same = has_the_same && self.lacks_the_same(snapshot);
         let (at, stored) = (snapshot.position.stream_sequence, self.manifest.position().stream_sequence);
         if is_the_same && !self.manifest.meta.is_empty() && at < stored + STORE_EVERY {
             self.moved = Some(Moved::new(self.revision, snapshot));
@@ -114,7 +120,8 @@ impl Publisher {
         }
         fault::point("index.packed");
         packs.retain(|pack| !pack.files.is_empty());
-        let manifest = Manifest { meta: snapshot.meta()?, packs, ..self.manifest.clone() };
+        let format = Manifest::format(&snapshot.omitted);
+        let manifest = Manifest { format, meta: snapshot.meta()?, packs, ..self.manifest.clone() };
         let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
         self.revision = replaced.ok_or(IndexFailure::Fenced)?;
         (self.manifest, self.moved) = (manifest, None);

@@ -26,7 +26,7 @@ use crate::{
     filter::{Filter, query},
     grams::{TOKENIZER, Trigrams},
     layout::Layout,
-    manifest::Payload,
+    manifest::{Omitted, Payload},
     needle::Needle,
     page::{By, Page, PageCollector},
 };
@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub position: Position,
     /// When that record was committed.
     pub committed_at: Timestamp,
+    /// What it lacks.
+    pub omitted: Arc<[Omitted]>,
 }
 
 /// What a document stores.
@@ -113,7 +115,7 @@ impl Snapshot {
 impl Snapshot {
     /// The same documents, of which nothing after them up to a later position changes any.
     pub fn at(&self, position: Position, committed_at: Timestamp) -> Result<Self, IndexFailure> {
-        let payload = Payload::new(position, committed_at).write()?;
+        let payload = Payload::new(position, committed_at, &self.omitted).write()?;
         let metas = Arc::new(IndexMeta { payload: Some(payload), ..(*self.metas).clone() });
         Ok(Self { metas, position, committed_at, ..self.clone() })
     }
@@ -143,6 +145,7 @@ pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> R
         layout,
         position: payload.position(),
         committed_at: payload.committed_at(),
+        omitted: payload.omitted.into(),
         metas: Arc::new(metas),
     })
 }

@@ -14,7 +14,7 @@ use crate::{
     failure::IndexFailure,
     folder::Folder,
     layout::{Layout, key},
-    manifest::Payload,
+    manifest::{Omitted, Payload},
     search::{self, Snapshot, stored, tokenizers},
 };
 
@@ -56,6 +56,7 @@ pub struct Writer {
     index: Index,
     writer: IndexWriter,
     reader: IndexReader,
+    omitted: Vec<Omitted>,
 }
 
 impl Writer {
@@ -84,7 +85,8 @@ impl Writer {
         let writer = index.writer_with_num_threads(1, MEMORY)?;
         writer.set_merge_policy(Box::new(Merging::new()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        Ok(Self { layout, index, writer, reader })
+        let omitted = search::snapshot(&index, &reader, layout.clone())?.omitted.to_vec();
+        Ok(Self { layout, index, writer, reader, omitted })
     }
 
     /// The index as it was committed last.
@@ -104,9 +106,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Notes what the next commit omits, and says whether that is something else than before.
+    pub fn omit(&mut self, omitted: Vec<Omitted>) -> bool {
+        let is_other = self.omitted != omitted;
+        self.omitted = omitted;
+        is_other
+    }
+
     /// Commits the documents and the position that they are of, and gives the index as it is then.
     pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, IndexFailure> {
-        let payload = Payload::new(position, committed_at);
+        let payload = Payload::new(position, committed_at, &self.omitted);
         let mut commit = self.writer.prepare_commit()?;
         commit.set_payload(&payload.write()?);
         commit.commit()?;

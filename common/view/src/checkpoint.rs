@@ -77,6 +77,8 @@ impl Checkpoint {
         let furthest: i64 = transaction.query_one(text, &[&projection.name, &projection.version]).await?.get(0);
         if furthest == 0 {
             transaction.batch_execute(&format!("truncate {}", projection.tables().join(", "))).await?;
+            let forget = "delete from platform.failed_events where projection = $1 and version = $2";
+            transaction.execute(forget, &[&projection.name, &projection.version]).await?;
         }
         transaction.commit().await?;
         Ok(checkpoint)
@@ -137,13 +139,17 @@ impl Checkpoint {
     }
 
     fn of(row: &Row) -> Self {
-        let digest: &[u8] = row.get("digest");
-        let position = Position {
-            sequence: unsigned(row.get("sequence")),
-            stream_sequence: unsigned(row.get("stream_sequence")),
-            digest: digest.try_into().unwrap_or_default(),
-        };
-        Self { epoch: row.get("epoch"), position, committed_at: row.get("committed_at") }
+        Self { epoch: row.get("epoch"), position: position(row), committed_at: row.get("committed_at") }
+    }
+}
+
+/// A position as Postgres stored it.
+pub(crate) fn position(row: &Row) -> Position {
+    let digest: &[u8] = row.get("digest");
+    Position {
+        sequence: unsigned(row.get("sequence")),
+        stream_sequence: unsigned(row.get("stream_sequence")),
+        digest: digest.try_into().unwrap_or_default(),
     }
 }
 

@@ -137,7 +137,11 @@ impl Database {
 
     /// Whether nothing is missing of what a projection keeps.
     pub async fn is_complete(&self, projection: &Projection) -> Result<bool, DatabaseFailure> {
-        let tables = projection.tables().into_iter().chain(["platform.checkpoints".to_owned()]).collect();
+        let tables = projection
+            .tables()
+            .into_iter()
+            .chain(["platform.checkpoints", "platform.failed_events"].map(str::to_owned))
+            .collect();
         has_all(&self.connection().await?, tables).await
     }
 }
@@ -172,6 +176,25 @@ create table if not exists platform.heartbeats (
   shard integer primary key,
   stream_sequence bigint not null,
   heard_at timestamptz not null
+);
+
+create table if not exists platform.failed_events (
+  projection text collate \"C\" not null,
+  version integer not null,
+  shard integer not null,
+  instance_id text collate \"C\" not null,
+  aggregate_type text collate \"C\" not null,
+  aggregate_id text collate \"C\" not null,
+  id bigint not null,
+  sequence bigint not null,
+  from_sequence bigint not null,
+  from_stream_sequence bigint not null,
+  from_digest bytea not null,
+  failure_count bigint not null,
+  error text not null,
+  first_failed timestamptz not null,
+  last_failed timestamptz not null,
+  primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
 );
 ";
 

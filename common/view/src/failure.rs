@@ -28,3 +28,21 @@ pub enum DatabaseFailure {
         id: String,
     },
 }
+
+impl DatabaseFailure {
+    /// Whether Postgres will refuse the same again, because of the values that it is given.
+    pub fn is_of_values(&self) -> bool {
+        // Data exceptions, violated constraints, and limits of Postgres itself.
+        let code = if let Self::Statement(error) = self { error.code() } else { None };
+        code.is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]))
+    }
+
+    /// What Postgres refuses, for people to read. It quotes nothing of what Postgres says, which may be values.
+    pub fn without_values(&self) -> String {
+        let refused = if let Self::Statement(error) = self { error.as_db_error() } else { None };
+        let Some(refused) = refused else { return self.to_string() };
+        let (code, constraint) = (refused.code().code(), refused.constraint());
+        let constraint = constraint.map(|name| format!(", constraint {name}")).unwrap_or_default();
+        format!("Postgres refuses the row (SQLSTATE {code}{constraint})")
+    }
+}

@@ -5,6 +5,7 @@
 pub mod audit;
 mod referrers;
 pub(crate) mod tables;
+pub mod waiting;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

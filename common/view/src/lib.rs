@@ -2,13 +2,14 @@
 //! deleted and built again.
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
-//! nodes. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
+//! nodes; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
 //! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests.
 
 pub mod checkpoint;
 pub mod database;
 pub mod directory;
 pub mod ended;
+pub mod failed_event;
 mod failure;
 pub mod heartbeat;
 pub mod history;

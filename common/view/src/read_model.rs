@@ -32,7 +32,8 @@ use crate::{
 /// What a projection keeps in Postgres, as one shard writes and reads it.
 #[derive(Clone, Copy)]
 pub struct ReadModel<'a> {
-    projection: &'a Projection,
+    /// The projection.
+    pub projection: &'a Projection,
     shard: u16,
 }
 

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 pub use self::policy::{Policies, SetPolicy};
 use self::{kind::KINDS, policy::OfInstance};
-use crate::{database::Database, keyring::SYSTEM};
+use crate::{database::Database, failed_event::Baseline, keyring::SYSTEM};
 
 /// What is set in every context.
 #[derive(Clone)]
@@ -54,6 +54,8 @@ struct Contexts {
     policies: HashMap<String, OfInstance>,
     /// The sequence of the last event that is in them.
     processed: u64,
+    /// What was read of them when it began.
+    baseline: Baseline,
 }
 
 /// What is set in one context.

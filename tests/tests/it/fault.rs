@@ -12,6 +12,7 @@ mod isolation;
 mod lease;
 mod log;
 mod model;
+mod parking;
 mod projector;
 mod replay;
 mod rest;

@@ -19,6 +19,7 @@ use futures::StreamExt;
 use tokio::sync::Semaphore;
 use view::{
     database::{Database, DatabaseFailure, snapshot},
+    failed_event::Baseline,
     history,
     projection::{EXECUTIONS, HISTORY, TARGETS},
     read_model::ReadModel,
@@ -47,8 +48,8 @@ pub struct Definitions {
     targets: HashMap<String, HashMap<String, Arc<Called>>>,
     shares: HashMap<String, Arc<Share>>,
     executions: HashMap<String, HashMap<String, Execution>>,
-    /// Up to which event each of them was loaded.
-    loaded: [u64; 2],
+    /// Up to where each of them was loaded.
+    loaded: [Baseline; 2],
 }
 
 impl Definitions {
@@ -59,9 +60,9 @@ impl Definitions {
         let mut definitions = Self::default();
         let mut begin: Option<Position> = None;
         for (index, projection) in [*TARGETS, *EXECUTIONS].into_iter().enumerate() {
-            let checkpoint = ReadModel::new(projection, shard).checkpoint(&transaction).await?;
-            let position = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-            definitions.loaded[index] = position.sequence;
+            let baseline = Baseline::of(&transaction, projection, shard).await?;
+            let position = baseline.position;
+            definitions.loaded[index] = baseline;
             let is_earlier = begin.is_none_or(|begin| position.stream_sequence < begin.stream_sequence);
             begin = if is_earlier { Some(position) } else { begin };
         }
@@ -86,7 +87,7 @@ impl Definitions {
         if !log.has(begin).await? {
             return Ok(None);
         }
-        let last = definitions.loaded.into_iter().max().unwrap_or_default();
+        let last = definitions.loaded.iter().map(|baseline| baseline.processed).max().unwrap_or_default();
         // Forward to the position, and back from where it is too far.
         let mut at = if begin.stream_sequence < position.stream_sequence { begin } else { position };
         let mut later = HashSet::new();
@@ -106,7 +107,8 @@ impl Definitions {
         if !definitions.rewind(database, shard, later, position).await? {
             return Ok(None);
         }
-        definitions.loaded = [position.sequence; 2];
+        definitions.loaded =
+            [(); 2].map(|()| Baseline { position, processed: position.sequence, ..Baseline::default() });
         Ok(Some(definitions))
     }
 
@@ -131,7 +133,7 @@ impl Definitions {
             let AggregateKey { instance_id, aggregate_type, id } = key;
             match last {
                 Some(recorded) => {
-                    self.loaded = [0; 2];
+                    self.loaded = [Baseline::default(), Baseline::default()];
                     self.apply(&recorded);
                 }
                 None if aggregate_type == Target::NAME => {
@@ -152,7 +154,7 @@ impl Definitions {
     pub fn apply(&mut self, recorded: &Recorded) -> bool {
         let event = &recorded.event;
         let (instance_id, id) = (event.instance_id.clone(), event.aggregate_id.clone());
-        if event.aggregate_type == Target::NAME && recorded.sequence > self.loaded[0] {
+        if event.aggregate_type == Target::NAME && self.loaded[0].lacks(recorded) {
             match read::<Target>(recorded) {
                 Some(Some(target)) => self.put_target(instance_id, id, target),
                 Some(None) => drop(self.targets.entry(instance_id).or_default().remove(&id)),
@@ -160,7 +162,7 @@ impl Definitions {
             }
             return true;
         }
-        if event.aggregate_type == Execution::NAME && recorded.sequence > self.loaded[1] {
+        if event.aggregate_type == Execution::NAME && self.loaded[1].lacks(recorded) {
             let executions = self.executions.entry(instance_id).or_default();
             match read::<Execution>(recorded) {
                 Some(Some(execution)) => drop(executions.insert(id, execution)),

@@ -107,6 +107,12 @@ pub static PROJECTION_STALLED: Family<Gauge> = Family::gauge(
     &["projection", "reason"],
     "1 where a projection does not go on for this reason.",
 );
+/// What waits behind failed events.
+pub static PROJECTION_PARKED: Family<Gauge> = Family::gauge(
+    "platform_projection_parked",
+    &["projection"],
+    "Aggregates that wait because one of their events failed.",
+);
 
 /// Commits of an index.
 pub static INDEX_COMMITS: Family<Counter> =
@@ -245,6 +251,7 @@ pub static ALL: &[&dyn Metric] = &[
     &PROJECTION_HEARTBEAT,
     &PROJECTION_APPLY,
     &PROJECTION_STALLED,
+    &PROJECTION_PARKED,
     &INDEX_COMMITS,
     &INDEX_PUBLISHED,
     &INDEX_FETCHED,

@@ -15,39 +15,45 @@ use super::{
 };
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
+    failed_event::Baseline,
     read_model::ReadModel,
     rows::Stored,
 };
 
 /// What the read models have, and the record after which the log goes on.
 pub(super) async fn begin(log: &Log, database: &Database, shard: u16) -> Result<(Contexts, Position), LogFailure> {
-    let (mut contexts, positions) = match database.within(load(database, shard)).await {
+    let (mut contexts, baselines) = match database.within(load(database, shard)).await {
         Ok(loaded) => loaded,
         Err(error) => {
             tracing::warn!(error = explain(&error), "the read models cannot be read; settings are read from the log");
             return Ok(Default::default());
         }
     };
-    for at in &positions {
-        if !log.has(*at).await? {
+    for baseline in &baselines {
+        if !log.has(baseline.position).await? {
             return Ok(Default::default());
         }
     }
     // What a further projection has already is applied again, and changes nothing.
-    let begin = positions.into_iter().min_by_key(|at| at.stream_sequence).unwrap_or_default();
+    let begin =
+        baselines.iter().map(|baseline| baseline.position).min_by_key(|at| at.stream_sequence).unwrap_or_default();
     contexts.processed = begin.sequence;
+    contexts.baseline = Baseline {
+        position: begin,
+        processed: baselines.iter().map(|baseline| baseline.processed).min().unwrap_or_default(),
+        parked: baselines.into_iter().flat_map(|baseline| baseline.parked).collect(),
+    };
     Ok((contexts, begin))
 }
 
-/// What the read models have, and where each of them is.
-async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Position>), DatabaseFailure> {
+/// What the read models have, and from where on memory follows the log.
+async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Baseline>), DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
-    let (mut contexts, mut positions) = (Contexts::default(), vec![]);
+    let (mut contexts, mut baselines) = (Contexts::default(), vec![]);
     for kind in KINDS.iter() {
         let read_model = ReadModel::new((kind.projection)(), shard);
-        let checkpoint = read_model.checkpoint(&transaction).await?;
-        positions.push(checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default());
+        baselines.push(Baseline::of(&transaction, (kind.projection)(), shard).await?);
         for Stored { instance_id, found } in read_model.every(&transaction, kind.name).await? {
             let Ok(set) = (kind.read)(found.state) else {
                 return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
@@ -56,9 +62,9 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Position
             contexts.put((instance_id, found.id), kind, Some(entry));
         }
     }
-    policy::load(&mut contexts.policies, &mut positions, (&transaction, shard)).await?;
+    policy::load(&mut contexts.policies, &mut baselines, (&transaction, shard)).await?;
     transaction.commit().await?;
-    Ok((contexts, positions))
+    Ok((contexts, baselines))
 }
 
 impl Contexts {
@@ -84,6 +90,9 @@ impl Contexts {
     }
 
     fn apply(&mut self, recorded: &Recorded) {
+        if !self.baseline.lacks(recorded) {
+            return;
+        }
         let Some(kind) = KINDS.iter().find(|kind| kind.name == recorded.event.aggregate_type) else {
             return policy::apply(&mut self.policies, recorded);
         };

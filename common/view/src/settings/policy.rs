@@ -14,13 +14,14 @@ use domain::{
     settings::Properties,
     standard::{Resource, Standard},
 };
-use eventlog::record::{Position, Recorded, Undecodable, decode};
+use eventlog::record::{Recorded, Undecodable, decode};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::SettingsIndex;
 use crate::{
     database::DatabaseFailure,
+    failed_event::Baseline,
     projection::{Projection, rows_of},
     read_model::ReadModel,
 };
@@ -125,16 +126,15 @@ pub(super) fn is_kind(aggregate_type: &str) -> bool {
     KINDS.iter().any(|kind| kind.name == aggregate_type)
 }
 
-/// Adds what the read models have, and where each of them is.
+/// Adds what the read models have, and from where on memory follows the log.
 pub(super) async fn load(
     into: &mut HashMap<String, OfInstance>,
-    positions: &mut Vec<Position>,
+    baselines: &mut Vec<Baseline>,
     (transaction, shard): (&Transaction<'_>, u16),
 ) -> Result<(), DatabaseFailure> {
     for kind in KINDS.iter() {
         let read_model = ReadModel::new((kind.projection)(), shard);
-        let checkpoint = read_model.checkpoint(transaction).await?;
-        positions.push(checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default());
+        baselines.push(Baseline::of(transaction, (kind.projection)(), shard).await?);
         for stored in read_model.every(transaction, kind.name).await? {
             let (instance_id, found) = (stored.instance_id, stored.found);
             let Ok(policy) = (kind.read)(found.state) else {

@@ -48,7 +48,7 @@ impl Layout {
         let (name, columns) = (qualified(schema, table), (table.columns)());
         Self {
             aggregate_type: table.aggregate_type,
-            get: get(&name),
+            get: get(&name, table.aggregate_type),
             all: select(&name, ""),
             delete: delete(&name),
             upsert: upsert(&name, &columns),
@@ -100,11 +100,14 @@ pub(crate) fn select(name: &str, condition: &str) -> String {
     format!("select instance_id, {} from {name} {condition}", FOUND.join(", "))
 }
 
-fn get(name: &str) -> String {
+/// Of a parked resource the read model has processed what comes before the event at which it is.
+fn get(name: &str, aggregate_type: &str) -> String {
     let found = FOUND.map(|column| format!("r.{column}")).join(", ");
     format!(
-        "select c.sequence as processed, c.committed_at, {found} \
+        "select least(c.sequence, f.sequence - 1) as processed, c.committed_at, {found} \
          from platform.checkpoints c left join {name} r on r.instance_id = $1 and r.id = $2 \
+         left join platform.failed_events f on f.projection = c.projection and f.version = c.version and f.shard = c.shard \
+         and f.instance_id = $1 and f.aggregate_type = '{aggregate_type}' and f.aggregate_id = $2 \
          where c.projection = $3 and c.version = $4 and c.shard = $5"
     )
 }

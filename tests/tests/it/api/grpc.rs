@@ -50,14 +50,7 @@ const BUILT: [&str; 25] = [
 ];
 
 /// What is not built of a service that is.
-const UNBUILT_OF_SYSTEM: [&str; 6] = [
-    "DiscardFailedEvent",
-    "GetFailedEvent",
-    "RetryFailedEvent",
-    "RetryFailedEvents",
-    "SearchFailedEvents",
-    "SearchViews",
-];
+const UNBUILT_OF_SYSTEM: [&str; 4] = ["DiscardFailedEvent", "GetFailedEvent", "RetryFailedEvent", "RetryFailedEvents"];
 
 async fn connect(instance: &Instance) -> Grpc {
     Grpc::connect(&instance.bootstrap.issuer, Some(&instance.client().await.token)).await

@@ -311,7 +311,7 @@ async fn what_another_version_published_is_left_alone() {
     let name = index::name(index_of::<Target>(), table, 0);
     let published = bucket.get(&name).await.expect("NATS is there").expect("it is published");
     let mut newer: Value = serde_json::from_slice(&published).expect("it is JSON");
-    newer["format"] = json!(2);
+    newer["format"] = json!(3);
     let newer = newer.to_string();
     bucket.put(&name, newer.clone().into()).await.expect("NATS is there");
 

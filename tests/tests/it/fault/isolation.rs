@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use proto::{action::CreateTargetRequest, operation::CREATE_TARGET};
 use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::{
     auditor::{Audit, connect},
-    client::{Answer, Client, TARGETS, created, send, target},
+    client::{Answer, Client, TARGETS, send, target},
     cluster::{Cluster, Node},
     eventually,
     grpc::Grpc,
@@ -18,8 +18,6 @@ use tests::{
     tenant::instance_beside,
 };
 use tokio::task::JoinHandle;
-
-const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 
 async fn rename(client: &Client, id: &str, name: &str) -> Answer {
     send(client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": name }))).await
@@ -85,37 +83,6 @@ async fn an_object_whose_fold_panics_refuses_only_who_needs_it() {
     }
     assert!(client.create_target("new").await.is_some());
     assert!(!command.log().contains("no longer writes"));
-}
-
-#[tokio::test]
-async fn a_projection_whose_fold_panics_stands_still_and_the_others_go_on() {
-    let cluster = Cluster::start().await;
-    let (_command, client) = writer(&cluster, "command", "").await;
-    let broken = client.create_target("broken").await.expect("it is created");
-    let fault = format!("table.folding/{broken}:1:panic");
-    let mut projector = cluster.node("projector", "projector", &[], &[("PLATFORM_FAULT", &fault)]);
-    for part in ["projection.targets", "projection.targets_index"] {
-        let check = eventually("it stands still", || async {
-            projector.management.check(part).await.filter(|check| check["state"] == "stalled")
-        });
-        let check: Value = check.await;
-        let reason = check.to_string();
-        assert!(reason.contains("target.added") && reason.contains(&broken), "it says at which event: {reason}");
-    }
-    // All others read what comes after it.
-    let last = created(&client, ORGANIZATIONS, json!({ "name": "Others" })).await.sequence();
-    for part in ["projection.access", "projection.organizations_index", "projection.history"] {
-        eventually(part, || async {
-            let check = projector.management.check(part).await?;
-            (check["state"] == "ok" && check["place"]["sequence"].as_u64()? >= last).then_some(())
-        })
-        .await;
-    }
-    assert!(!projector.process.has_ended(), "no panic ends the process");
-
-    projector.process.end().await;
-    let _projector = cluster.node("projector", "projector", &[], &[]);
-    cluster.audit().await.assert_projected(&cluster.servers.places.postgres_url).await;
 }
 
 #[tokio::test]

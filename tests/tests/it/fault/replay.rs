@@ -10,10 +10,9 @@ use tests::{
     cluster::Cluster,
     eventually, forge,
     platform::Platform,
-    servers::Servers,
+    servers::{Servers, drop_read_models},
 };
 use tokio::time::{Instant, sleep};
-use view::projection::PROJECTIONS;
 
 const LARGE: usize = 68 * 1024 * 1024;
 /// How long a node may take to read the large log.
@@ -28,15 +27,6 @@ async fn total(client: &Client) -> Option<Value> {
 async fn patch(client: &Client, id: &str) -> StatusCode {
     let request = client.request(Method::PATCH, &format!("{TARGETS}/{id}"));
     send(request.json(&json!({ "timeout": "3s" }))).await.status
-}
-
-/// Lets Postgres forget everything.
-async fn drop_read_models(url: &str) {
-    let schemas = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
-    let schemas = schemas.map(view::projection::Projection::schema_name);
-    let all: Vec<String> = schemas.chain(["platform".to_owned()]).collect();
-    let text = format!("drop schema {} cascade", all.join(", "));
-    connect(url).await.batch_execute(&text).await.expect("they are there");
 }
 
 /// NATS lost nothing on its way to a reader that it thought too slow.

@@ -7,6 +7,7 @@ mod app;
 mod domain;
 mod event;
 mod execution;
+mod failed_event;
 mod grant;
 mod idp;
 mod instance;
@@ -73,7 +74,13 @@ fn projects() -> Rows {
 }
 
 fn others() -> Rows {
-    domain::rows().into_iter().chain(event::rows()).chain(settings::rows()).chain(web_key::rows()).collect()
+    domain::rows()
+        .into_iter()
+        .chain(event::rows())
+        .chain(failed_event::rows())
+        .chain(settings::rows())
+        .chain(web_key::rows())
+        .collect()
 }
 
 /// Each operation must come to the same over every transport.

@@ -150,7 +150,8 @@ async fn every_filter_finds_what_it_shall_and_nothing_else() {
     let tenant = Tenant::start().await;
     let (owner, operator) = (tenant.client().await, tenant.operator().await);
     let mut cells = 0;
-    for search in with_field("filters") {
+    // Events fail in fault::parking, which has their filters.
+    for search in with_field("filters").into_iter().filter(|search| search.kind != "failedevents") {
         let Search { facts, kind, field } = &search;
         let is_of_system = facts.permission.is_some_and(|permission| permission.starts_with("system."));
         let who = if is_of_system { &operator } else { &owner };

@@ -1,0 +1,233 @@
+//! Events that a projection could not process, and that later events of their aggregates wait behind.
+//!
+//! An aggregate whose event fails is *parked* in the projection: its row stays what it was, and what comes after the failed
+//! event waits, in order, in history. All others go on.
+//!
+//! The table is part of what a projection in Postgres is: it is written in the transaction that moves the checkpoint. Of a
+//! search index, whose files know what they lack, it is a copy that people read.
+
+pub mod search;
+
+use std::collections::{HashMap, HashSet};
+
+use base::clock;
+use deadpool_postgres::GenericClient;
+use eventlog::record::{AggregateKey, Position, Recorded};
+use jiff::Timestamp;
+use tokio_postgres::{Row, types::ToSql};
+
+use crate::{
+    checkpoint::{position, signed, unsigned},
+    database::DatabaseFailure,
+    projection::{ACCESS, ENDED, Kind, Projection},
+    read_model::ReadModel,
+};
+
+/// How many bytes of an error are kept.
+const LONGEST: usize = 2000;
+
+/// An aggregate that is parked, at the event with which its projection could not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParkedAt {
+    /// The aggregate.
+    pub key: AggregateKey,
+    /// The sequence of the event.
+    pub sequence: u64,
+    /// When the event was committed, where that is known.
+    pub committed_at: Option<Timestamp>,
+    /// Why it failed, as an operator reads it.
+    pub error: String,
+    /// When it failed for the last time, where that is known.
+    pub last_failed: Option<Timestamp>,
+}
+
+/// What one projection of one shard has parked.
+#[derive(Clone, Copy)]
+pub struct Parking {
+    projection: &'static Projection,
+    shard: u16,
+}
+
+impl Parking {
+    /// That of a projection, where it parks at all. History interprets nothing that could fail. What admits requests stands
+    /// still instead: what it does not know any more could not be refused.
+    pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
+        let admits = [&*ACCESS, &*ENDED].iter().any(|admits| admits.name == projection.name);
+        let parks = !admits && !matches!(projection.kind, Kind::History);
+        parks.then_some(Self { projection, shard })
+    }
+
+    /// What is parked.
+    pub async fn parked(self, client: &impl GenericClient) -> Result<Vec<ParkedAt>, DatabaseFailure> {
+        let text = "select * from platform.failed_events \
+                    where projection = $1 and version = $2 and shard = $3";
+        let statement = client.prepare_cached(text).await?;
+        let Projection { name, version, .. } = self.projection;
+        let rows = client.query(&statement, &[name, version, &i32::from(self.shard)]).await?;
+        Ok(rows.iter().map(parked_at).collect())
+    }
+
+    /// Notes that aggregates are parked at their failed events, which come after a position, or that they failed once more.
+    pub async fn park(
+        self,
+        client: &impl GenericClient,
+        from: Position,
+        failed: &[ParkedAt],
+    ) -> Result<(), DatabaseFailure> {
+        let text = "insert into platform.failed_events as f \
+                    values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, now(), coalesce($13, now())) \
+                    on conflict (projection, version, shard, instance_id, aggregate_type, aggregate_id) do update set \
+                    id = excluded.id, sequence = excluded.sequence, \
+                    failure_count = f.failure_count + 1, error = excluded.error, last_failed = excluded.last_failed";
+        let statement = client.prepare_cached(text).await?;
+        let Projection { name, version, .. } = self.projection;
+        let (from_sequence, from_stream_sequence) = (signed(from.sequence), signed(from.stream_sequence));
+        let digest = from.digest.as_slice();
+        for ParkedAt { key, sequence, error, last_failed, .. } in failed {
+            let (id, sequence) = (self.id(*sequence), signed(*sequence));
+            let AggregateKey { instance_id, aggregate_type, id: aggregate_id } = key;
+            let (shard, error) = (i32::from(self.shard), legible(error));
+            let parameters: [&(dyn ToSql + Sync); 13] = [
+                name,
+                version,
+                &shard,
+                instance_id,
+                aggregate_type,
+                aggregate_id,
+                &id,
+                &sequence,
+                &error,
+                &from_sequence,
+                &from_stream_sequence,
+                &digest,
+                last_failed,
+            ];
+            client.execute(&statement, &parameters).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the rows those of what a projection has parked that is kept elsewhere.
+    pub async fn copy(self, transaction: &impl GenericClient, all: &[ParkedAt]) -> Result<(), DatabaseFailure> {
+        let before: HashMap<_, _> =
+            self.parked(transaction).await?.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
+        let now: HashSet<_> = all.iter().map(|parked| &parked.key).collect();
+        let gone: Vec<_> = before.keys().filter(|key| !now.contains(key)).cloned().collect();
+        self.release(transaction, &gone).await?;
+        let is_known = |parked: &&ParkedAt| {
+            let known = before.get(&parked.key).filter(|known| known.sequence == parked.sequence);
+            // Postgres keeps microseconds.
+            let at = |parked: &ParkedAt| parked.last_failed.map(Timestamp::as_microsecond);
+            known.is_some_and(|known| at(parked) <= at(known))
+        };
+        let new: Vec<_> = all.iter().filter(|parked| !is_known(parked)).cloned().collect();
+        self.park(transaction, Position::default(), &new).await
+    }
+
+    /// Forgets that aggregates were parked: the projection has what waited.
+    pub async fn release(self, client: &impl GenericClient, keys: &[AggregateKey]) -> Result<(), DatabaseFailure> {
+        let text = "delete from platform.failed_events where projection = $1 and version = $2 and shard = $3 \
+                    and instance_id = $4 and aggregate_type = $5 and aggregate_id = $6";
+        let statement = client.prepare_cached(text).await?;
+        let Projection { name, version, .. } = self.projection;
+        for AggregateKey { instance_id, aggregate_type, id } in keys {
+            let shard = i32::from(self.shard);
+            client.execute(&statement, &[name, version, &shard, instance_id, aggregate_type, id]).await?;
+        }
+        Ok(())
+    }
+
+    /// The id by which operators name a failed event: 63 bits of a hash, the same for every version of the projection.
+    fn id(self, sequence: u64) -> i64 {
+        let name = format!("{}/{}/{sequence}", self.projection.name, self.shard);
+        let hash = base::secret::sha256(name.as_bytes());
+        i64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX
+    }
+}
+
+/// What memory begins with that is made of rows and then follows the log: from where on, and which events rows lack.
+#[derive(Debug, Clone, Default)]
+pub struct Baseline {
+    /// Before the first event that they lack.
+    pub position: Position,
+    /// Up to which sequence they have all of the others.
+    pub processed: u64,
+    /// What is parked.
+    pub parked: HashSet<AggregateKey>,
+}
+
+impl Baseline {
+    /// That of a projection in Postgres.
+    pub async fn of(
+        client: &impl GenericClient,
+        projection: &'static Projection,
+        shard: u16,
+    ) -> Result<Self, DatabaseFailure> {
+        let checkpoint = ReadModel::new(projection, shard).checkpoint(client).await?;
+        let end = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+        let text = "select instance_id, aggregate_type, aggregate_id, from_sequence as sequence, \
+                    from_stream_sequence as stream_sequence, from_digest as digest from platform.failed_events \
+                    where projection = $1 and version = $2 and shard = $3";
+        let statement = client.prepare_cached(text).await?;
+        let rows = client.query(&statement, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
+        let first = rows.iter().map(position).min_by_key(|from| from.stream_sequence);
+        let position = first.into_iter().chain([end]).min_by_key(|at| at.stream_sequence).unwrap_or_default();
+        Ok(Self { position, processed: end.sequence, parked: rows.iter().map(key).collect() })
+    }
+
+    /// Whether rows lack an event.
+    pub fn lacks(&self, recorded: &Recorded) -> bool {
+        recorded.sequence > self.processed || self.parked.contains(&recorded.key())
+    }
+}
+
+impl ParkedAt {
+    /// An aggregate of which an event failed just now.
+    pub fn now(recorded: &Recorded, error: String) -> Self {
+        let (committed_at, last_failed) = (Some(recorded.committed_at), Some(clock::now()));
+        Self { key: recorded.key(), sequence: recorded.sequence, committed_at, error, last_failed }
+    }
+}
+
+/// An error as Postgres can keep it, and people want to read it.
+fn legible(error: &str) -> String {
+    let end = error.floor_char_boundary(LONGEST);
+    error[..end].replace('\0', "\u{fffd}")
+}
+
+fn parked_at(row: &Row) -> ParkedAt {
+    let (error, last_failed) = (row.get("error"), row.get("last_failed"));
+    ParkedAt { key: key(row), sequence: unsigned(row.get("sequence")), committed_at: None, error, last_failed }
+}
+
+fn key(row: &Row) -> AggregateKey {
+    let (instance_id, aggregate_type) = (row.get("instance_id"), row.get("aggregate_type"));
+    AggregateKey { instance_id, aggregate_type, id: row.get("aggregate_id") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::projection::{HISTORY, TARGETS};
+
+    #[test]
+    fn what_admits_requests_and_what_decides_never_parks() {
+        assert!([&*ACCESS, &*ENDED, &*HISTORY].iter().all(|projection| Parking::of(projection, 0).is_none()));
+        assert!(Parking::of(&TARGETS, 0).is_some());
+    }
+
+    #[test]
+    fn an_id_names_projection_shard_and_event() {
+        let id = |shard, sequence| Parking::of(&TARGETS, shard).expect("it parks").id(sequence);
+        assert_eq!(id(0, 7), id(0, 7));
+        assert!(id(0, 7) >= 0);
+        assert!(id(0, 7) != id(1, 7) && id(0, 7) != id(0, 8));
+    }
+
+    #[test]
+    fn an_error_is_cut_between_characters() {
+        let long = "é".repeat(LONGEST);
+        assert_eq!(legible(&long), "é".repeat(LONGEST / 2));
+        assert_eq!(legible("a\0b"), "a\u{fffd}b");
+    }
+}

@@ -1,0 +1,48 @@
+//! What waits behind an event, as history has it.
+
+use std::{pin::pin, sync::Arc};
+
+use eventlog::record::{AggregateKey, Recorded};
+use futures::TryStreamExt;
+use tokio_postgres::{Transaction, types::ToSql};
+
+use super::recorded;
+use crate::{
+    checkpoint::signed,
+    database::DatabaseFailure,
+    projection::{HISTORY, Sql},
+};
+
+/// How many events are read at once.
+const MOST: usize = 1000;
+/// How many bytes they have about, save the last one.
+const LARGEST: usize = 1 << 20;
+
+/// The events of an aggregate from one sequence to another, the first ones of them, and whether these are all. Who asks must
+/// know that history has come as far.
+pub async fn waiting(
+    transaction: &Transaction<'_>,
+    key: &AggregateKey,
+    (from, to): (u64, u64),
+) -> Result<(Vec<Arc<Recorded>>, bool), DatabaseFailure> {
+    static SELECT: Sql = Sql::new(|| {
+        HISTORY.sql(
+            "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 \
+             and sequence between $4 and $5 order by version limit $6",
+        )
+    });
+    let AggregateKey { instance_id, aggregate_type, id } = key;
+    let (from, to, limit) = (signed(from), signed(to), signed(MOST as u64 + 1));
+    let parameters: [&(dyn ToSql + Sync); 6] = [instance_id, aggregate_type, id, &from, &to, &limit];
+    let rows = transaction.query_raw(&**SELECT, parameters).await?;
+    let (mut rows, mut events, mut size) = (pin!(rows), vec![], 0);
+    while let Some(row) = rows.try_next().await? {
+        if events.len() == MOST || size >= LARGEST {
+            return Ok((events, false));
+        }
+        let found = recorded(&row)?;
+        size += found.event.payload.len();
+        events.push(Arc::new(found));
+    }
+    Ok((events, true))
+}

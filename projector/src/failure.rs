@@ -1,0 +1,58 @@
+//! Why a batch is not applied.
+
+use view::database::DatabaseFailure;
+
+use crate::{fold::EventFailure, reporter::Cause};
+
+/// How many may be parked at all: a search index has them all in one message.
+pub(crate) const MOST: usize = 2000;
+
+/// So much fails that the projection stands still rather than that it parks it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Flood {
+    /// All at once.
+    #[error(
+        "too many aggregates failed at events of one minute: this looks like a bad build of the platform, and not like bad events"
+    )]
+    Sudden,
+    /// Little by little.
+    #[error("{MOST} aggregates are parked, and no more can be")]
+    Full,
+}
+
+/// A batch that was not applied. Nothing of it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BatchFailure {
+    /// An event cannot be read.
+    #[error(transparent)]
+    Event(#[from] EventFailure),
+    /// Postgres refused.
+    #[error(transparent)]
+    Database(#[from] DatabaseFailure),
+    /// Too much fails.
+    #[error(transparent)]
+    Flood(#[from] Flood),
+    /// A row is refused of which nothing was to be written.
+    #[error("a row is refused that no event is of")]
+    OfNothing,
+    /// The checkpoint is not the one that this worker left.
+    #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
+    Fenced,
+}
+
+impl BatchFailure {
+    /// What it is about, as metrics have it.
+    pub(crate) fn cause(&self) -> Cause {
+        match self {
+            Self::Event(_) | Self::Flood(_) | Self::OfNothing => Cause::Event,
+            Self::Database(_) => Cause::Postgres,
+            Self::Fenced => Cause::Fenced,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for BatchFailure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error.into())
+    }
+}

@@ -1,0 +1,286 @@
+//! What a unit holds back: aggregates whose events it could not process, each with what comes after.
+
+mod omitted;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use base::metric::catalog::PROJECTION_PARKED;
+use eventlog::record::{AggregateKey, Recorded};
+use jiff::Span;
+use tokio::time::Instant;
+use view::{
+    database::{Database, DatabaseFailure, snapshot},
+    failed_event::{ParkedAt, Parking},
+    history::waiting::waiting,
+    projection::{HISTORY, Projection},
+    read_model::ReadModel,
+    table::{Change, Table},
+};
+
+pub(crate) use self::omitted::keep_copy;
+use crate::{
+    failure::{BatchFailure, Flood, MOST},
+    fold::{EventFailure, fold},
+};
+
+/// How many aggregates are tried again at once.
+const AT_ONCE: usize = 32;
+/// How many aggregates, and of how many instances, may be parked for events that were committed [`WITHIN`] this time: more is
+/// a bad build, and no bad event.
+const SUDDEN: (usize, usize) = (100, 10);
+const WITHIN: Duration = Duration::from_mins(1);
+
+/// The parked aggregates of a unit that is at work.
+pub(crate) struct Parked {
+    projection: &'static Projection,
+    parking: Option<Parking>,
+    shard: u16,
+    all: HashMap<AggregateKey, ParkedAt>,
+    /// Those of them that are tried again, and from which event on.
+    due: Vec<(AggregateKey, u64)>,
+    /// When that is done.
+    due_at: Instant,
+    /// Whether something else is parked than a search index knows of, or failed once more.
+    has_news: bool,
+}
+
+/// An aggregate that is tried again.
+pub(crate) struct Waiting {
+    key: AggregateKey,
+    from: u64,
+    /// Its events from there on.
+    pub(crate) events: Vec<Arc<Recorded>>,
+    /// Whether these are all.
+    is_all: bool,
+}
+
+/// What events add up to, by table, and those with which it could not go on.
+#[derive(Default)]
+pub(crate) struct Folded<'a> {
+    pub(crate) changes: Vec<(&'a Table, Vec<Change>)>,
+    pub(crate) failed: Vec<ParkedAt>,
+}
+
+/// Aggregates that are tried again, and those of them that stay as they are all the same.
+#[derive(Default)]
+pub(crate) struct Retry {
+    pub(crate) waiting: Vec<Waiting>,
+    postponed: HashSet<AggregateKey>,
+}
+
+impl Retry {
+    /// Those for which nothing waits any more.
+    pub(crate) fn healed(&self, failed: &[ParkedAt]) -> Vec<AggregateKey> {
+        let failed: HashSet<_> = failed.iter().map(|failed| &failed.key).collect();
+        let is_healed = |waiting: &&Waiting| {
+            waiting.is_all && !failed.contains(&waiting.key) && !self.postponed.contains(&waiting.key)
+        };
+        self.waiting.iter().filter(is_healed).map(|waiting| waiting.key.clone()).collect()
+    }
+}
+
+impl Parked {
+    /// Begins with what is parked. A unit that takes over tries all of it again: its build may be a newer one.
+    fn new(projection: &'static Projection, shard: u16, all: Vec<ParkedAt>) -> Self {
+        let due = all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect();
+        let all = all.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
+        let (parking, due_at) = (Parking::of(projection, shard), Instant::now());
+        let parked = Self { projection, parking, shard, all, due, due_at, has_news: true };
+        parked.measure();
+        parked
+    }
+
+    /// What a projection in Postgres has parked.
+    pub(crate) async fn load(
+        database: &Database,
+        projection: &'static Projection,
+        shard: u16,
+    ) -> Result<Self, DatabaseFailure> {
+        let all = match Parking::of(projection, shard) {
+            Some(parking) => parking.parked(&database.connection().await?).await?,
+            None => vec![],
+        };
+        Ok(Self::new(projection, shard, all))
+    }
+
+    fn measure(&self) {
+        PROJECTION_PARKED.with(&[self.projection.name]).set_integer(self.all.len() as u64);
+    }
+
+    /// Where failed events are kept; `None` where the unit stands still at one.
+    pub(crate) fn parking(&self) -> Option<Parking> {
+        self.parking
+    }
+
+    /// Whether some are to be tried again.
+    pub(crate) fn are_due(&self) -> bool {
+        !self.due.is_empty() && self.due_at <= Instant::now()
+    }
+
+    /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
+    pub(crate) fn fold<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
+        if self.all.is_empty() {
+            return self.fold_all(tables, events);
+        }
+        let others: Vec<_> = events.iter().filter(|event| !self.all.contains_key(&event.key())).cloned().collect();
+        self.fold_all(tables, &others)
+    }
+
+    fn fold_all<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
+        let mut folded = Folded::default();
+        for table in tables {
+            let changes = match fold(table, events) {
+                Err(failure) if self.parking.is_some() => without_failures(table, events, failure, &mut folded.failed)?,
+                changes => changes?,
+            };
+            folded.add(table, changes);
+        }
+        Ok(folded)
+    }
+
+    /// The next of those that are to be tried again, with what waits of each up to a sequence; `None` where history has not come
+    /// so far yet.
+    pub(crate) async fn due(&self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
+        let mut connection = database.connection().await?;
+        let transaction = snapshot(&mut connection).await?;
+        let history = ReadModel::new(&HISTORY, self.shard).checkpoint(&transaction).await?;
+        if history.is_none_or(|history| history.position.sequence < to) {
+            return Ok(None);
+        }
+        let mut found = vec![];
+        for (key, from) in self.due.iter().rev().take(AT_ONCE) {
+            let (events, is_all) = waiting(&transaction, key, (*from, to)).await?;
+            found.push(Waiting { key: key.clone(), from: *from, events, is_all });
+        }
+        transaction.commit().await?;
+        Ok(Some(found))
+    }
+
+    /// Folds what waited of aggregates that are tried again, each by itself.
+    pub(crate) fn fold_waiting<'a>(
+        &self,
+        tables: &'a [Table],
+        due: Vec<Waiting>,
+    ) -> Result<(Folded<'a>, Retry), BatchFailure> {
+        let (mut folded, mut retry) = (Folded::default(), Retry { waiting: due, ..Retry::default() });
+        for Waiting { key, from, events, .. } in &retry.waiting {
+            let is_first = self.all.get(key).is_some_and(|parked| parked.sequence == *from);
+            if is_first && events.first().is_none_or(|first| first.sequence != *from) {
+                tracing::error!(aggregate_id = key.id, sequence = from, "history does not have the event that failed");
+                retry.postponed.insert(key.clone());
+                continue;
+            }
+            match self.fold_all(tables, events) {
+                Ok(Folded { changes, failed }) => {
+                    for (table, changes) in changes {
+                        folded.add(table, changes);
+                    }
+                    folded.failed.extend(failed);
+                }
+                // A newer build wrote it; this one leaves it as it is.
+                Err(BatchFailure::Event(event)) if event.is_newer() => {
+                    retry.postponed.insert(key.clone());
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok((folded, retry))
+    }
+
+    /// Refuses to park so much.
+    ///
+    /// # Errors
+    /// [`Flood`]; nothing is noted then.
+    pub(crate) fn insist_on_few(&self, failed: &[ParkedAt]) -> Result<(), Flood> {
+        let new: Vec<_> = failed.iter().filter(|failed| !self.all.contains_key(&failed.key)).collect();
+        if !new.is_empty() && self.all.len() + new.len() > MOST {
+            return Err(Flood::Full);
+        }
+        let all: Vec<_> = self.all.values().chain(new.iter().copied()).collect();
+        let is_sudden = new.iter().filter_map(|new| new.committed_at).any(|at| {
+            let since = at - Span::try_from(WITHIN).unwrap_or_default();
+            let is_near = |parked: &&&ParkedAt| parked.committed_at.is_some_and(|other| since < other && other <= at);
+            let near: Vec<_> = all.iter().filter(is_near).collect();
+            let instances: HashSet<_> = near.iter().map(|parked| &parked.key.instance_id).collect();
+            near.len() >= SUDDEN.0 || instances.len() >= SUDDEN.1
+        });
+        if is_sudden { Err(Flood::Sudden) } else { Ok(()) }
+    }
+
+    /// Notes what was parked.
+    pub(crate) fn add(&mut self, failed: &[ParkedAt]) {
+        let projection = self.projection.name;
+        for parked in failed {
+            let ParkedAt { key, sequence, error, .. } = parked;
+            let before = self.all.insert(key.clone(), parked.clone());
+            if before.is_none_or(|before| before.sequence != *sequence) {
+                tracing::error!(
+                    projection,
+                    sequence,
+                    aggregate_id = key.id,
+                    error,
+                    "an event failed; its aggregate is parked"
+                );
+            }
+        }
+        self.has_news |= !failed.is_empty();
+        self.measure();
+    }
+
+    /// Notes that some were tried again. Of those that did not fail and have more events waiting than are read at once, the next ones
+    /// are due.
+    pub(crate) fn tried(&mut self, retry: &Retry, failed: &[ParkedAt]) {
+        self.due.truncate(self.due.len() - retry.waiting.len());
+        for key in retry.healed(failed) {
+            tracing::info!(projection = self.projection.name, aggregate_id = key.id, "a parked aggregate goes on");
+            self.all.remove(&key);
+            self.has_news = true;
+        }
+        for Waiting { key, events, is_all, .. } in &retry.waiting {
+            let goes_on = !is_all && !retry.postponed.contains(key) && failed.iter().all(|failed| failed.key != *key);
+            if let Some(last) = events.last().filter(|_| goes_on) {
+                self.due.push((key.clone(), last.sequence + 1));
+            }
+        }
+        self.add(failed);
+    }
+}
+
+impl<'a> Folded<'a> {
+    fn add(&mut self, table: &'a Table, changes: Vec<Change>) {
+        if changes.is_empty() {
+            return;
+        }
+        match self.changes.iter_mut().find(|(known, _)| known.aggregate_type == table.aggregate_type) {
+            Some((_, known)) => known.extend(changes),
+            None => self.changes.push((table, changes)),
+        }
+    }
+}
+
+/// Folds again what has failed, each time without an event more.
+fn without_failures(
+    table: &Table,
+    events: &[Arc<Recorded>],
+    mut failure: EventFailure,
+    failed: &mut Vec<ParkedAt>,
+) -> Result<Vec<Change>, BatchFailure> {
+    let mut events = events.to_vec();
+    loop {
+        let event = events.iter().find(|event| event.sequence == failure.sequence()).cloned();
+        let Some(event) = event.filter(|_| !failure.is_newer()) else { return Err(failure.into()) };
+        if failed.len() >= SUDDEN.0 {
+            return Err(Flood::Sudden.into());
+        }
+        failed.push(ParkedAt::now(&event, failure.without_values()));
+        events.retain(|other| other.sequence < event.sequence || other.key() != event.key());
+        match fold(table, &events) {
+            Ok(changes) => return Ok(changes),
+            Err(next) => failure = next,
+        }
+    }
+}

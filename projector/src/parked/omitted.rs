@@ -1,0 +1,124 @@
+//! What a search index does about parked aggregates, which commits elsewhere: its commits say what they omit, and Postgres has a
+//! copy of that.
+
+use std::{convert::Infallible, future::pending, mem, time::Duration};
+
+use base::explain::explain;
+use eventlog::record::AggregateKey;
+use index::Omitted;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+use view::{
+    database::{Database, DatabaseFailure},
+    failed_event::{ParkedAt, Parking},
+    projection::Projection,
+    table::{Change, Table},
+};
+
+use super::{Folded, Parked};
+use crate::{batch::Batch, failure::BatchFailure};
+
+/// How many times that before a batch of a search index.
+const ROUNDS: usize = 32;
+/// How often Postgres is given what a search index omits, where that does not change.
+const COPY_EVERY: Duration = Duration::from_mins(1);
+/// When it is looked again for what waits, where Postgres does not say it to a search index.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+impl Parked {
+    /// What a search index omits.
+    pub(crate) fn omitted(projection: &'static Projection, table: &Table, shard: u16, omitted: &[Omitted]) -> Self {
+        let parked = |omitted: &Omitted| ParkedAt {
+            key: AggregateKey {
+                instance_id: omitted.instance_id.clone(),
+                aggregate_type: table.aggregate_type.to_owned(),
+                id: omitted.id.clone(),
+            },
+            sequence: omitted.sequence,
+            committed_at: None,
+            error: "it failed before this process began".to_owned(),
+            last_failed: None,
+        };
+        Self::new(projection, shard, omitted.iter().map(parked).collect())
+    }
+
+    /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer.
+    pub(crate) async fn take_up(
+        &mut self,
+        database: &Database,
+        table: &Table,
+        (reached, batch): (u64, &Batch),
+    ) -> Result<Vec<Change>, BatchFailure> {
+        let table = std::slice::from_ref(table);
+        let mut changes = vec![];
+        for _ in 0..ROUNDS {
+            if !self.are_due() {
+                break;
+            }
+            let due = match database.within(self.due(database, reached)).await {
+                Ok(Some(due)) => due,
+                Ok(None) => break,
+                Err(error) => {
+                    let projection = self.projection.name;
+                    tracing::warn!(projection, error = explain(&error), "what is parked cannot be tried again yet");
+                    self.due_at = Instant::now() + LOOK_AGAIN;
+                    break;
+                }
+            };
+            let (folded, retry) = self.fold_waiting(table, due)?;
+            self.tried(&retry, &folded.failed);
+            changes.extend(folded.changes);
+        }
+        let Folded { changes: others, failed } = self.fold(table, &batch.events)?;
+        changes.extend(others);
+        self.insist_on_few(&failed)?;
+        self.add(&failed);
+        Ok(changes.into_iter().flat_map(|(_, changes)| changes).collect())
+    }
+
+    /// What the index omits, where there are news of that.
+    pub(crate) fn news(&mut self) -> Option<(Vec<Omitted>, Vec<ParkedAt>)> {
+        if !mem::take(&mut self.has_news) {
+            return None;
+        }
+        let omitted = |ParkedAt { key, sequence, .. }: &ParkedAt| Omitted {
+            instance_id: key.instance_id.clone(),
+            id: key.id.clone(),
+            sequence: *sequence,
+        };
+        let mut all: Vec<Omitted> = self.all.values().map(omitted).collect();
+        all.sort();
+        Some((all, self.all.values().cloned().collect()))
+    }
+}
+
+/// Keeps in Postgres, for people to read, what a search index omits. It decides nothing, so it may be late: what is asked for is
+/// written again from time to time.
+pub(crate) async fn keep_copy(
+    database: &Database,
+    (projection, shard): (&'static Projection, u16),
+    mut all: watch::Receiver<Option<Vec<ParkedAt>>>,
+) -> Infallible {
+    loop {
+        let now = all.borrow_and_update().clone();
+        if let (Some(parking), Some(now)) = (Parking::of(projection, shard), now) {
+            let copied = async {
+                let mut connection = database.connection().await?;
+                let transaction = connection.transaction().await?;
+                parking.copy(&transaction, &now).await?;
+                Ok::<_, DatabaseFailure>(transaction.commit().await?)
+            };
+            if let Err(error) = database.within(copied).await.map_err(|error| explain(&error))
+                && !now.is_empty()
+            {
+                tracing::warn!(projection = projection.name, error, "Postgres does not take what a search index omits");
+            }
+        }
+        // Its sender is dropped only together with this.
+        if let Ok(Err(_)) = timeout(COPY_EVERY, all.changed()).await {
+            return pending().await;
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Events that a projection cannot process: their aggregates wait, everything else goes on, and a build that can processes them.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    auditor::{Audit, connect},
+    client::{Client, TARGETS, created, post, send},
+    cluster::Cluster,
+    eventually, forge,
+    platform::Platform,
+    servers::{Servers, drop_read_models},
+};
+use tokio::time::Instant;
+
+const FAILED: &str = "/system/v1/failedevents/_search";
+/// How soon an operator sees what failed.
+const SEEN: Duration = Duration::from_secs(1);
+const SLACK: u32 = 5;
+
+async fn rename(client: &Client, id: &str, name: &str) {
+    let patch = client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": name }));
+    assert_eq!(send(patch).await.status, StatusCode::OK);
+}
+
+/// The failed events that a filter finds.
+async fn failed(operator: &Client, filters: Value) -> Vec<Value> {
+    let answer = post(operator, FAILED, json!({ "filters": filters })).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    answer.body["result"].as_array().cloned().unwrap_or_default()
+}
+
+async fn name(client: &Client, id: &str) -> Value {
+    client.get_target(id, None).await.body["target"]["target"]["name"].clone()
+}
+
+/// How many targets of a name a search finds.
+async fn found(client: &Client, name: &str) -> Option<u64> {
+    let filter = json!([{ "name": { "name": name } }]);
+    let answer = post(client, &format!("{TARGETS}/_search"), filter).await;
+    if answer.status != StatusCode::OK {
+        return None;
+    }
+    answer.body["details"]["totalResult"].as_str().unwrap_or("0").parse().ok()
+}
+
+/// What rows and search index say of the same event.
+fn assert_told(events: &[Value], instance_id: &str) {
+    for (database, view) in [("postgres", "targets"), ("tantivy", "targets_index")] {
+        let event = events.iter().find(|event| event["viewName"] == view).expect("it is among them");
+        assert_eq!((&event["database"], &event["aggregateType"]), (&json!(database), &json!("target")));
+        assert_eq!((&event["failureCount"], &event["state"]), (&json!("1"), &json!("FAILED_EVENT_STATE_FAILED")));
+        assert_eq!((&event["instanceId"], &event["failedSequence"]), (&json!(instance_id), &event["sequence"]));
+        let told = event["errorMessage"].as_str().unwrap_or_default();
+        assert!(told.contains("target.changed") && told.contains("panicked"), "{told}");
+    }
+}
+
+/// Each filter finds what it shall and nothing else.
+async fn assert_filters(operator: &Client, event: &Value) {
+    let other_state = json!("FAILED_EVENT_STATE_DISCARDED");
+    for (filter, other) in [
+        ("id", json!("1")),
+        ("viewName", json!("users")),
+        ("instanceId", json!("1")),
+        ("aggregateType", json!("user")),
+        ("aggregateId", json!("1")),
+        ("state", other_state),
+    ] {
+        let finds = async |value: &Value| {
+            let found = failed(operator, json!([{ filter: value }])).await;
+            found.iter().any(|found| found["id"] == event["id"])
+        };
+        assert!(finds(&event[filter]).await && !finds(&other).await, "{filter}");
+    }
+}
+
+/// How many events failed in views, all of which have processed what comes after one of them.
+async fn counts(operator: &Client, names: &[&str], event: &Value) -> Vec<String> {
+    let views = post(operator, "/system/v1/views/_search", json!({})).await;
+    let count = |view: &&str| {
+        let views = views.body["result"].as_array().expect("they are listed");
+        let found = views.iter().find(|known| known["viewName"] == *view).expect("it is listed");
+        let number = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok()).expect("it is a number");
+        assert!(number(&found["processedSequence"]) >= number(&event["failedSequence"]), "{found}");
+        found["failedEventCount"].as_str().unwrap_or("0").to_owned()
+    };
+    names.iter().map(count).collect()
+}
+
+#[tokio::test]
+async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build_can_process_it() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let client = platform.client().await;
+    let (broken, other) = (
+        client.create_target("broken").await.expect("it is made"),
+        client.create_target("other").await.expect("it is made"),
+    );
+    eventually("both are found", async || (found(&client, "broken").await? == 1).then_some(())).await;
+    platform.stop().await;
+    platform.restart(&[("PLATFORM_FAULT", &format!("table.folding/{broken}:1:panic"))]).await;
+
+    let operator = platform.operator().await;
+    let begin = Instant::now();
+    rename(&client, &broken, "renamed").await;
+    let of_broken = json!([{ "aggregateId": broken }]);
+    let both = async || Some(failed(&operator, of_broken.clone()).await).filter(|failed| failed.len() == 2);
+    let events = eventually("an operator sees it", both).await;
+    println!("seen {:?} after the write", begin.elapsed());
+    assert!(begin.elapsed() < SEEN * SLACK);
+    assert_told(&events, &platform.bootstrap.instance_id);
+    assert_eq!(failed(&operator, json!([{ "viewName": "organizations_index" }])).await.len(), 0);
+    post(&client, FAILED, json!({})).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
+
+    // What comes after waits behind it, and nobody else does.
+    rename(&client, &broken, "renamed twice").await;
+    rename(&client, &other, "others go on").await;
+    let others = async || {
+        (name(&client, &other).await == "others go on" && found(&client, "others go on").await? == 1).then_some(())
+    };
+    eventually("others go on", others).await;
+    assert_eq!(name(&client, &broken).await, "broken");
+    let event = &failed(&operator, of_broken.clone()).await[0];
+    assert_filters(&operator, event).await;
+    let written =
+        send(client.request(Method::PATCH, &format!("{TARGETS}/{broken}")).json(&json!({ "timeout": "2s" }))).await;
+    let stale = client.get_target(&broken, Some(&written.consistency())).await;
+    stale.assert_refused("what was written does not show", 503, "CONSISTENCY_NOT_REACHED");
+    assert_eq!(counts(&operator, &["targets", "targets_index", "organizations_index"], event).await, ["1", "1", "0"]);
+
+    // Starting again with the same build helps nobody, and is counted.
+    platform.stop().await;
+    platform.restart(&[("PLATFORM_FAULT", &format!("table.folding/{broken}:1:panic"))]).await;
+    let again = async || {
+        let rows = json!([{ "aggregateId": broken }, { "viewName": "targets" }]);
+        (failed(&operator, rows).await.first()?["failureCount"] == "2").then_some(())
+    };
+    eventually("it failed again", again).await;
+
+    platform.stop().await;
+    platform.restart(&[]).await;
+    let healed = async || failed(&operator, json!([])).await.is_empty().then_some(());
+    eventually("nothing is parked any more", healed).await;
+    Audit::of(servers.nats().await).await.assert_projected(&servers.places.postgres_url).await;
+    let found =
+        async || (found(&client, "renamed twice").await? == 1 && found(&client, "broken").await? == 0).then_some(());
+    eventually("the index has it", found).await;
+}
+
+#[tokio::test]
+async fn an_index_knows_after_every_start_what_it_lacks_even_where_postgres_lost_everything() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let broken = client.create_target("broken").await.expect("it is made");
+    let other = client.create_target("other").await.expect("it is made");
+    eventually("both are found", async || (found(&client, "broken").await? == 1).then_some(())).await;
+    let fault = format!("table.folding/{broken}:1:panic");
+    let lacks = async || {
+        let of_index = json!([{ "aggregateId": broken }, { "viewName": "targets_index" }]);
+        (failed(&operator, of_index).await.len() == 1).then_some(())
+    };
+    platform.stop().await;
+    platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
+    rename(&client, &broken, "renamed").await;
+    eventually("the index lacks it", lacks).await;
+
+    // Nothing is written in between.
+    platform.stop().await;
+    platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
+    rename(&client, &other, "others go on").await;
+    eventually("others go on", async || (found(&client, "others go on").await? == 1).then_some(())).await;
+    eventually("the index still lacks it", lacks).await;
+
+    platform.stop().await;
+    drop_read_models(&servers.places.postgres_url).await;
+    platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
+    eventually("the index tells it again", lacks).await;
+    assert_eq!(found(&client, "renamed").await, Some(0));
+
+    platform.stop().await;
+    platform.restart(&[]).await;
+    eventually("the index has it", async || (found(&client, "renamed").await? == 1).then_some(())).await;
+    let healed = async || failed(&operator, json!([])).await.is_empty().then_some(());
+    eventually("nothing is parked any more", healed).await;
+    assert_eq!(found(&client, "broken").await, Some(0));
+}
+
+#[tokio::test]
+async fn what_nodes_have_in_memory_is_right_where_its_rows_wait() {
+    const LANGUAGES: &str = "/settings/v3alpha/languages";
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    platform.stop().await;
+    // All that is written is settings.
+    let fault = [("PLATFORM_FAULT", "table.folding/*:1:panic")];
+    platform.restart(&fault).await;
+    let set = client.request(Method::PATCH, LANGUAGES).json(&json!({ "defaultLanguage": { "key": "fr" } }));
+    assert_eq!(send(set).await.status, StatusCode::OK);
+    let parked = async || (failed(&operator, json!([])).await.len() == 1).then_some(());
+    eventually("it waits", parked).await;
+    platform.stop().await;
+    platform.restart(&fault).await;
+    let language = async || {
+        let answer = send(client.request(Method::GET, LANGUAGES)).await;
+        answer.body.to_string().contains("\"value\":\"fr\"").then_some(())
+    };
+    eventually("it holds", language).await;
+    eventually("it waits still", parked).await;
+}
+
+#[tokio::test]
+async fn what_admits_requests_stands_still_at_an_event_that_fails() {
+    let cluster = Cluster::start().await;
+    let first = cluster.node("projector", "first", &[], &[]);
+    let command = cluster.node("command", "command", &[], &[]);
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
+    let id = created(&client, "/resources/v3alpha/organizations", json!({ "name": "Broken" })).await.id();
+    cluster.audit().await.wait_projected(&cluster.servers.places.postgres_url).await;
+    drop(first);
+    let fault = format!("table.folding/{id}:1:panic");
+    let mut projector = cluster.node("projector", "second", &[], &[("PLATFORM_FAULT", &fault)]);
+    let path = format!("/resources/v3alpha/organizations/{id}");
+    let deleted = send(client.request(Method::DELETE, &path)).await;
+    assert_eq!(deleted.status, StatusCode::OK);
+    for part in ["projection.access", "projection.ended"] {
+        let check = eventually("it stands still", || async {
+            projector.management.check(part).await.filter(|check| check["state"] == "stalled")
+        });
+        let check: Value = check.await;
+        let reason = check.to_string();
+        assert!(reason.contains("organization.removed") && reason.contains(&id), "it says at which event: {reason}");
+    }
+    for part in ["projection.organizations_index", "projection.history"] {
+        eventually(part, || async {
+            let check = projector.management.check(part).await?;
+            (check["state"] == "ok" && check["place"]["sequence"].as_u64()? >= deleted.sequence()).then_some(())
+        })
+        .await;
+    }
+    assert!(!projector.process.has_ended(), "no panic ends the process");
+
+    projector.process.end().await;
+    let _projector = cluster.node("projector", "third", &[], &[]);
+    cluster.audit().await.assert_projected(&cluster.servers.places.postgres_url).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_failures_stops_a_projection_until_another_build_goes_on() {
+    let cluster = Cluster::start().await;
+    let url = &cluster.servers.places.postgres_url;
+    forge::append(cluster.servers.nats().await, &cluster.bootstrap.instance_id, 110 * 30_000).await;
+    let events = cluster.audit().await;
+    // All events that are not projected yet are targets'.
+    let fault = [("PLATFORM_FAULT", "table.folding/*:1:panic")];
+    let mut bad = cluster.node("projector", "bad", &[], &fault);
+    for part in ["projection.targets", "projection.targets_index"] {
+        let stalled = async || {
+            let check = bad.management.check(part).await?;
+            (check["state"] == "stalled" && check.to_string().contains("too many aggregates failed")).then_some(())
+        };
+        eventually("it stands still", stalled).await;
+    }
+    let parked = async || {
+        let text = "select count(*) from platform.failed_events";
+        connect(url).await.query_one(text, &[]).await.expect("the table is there").get::<_, i64>(0)
+    };
+    assert!(parked().await < 2 * 100, "a bad build parks little");
+    bad.process.end().await;
+
+    let _good = cluster.node("projector", "good", &[], &[]);
+    events.assert_projected(url).await;
+    eventually("nothing is parked", async || (parked().await == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_row_that_postgres_refuses_is_found_among_a_thousand() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    platform.stop().await;
+    let instance_id = platform.bootstrap.instance_id.clone();
+    let before = forge::append(servers.nats().await, &instance_id, 3_000_000).await;
+    let refused = forge::append_named(servers.nats().await, &instance_id, "a\0b").await;
+    platform.restart(&[]).await;
+
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let one = async || Some(failed(&operator, json!([])).await).filter(|failed| failed.len() == 1);
+    let events = eventually("it is found", one).await;
+    assert_eq!((&events[0]["aggregateId"], &events[0]["viewName"]), (&json!(refused), &json!("targets")));
+    let after = client.create_target("after").await.expect("it is made");
+    let last = async || (client.get_target(&after, None).await.status == StatusCode::OK).then_some(());
+    eventually("all others have rows", last).await;
+    for id in [&before[0], &before[before.len() / 2], &before[before.len() - 1]] {
+        assert_eq!(client.get_target(id, None).await.status, StatusCode::OK);
+    }
+    assert_eq!(client.get_target(&refused, None).await.status, StatusCode::NOT_FOUND);
+}
