@@ -3,6 +3,7 @@
 mod app;
 mod domain;
 mod execution;
+mod failed_event;
 mod idp;
 mod instance;
 mod key;
@@ -40,6 +41,7 @@ use crate::{execute::Commands, settings};
 const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
+    failed_event::mount,
     idp::mount,
     organization::mount,
     project::mount,

@@ -32,6 +32,7 @@ use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
 use view::{
+    database::Database,
     ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
     progress::Progress,
@@ -55,6 +56,8 @@ const ANSWER: &str = "answer";
 pub struct Commands {
     /// The way to the writer.
     pub writer: Handle,
+    /// Where the read models are.
+    pub database: Database,
     /// The data keys.
     pub keyring: Keyring,
     /// The ids of new objects.

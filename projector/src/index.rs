@@ -36,6 +36,7 @@ use view::{
 
 use crate::{
     Projector, batch,
+    decision::discarded,
     failure::BatchFailure,
     parked::{self, Parked},
     reporter::{Cause, Reporter},
@@ -255,7 +256,7 @@ impl Unit {
         lease: &Lease,
     ) -> Result<Infallible, Stall> {
         let Opened { mut writer, mut snapshot, complete_from } = opened;
-        let mut parked = Parked::omitted(self.projection, self.table, self.projector.shard, &snapshot.omitted);
+        let mut parked = lease.during(self.parked(&snapshot)).await?;
         all_parked.send_replace(parked.news().map(|(_, all)| all));
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
@@ -307,6 +308,13 @@ impl Unit {
             due = Instant::now() + if is_catching_up { catch_up_every() } else { commit_every() };
             self.report(&snapshot, complete_from, &committed);
         }
+    }
+
+    /// What a commit omits, and what is left out of all that come.
+    async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
+        let partition = (self.projection, self.projector.shard);
+        let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
+        Ok(Parked::omitted(partition, self.table, &snapshot.omitted, discarded))
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.

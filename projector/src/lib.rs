@@ -5,6 +5,7 @@
 //! whatever dies. Projections never act: they send no mail and call no target.
 
 mod batch;
+mod decision;
 mod failure;
 mod fold;
 mod heartbeat;
@@ -22,8 +23,11 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use view::{
     database::Database,
-    projection::{Kind, PROJECTIONS},
+    projection::{Kind, PROJECTIONS, Projection},
 };
+
+/// A projection of one shard.
+pub(crate) type Partition = (&'static Projection, u16);
 
 /// What the units of a process share.
 #[derive(Debug, Clone)]

@@ -9,12 +9,13 @@ use std::{
 };
 
 use base::metric::catalog::PROJECTION_PARKED;
+use domain::failed_event::{Event as Decision, Retried};
 use eventlog::record::{AggregateKey, Recorded};
 use jiff::Span;
 use tokio::time::Instant;
 use view::{
     database::{Database, DatabaseFailure, snapshot},
-    failed_event::{ParkedAt, Parking},
+    failed_event::{ParkedAt, Parking, decided::all_discarded},
     history::waiting::waiting,
     projection::{HISTORY, Projection},
     read_model::ReadModel,
@@ -23,6 +24,7 @@ use view::{
 
 pub(crate) use self::omitted::keep_copy;
 use crate::{
+    Partition,
     failure::{BatchFailure, Flood, MOST},
     fold::{EventFailure, fold},
 };
@@ -40,6 +42,10 @@ pub(crate) struct Parked {
     parking: Option<Parking>,
     shard: u16,
     all: HashMap<AggregateKey, ParkedAt>,
+    /// The sequences of the events that operators had left out.
+    discarded: HashSet<u64>,
+    /// Whether those are all: history may have been behind when the unit began.
+    has_all_discarded: bool,
     /// Those of them that are tried again, and from which event on.
     due: Vec<(AggregateKey, u64)>,
     /// When that is done.
@@ -52,10 +58,14 @@ pub(crate) struct Parked {
 pub(crate) struct Waiting {
     key: AggregateKey,
     from: u64,
-    /// Its events from there on.
+    /// Its events from there on, save those that an operator has had left out.
     pub(crate) events: Vec<Arc<Recorded>>,
+    /// The sequence of the last one that was read.
+    last: Option<u64>,
     /// Whether these are all.
     is_all: bool,
+    /// Whether history has the event that failed.
+    is_there: bool,
 }
 
 /// What events add up to, by table, and those with which it could not go on.
@@ -85,11 +95,12 @@ impl Retry {
 
 impl Parked {
     /// Begins with what is parked. A unit that takes over tries all of it again: its build may be a newer one.
-    fn new(projection: &'static Projection, shard: u16, all: Vec<ParkedAt>) -> Self {
+    fn new((projection, shard): Partition, all: Vec<ParkedAt>, discarded: HashSet<u64>) -> Self {
         let due = all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect();
         let all = all.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
         let (parking, due_at) = (Parking::of(projection, shard), Instant::now());
-        let parked = Self { projection, parking, shard, all, due, due_at, has_news: true };
+        let (has_all_discarded, has_news) = (false, true);
+        let parked = Self { projection, parking, shard, all, discarded, has_all_discarded, due, due_at, has_news };
         parked.measure();
         parked
     }
@@ -97,14 +108,14 @@ impl Parked {
     /// What a projection in Postgres has parked.
     pub(crate) async fn load(
         database: &Database,
-        projection: &'static Projection,
-        shard: u16,
+        (projection, shard): Partition,
+        discarded: HashSet<u64>,
     ) -> Result<Self, DatabaseFailure> {
         let all = match Parking::of(projection, shard) {
             Some(parking) => parking.parked(&database.connection().await?).await?,
             None => vec![],
         };
-        Ok(Self::new(projection, shard, all))
+        Ok(Self::new((projection, shard), all, discarded))
     }
 
     fn measure(&self) {
@@ -123,11 +134,42 @@ impl Parked {
 
     /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
     pub(crate) fn fold<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
-        if self.all.is_empty() {
+        if self.all.is_empty() && self.discarded.is_empty() {
             return self.fold_all(tables, events);
         }
-        let others: Vec<_> = events.iter().filter(|event| !self.all.contains_key(&event.key())).cloned().collect();
+        let is_taken = |event: &&Arc<Recorded>| !self.all.contains_key(&event.key()) && !self.leaves_out(event);
+        let others: Vec<_> = events.iter().filter(is_taken).cloned().collect();
         self.fold_all(tables, &others)
+    }
+
+    /// Whether an operator has had an event left out.
+    pub(crate) fn leaves_out(&self, event: &Recorded) -> bool {
+        self.discarded.contains(&event.sequence)
+    }
+
+    /// Takes up what operators have decided: what they mean is tried again.
+    pub(crate) fn obey(&mut self, decisions: Vec<Decision>) {
+        let Some(parking) = self.parking else { return };
+        for decision in decisions {
+            let due: HashSet<_> = self.due.iter().map(|(key, _)| key).collect();
+            let is_meant = |parked: &&ParkedAt| match &decision {
+                Decision::Discarded(discarded) => {
+                    discarded.view == self.projection.name && discarded.sequence == parked.sequence
+                }
+                Decision::Retried(Retried { filters, until }) => {
+                    parked.sequence <= *until && filters.iter().all(|filter| parking.finds(filter, parked))
+                }
+            };
+            let meant = self.all.values().filter(is_meant).filter(|parked| !due.contains(&parked.key));
+            let meant: Vec<_> = meant.map(|parked| (parked.key.clone(), parked.sequence)).collect();
+            self.due.extend(meant);
+            self.due_at = Instant::now();
+            if let Decision::Discarded(discarded) = decision
+                && discarded.view == self.projection.name
+            {
+                self.discarded.insert(discarded.sequence);
+            }
+        }
     }
 
     fn fold_all<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
@@ -144,17 +186,24 @@ impl Parked {
 
     /// The next of those that are to be tried again, with what waits of each up to a sequence; `None` where history has not come
     /// so far yet.
-    pub(crate) async fn due(&self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
+    pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
         let history = ReadModel::new(&HISTORY, self.shard).checkpoint(&transaction).await?;
         if history.is_none_or(|history| history.position.sequence < to) {
             return Ok(None);
         }
+        if !self.has_all_discarded {
+            self.discarded.extend(all_discarded(&transaction, self.projection).await?);
+            self.has_all_discarded = true;
+        }
         let mut found = vec![];
         for (key, from) in self.due.iter().rev().take(AT_ONCE) {
-            let (events, is_all) = waiting(&transaction, key, (*from, to)).await?;
-            found.push(Waiting { key: key.clone(), from: *from, events, is_all });
+            let (mut events, is_all) = waiting(&transaction, key, (*from, to)).await?;
+            let is_there = events.first().is_some_and(|first| first.sequence == *from);
+            let last = events.last().map(|last| last.sequence);
+            events.retain(|event| !self.leaves_out(event));
+            found.push(Waiting { key: key.clone(), from: *from, events, last, is_all, is_there });
         }
         transaction.commit().await?;
         Ok(Some(found))
@@ -167,9 +216,9 @@ impl Parked {
         due: Vec<Waiting>,
     ) -> Result<(Folded<'a>, Retry), BatchFailure> {
         let (mut folded, mut retry) = (Folded::default(), Retry { waiting: due, ..Retry::default() });
-        for Waiting { key, from, events, .. } in &retry.waiting {
+        for Waiting { key, from, events, is_there, .. } in &retry.waiting {
             let is_first = self.all.get(key).is_some_and(|parked| parked.sequence == *from);
-            if is_first && events.first().is_none_or(|first| first.sequence != *from) {
+            if is_first && !is_there {
                 tracing::error!(aggregate_id = key.id, sequence = from, "history does not have the event that failed");
                 retry.postponed.insert(key.clone());
                 continue;
@@ -240,10 +289,10 @@ impl Parked {
             self.all.remove(&key);
             self.has_news = true;
         }
-        for Waiting { key, events, is_all, .. } in &retry.waiting {
+        for Waiting { key, last, is_all, .. } in &retry.waiting {
             let goes_on = !is_all && !retry.postponed.contains(key) && failed.iter().all(|failed| failed.key != *key);
-            if let Some(last) = events.last().filter(|_| goes_on) {
-                self.due.push((key.clone(), last.sequence + 1));
+            if let Some(last) = last.filter(|_| goes_on) {
+                self.due.push((key.clone(), last + 1));
             }
         }
         self.add(failed);

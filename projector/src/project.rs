@@ -1,8 +1,10 @@
 //! One transaction: the checkpoint and the rows of a batch.
 
+use std::sync::Arc;
+
 use base::fault;
 use deadpool_postgres::{Client, Transaction};
-use eventlog::record::{AggregateKey, Position};
+use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use view::{
     checkpoint::{Checkpoint, Fenced},
@@ -16,6 +18,7 @@ use view::{
 
 use crate::{
     batch::Batch,
+    decision::decisions,
     failure::BatchFailure,
     parked::{Folded, Parked, Retry},
 };
@@ -28,6 +31,7 @@ pub(crate) async fn project(
     parked: &mut Parked,
     batch: &Batch,
 ) -> Result<Checkpoint, BatchFailure> {
+    let decisions = decisions(&batch.events)?;
     let folded = parked.fold(tables(read_model.projection), &batch.events)?;
     let (end, committed_at) = (batch.end, batch.committed_at);
     let mut connection = database.connection().await?;
@@ -44,6 +48,7 @@ pub(crate) async fn project(
         parked.add(&failed);
         moved
     };
+    parked.obey(decisions);
     fault::point("project.committed");
     Ok(moved)
 }
@@ -131,7 +136,8 @@ impl Moving<'_> {
     fn refused(&self, key: &AggregateKey, error: String) -> Result<ParkedAt, BatchFailure> {
         let waiting = self.retry.waiting.iter().flat_map(|waiting| &waiting.events);
         let mut events = self.batch.iter().flat_map(|batch| &batch.events).chain(waiting);
-        let first = events.find(|event| event.key() == *key).ok_or(BatchFailure::OfNothing)?;
+        let is_it = |event: &&Arc<Recorded>| event.key() == *key && !self.parked.leaves_out(event);
+        let first = events.find(is_it).ok_or(BatchFailure::OfNothing)?;
         Ok(ParkedAt::now(first, error))
     }
 }

@@ -16,6 +16,7 @@ use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Pr
 
 use crate::{
     Projector, batch,
+    decision::discarded,
     failure::BatchFailure,
     parked::Parked,
     project,
@@ -163,7 +164,9 @@ impl Rows {
         let mut checkpoint = lease.during(self.take_over()).await?;
         recognise(log, checkpoint.position).await?;
         let read_model = ReadModel::new(projection, *shard);
-        let mut parked = Parked::load(database, projection, *shard).await?;
+        let partition = (*projection, *shard);
+        let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
+        let mut parked = Parked::load(database, partition, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut records = log.follow(checkpoint.position).await?;
         reporter.has_begun(Reached::from(checkpoint.position));

@@ -9,6 +9,7 @@ pub mod domain;
 pub mod domain_settings;
 mod duration;
 pub mod execution;
+pub mod failed_event;
 pub mod feature_settings;
 pub mod filter;
 pub mod help_settings;

@@ -3,7 +3,7 @@
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each of these fires once.
 //! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`; `*` is about
-//! everything.
+//! everything. With `panic-while=FILE` it panics only as long as there is such a file.
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
@@ -101,6 +101,8 @@ pub fn point_of(name: &str, subject: &str) {
         passed: AtomicU64,
         /// `None` where it panics.
         signal: Option<Signal>,
+        /// It panics only while this is there.
+        file: Option<std::path::PathBuf>,
     }
 
     static FAULT: LazyLock<Option<Fault>> = LazyLock::new(|| {
@@ -109,14 +111,14 @@ pub fn point_of(name: &str, subject: &str) {
         let place = parts.next()?;
         let (point, subject) = place.split_once('/').unwrap_or((place, ""));
         let at = parts.next()?.parse().ok()?;
-        let signal = match parts.next()? {
-            "kill" => Some(Signal::KILL),
-            "stop" => Some(Signal::STOP),
-            "panic" => None,
-            _ => return None,
+        let (signal, file) = match parts.next()? {
+            "kill" => (Some(Signal::KILL), None),
+            "stop" => (Some(Signal::STOP), None),
+            "panic" => (None, None),
+            other => (None, Some(other.strip_prefix("panic-while=")?.into())),
         };
         let (point, subject) = (point.to_owned(), subject.to_owned());
-        Some(Fault { point, subject, at, passed: AtomicU64::new(0), signal })
+        Some(Fault { point, subject, at, passed: AtomicU64::new(0), signal, file })
     });
 
     let Some(fault) =
@@ -124,6 +126,9 @@ pub fn point_of(name: &str, subject: &str) {
     else {
         return;
     };
+    if fault.file.as_ref().is_some_and(|file| !file.exists()) {
+        return;
+    }
     let passed = fault.passed.fetch_add(1, Ordering::SeqCst) + 1;
     let Some(signal) = fault.signal else {
         assert!(passed < fault.at, "the fail point {name} was passed for the {passed}th time");

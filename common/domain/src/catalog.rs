@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     aggregate::Aggregate,
+    failed_event::FailedEvent,
     resource::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
@@ -35,6 +36,9 @@ pub trait Visitor {
 
     /// Makes it of a settings service.
     fn settings<P: Properties>(&mut self);
+
+    /// Makes it of what is neither, and has events all the same.
+    fn other<A: Aggregate>(&mut self) {}
 }
 
 /// Every resource and every settings service, a line each. From here follow the names of events, tables and search indexes,
@@ -69,6 +73,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<Execution>();
     visitor.reusable::<Idp>();
     visitor.resource::<System>();
+    visitor.other::<FailedEvent>();
 }
 
 /// Every aggregate: its name, and the names of its events.
@@ -88,6 +93,10 @@ impl Visitor for Aggregates {
 
     fn settings<P: Properties>(&mut self) {
         self.0.push((P::NAME, Settings::<P>::EVENTS));
+    }
+
+    fn other<A: Aggregate>(&mut self) {
+        self.0.push((A::NAME, A::EVENTS));
     }
 }
 

@@ -12,6 +12,7 @@ pub mod client_secret;
 pub mod column;
 pub mod context;
 pub mod event;
+pub mod failed_event;
 pub mod links;
 pub mod permission;
 pub mod projection;

@@ -6,12 +6,14 @@
 //! The table is part of what a projection in Postgres is: it is written in the transaction that moves the checkpoint. Of a
 //! search index, whose files know what they lack, it is a copy that people read.
 
+pub mod decided;
 pub mod search;
 
 use std::collections::{HashMap, HashSet};
 
 use base::clock;
 use deadpool_postgres::GenericClient;
+use domain::failed_event::Filter;
 use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
@@ -84,7 +86,7 @@ impl Parking {
         let (from_sequence, from_stream_sequence) = (signed(from.sequence), signed(from.stream_sequence));
         let digest = from.digest.as_slice();
         for ParkedAt { key, sequence, error, last_failed, .. } in failed {
-            let (id, sequence) = (self.id(*sequence), signed(*sequence));
+            let (id, sequence) = (signed(self.id(*sequence)), signed(*sequence));
             let AggregateKey { instance_id, aggregate_type, id: aggregate_id } = key;
             let (shard, error) = (i32::from(self.shard), legible(error));
             let parameters: [&(dyn ToSql + Sync); 13] = [
@@ -137,11 +139,23 @@ impl Parking {
         Ok(())
     }
 
+    /// Whether what is parked fulfils a condition.
+    pub fn finds(self, filter: &Filter, parked: &ParkedAt) -> bool {
+        let ParkedAt { key, sequence, .. } = parked;
+        match filter {
+            Filter::Id(id) => *id == self.id(*sequence),
+            Filter::View(name) => name == self.projection.name,
+            Filter::InstanceId(id) => *id == key.instance_id,
+            Filter::AggregateType(name) => *name == key.aggregate_type,
+            Filter::AggregateId(id) => *id == key.id,
+        }
+    }
+
     /// The id by which operators name a failed event: 63 bits of a hash, the same for every version of the projection.
-    fn id(self, sequence: u64) -> i64 {
+    pub fn id(self, sequence: u64) -> u64 {
         let name = format!("{}/{}/{sequence}", self.projection.name, self.shard);
         let hash = base::secret::sha256(name.as_bytes());
-        i64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX
+        u64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX.unsigned_abs()
     }
 }
 
@@ -220,7 +234,7 @@ mod tests {
     fn an_id_names_projection_shard_and_event() {
         let id = |shard, sequence| Parking::of(&TARGETS, shard).expect("it parks").id(sequence);
         assert_eq!(id(0, 7), id(0, 7));
-        assert!(id(0, 7) >= 0);
+        assert!(i64::try_from(id(0, 7)).is_ok());
         assert!(id(0, 7) != id(1, 7) && id(0, 7) != id(0, 8));
     }
 

@@ -327,7 +327,8 @@ pub async fn last_event(
     Ok(row.as_ref().map(recorded).transpose()?)
 }
 
-fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
+/// An event as it is stored.
+pub(crate) fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
     let event = Event {
         id: row.try_get("event_id")?,
         instance_id: row.try_get("instance_id")?,

@@ -2,6 +2,7 @@
 
 mod address;
 mod bounds;
+mod failed_events;
 mod time;
 mod tools;
 
@@ -13,6 +14,9 @@ use command::reaction::delivery::Patience;
 use domain::{
     address::{Allowed, Networks},
     setting::features::FLAGS,
+};
+pub(crate) use failed_events::{
+    DiscardFailedEvent, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent, WhichFailedEvents,
 };
 pub(crate) use tools::{
     At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, ListExecutions, Listed, Log,
@@ -70,6 +74,9 @@ pub(crate) enum Mode {
     /// Look at executions, and mend them
     #[command(subcommand)]
     Execution(Execution),
+    /// Look at the events that views could not process, and mend them
+    #[command(subcommand)]
+    FailedEvents(FailedEvents),
     /// Mend what the first start left
     #[command(subcommand)]
     Bootstrap(Bootstrap),

@@ -10,6 +10,7 @@ mod deliveries;
 mod doctor;
 mod events;
 mod external;
+mod failed_events;
 mod log;
 mod management;
 mod master_key;
@@ -99,6 +100,10 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::SystemToken(options) => system_user::print_token(&options),
         Mode::Execution(cli::Execution::Delete(options)) => operator::delete_execution(*options).await,
         Mode::Execution(cli::Execution::List(options)) => operator::list_executions(*options).await,
+        Mode::FailedEvents(cli::FailedEvents::List(options)) => failed_events::list(*options).await,
+        Mode::FailedEvents(cli::FailedEvents::Show(options)) => failed_events::show(*options).await,
+        Mode::FailedEvents(cli::FailedEvents::Retry(options)) => failed_events::retry(*options).await,
+        Mode::FailedEvents(cli::FailedEvents::Discard(options)) => failed_events::discard(*options).await,
         Mode::Status(options) => status::run(*options).await,
         Mode::MasterKey(cli::MasterKey::Rotate(options)) => master_key::rotate(*options).await,
         Mode::Bootstrap(cli::Bootstrap::Renew(options)) => operator::renew_bootstrap(*options).await,

@@ -328,6 +328,7 @@ impl Node {
         let phases = writer.phases();
         let commands = Arc::new(Commands {
             writer,
+            database: self.adapters.database.clone(),
             keyring: self.keyring.clone(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),

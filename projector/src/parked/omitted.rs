@@ -1,7 +1,7 @@
 //! What a search index does about parked aggregates, which commits elsewhere: its commits say what they omit, and Postgres has a
 //! copy of that.
 
-use std::{convert::Infallible, future::pending, mem, time::Duration};
+use std::{collections::HashSet, convert::Infallible, future::pending, mem, time::Duration};
 
 use base::explain::explain;
 use eventlog::record::AggregateKey;
@@ -13,12 +13,11 @@ use tokio::{
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
-    projection::Projection,
     table::{Change, Table},
 };
 
 use super::{Folded, Parked};
-use crate::{batch::Batch, failure::BatchFailure};
+use crate::{Partition, batch::Batch, decision::decisions, failure::BatchFailure};
 
 /// How many times that before a batch of a search index.
 const ROUNDS: usize = 32;
@@ -29,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Parked {
     /// What a search index omits.
-    pub(crate) fn omitted(projection: &'static Projection, table: &Table, shard: u16, omitted: &[Omitted]) -> Self {
+    pub(crate) fn omitted(partition: Partition, table: &Table, omitted: &[Omitted], discarded: HashSet<u64>) -> Self {
         let parked = |omitted: &Omitted| ParkedAt {
             key: AggregateKey {
                 instance_id: omitted.instance_id.clone(),
@@ -41,7 +40,7 @@ impl Parked {
             error: "it failed before this process began".to_owned(),
             last_failed: None,
         };
-        Self::new(projection, shard, omitted.iter().map(parked).collect())
+        Self::new(partition, omitted.iter().map(parked).collect(), discarded)
     }
 
     /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer.
@@ -71,10 +70,12 @@ impl Parked {
             self.tried(&retry, &folded.failed);
             changes.extend(folded.changes);
         }
+        let decisions = decisions(&batch.events)?;
         let Folded { changes: others, failed } = self.fold(table, &batch.events)?;
         changes.extend(others);
         self.insist_on_few(&failed)?;
         self.add(&failed);
+        self.obey(decisions);
         Ok(changes.into_iter().flat_map(|(_, changes)| changes).collect())
     }
 
@@ -98,7 +99,7 @@ impl Parked {
 /// written again from time to time.
 pub(crate) async fn keep_copy(
     database: &Database,
-    (projection, shard): (&'static Projection, u16),
+    (projection, shard): Partition,
     mut all: watch::Receiver<Option<Vec<ParkedAt>>>,
 ) -> Infallible {
     loop {

@@ -130,7 +130,8 @@ fn comparison(method: TimestampFilterMethod) -> Comparison {
     }
 }
 
-fn response(recorded: Recorded) -> Event {
+/// An event as its readers see it: without what is secret.
+pub(super) fn response(recorded: Recorded) -> Event {
     let owner: Owner = recorded.owner();
     let event = recorded.event;
     let mut payload: Value = serde_json::from_slice(&event.payload).unwrap_or_default();

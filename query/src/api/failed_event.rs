@@ -2,28 +2,35 @@
 
 use std::sync::Arc;
 
-use domain::context::Owner;
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    failed_event::{FailedEvent as Decided, Filter},
+    rejection::Rejection,
+};
 use edge::{
     answer::Answer,
     call::Call,
     consistency::{HEADER, unavailable},
     error::Error,
     handler::Mounting,
-    refusal::permission_denied,
+    refusal::{permission_denied, read_model},
 };
 use proto::system::{
-    FailedEvent, FailedEventSearchFilter, FailedEventState, SearchFailedEventsRequest, SearchFailedEventsResponse,
-    SearchViewsRequest, SearchViewsResponse, View, ViewState, failed_event_search_filter,
+    FailedEvent, FailedEventState, GetFailedEventRequest, GetFailedEventResponse, SearchFailedEventsRequest,
+    SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View, ViewState,
 };
 use view::{
     failed_event::{
         ParkedAt,
-        search::{self, Filter, Page, Stand},
+        decided::with_followers,
+        search::{self, Page, Stand},
     },
     projection::{HISTORY, Kind, Projection},
     rows::Fresh,
 };
 
+use super::event;
 use crate::{
     Queries,
     search::{Counted, bounded, page_details},
@@ -31,7 +38,7 @@ use crate::{
 
 /// Mounts what is read here.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
-    mounting.on(search_failed).on(views)
+    mounting.on(search_failed).on(get).on(views)
 }
 
 async fn search_failed(
@@ -41,14 +48,35 @@ async fn search_failed(
 ) -> Result<Answer<SearchFailedEventsResponse>, Error> {
     insist_on_operator(&call)?;
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let filters = filters.into_iter().filter_map(filter).collect();
-    let page = Page { filters, ascending: query.asc, offset: query.offset, limit };
+    let page = Page { filters: api::failed_event::filters(filters), ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total) } = queries.as_fresh(&call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
     let details = Some(page_details((query.offset, limit), counted, (processed, timestamp)));
     let message = SearchFailedEventsResponse { details, result: events.into_iter().map(response).collect() };
     let token = queries.tokens.mint(processed).await.map_err(unavailable)?;
+    Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
+}
+
+/// With the event itself, and how many of its aggregate wait behind it.
+async fn get(
+    queries: Arc<Queries>,
+    call: Call,
+    GetFailedEventRequest { id }: GetFailedEventRequest,
+) -> Result<Answer<GetFailedEventResponse>, Error> {
+    insist_on_operator(&call)?;
+    let page = Page { filters: vec![Filter::Id(api::failed_event::id(&id))], limit: 1, ..Page::default() };
+    let read = || search::search(&queries.database, call.tenant.shard, &page);
+    let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(&call, &HISTORY, read).await?;
+    let token = queries.tokens.mint(processed).await.map_err(unavailable)?;
+    let Some(found) = found.into_iter().next() else {
+        return Err(Error::from(Rejection::NotFound(Decided::NAME)).header(HEADER, token));
+    };
+    let (key, sequence) = (&found.parked.key, found.parked.sequence);
+    let behind = with_followers(&queries.database, key, sequence).await;
+    let (event, waiting) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
+    let (failed_event, event) = (Some(response(found)), event.map(event::response));
+    let message = GetFailedEventResponse { failed_event, event, waiting };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
@@ -95,23 +123,6 @@ fn insist_on_operator(call: &Call) -> Result<(), Error> {
 
 const fn database(projection: &Projection) -> &'static str {
     if matches!(projection.kind, Kind::Index(_)) { "tantivy" } else { "postgres" }
-}
-
-fn by_id(id: &str) -> Filter {
-    id.parse().map_or(Filter::Nothing, Filter::Id)
-}
-
-fn filter(filter: FailedEventSearchFilter) -> Option<Filter> {
-    use failed_event_search_filter::Filter as Wanted;
-    Some(match filter.filter? {
-        Wanted::Id(id) => by_id(&id),
-        Wanted::ViewName(name) => Filter::View(name),
-        Wanted::InstanceId(id) => Filter::Instance(id),
-        Wanted::AggregateType(name) => Filter::AggregateType(name),
-        Wanted::AggregateId(id) => Filter::AggregateId(id),
-        Wanted::State(state) if state == i32::from(FailedEventState::Failed) => return None,
-        Wanted::State(_) => Filter::Nothing,
-    })
 }
 
 fn response(found: search::FailedEvent) -> FailedEvent {

@@ -11,6 +11,7 @@ mod index;
 mod isolation;
 mod lease;
 mod log;
+mod mending;
 mod model;
 mod parking;
 mod projector;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use deadpool_postgres::GenericClient;
+use domain::failed_event::Filter;
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
@@ -25,23 +26,6 @@ pub struct FailedEvent {
     pub parked: ParkedAt,
     /// How often.
     pub failure_count: u64,
-}
-
-/// One condition on failed events.
-#[derive(Debug, Clone)]
-pub enum Filter {
-    /// The id.
-    Id(u64),
-    /// The name of the projection.
-    View(String),
-    /// The instance.
-    Instance(String),
-    /// The type of the aggregate.
-    AggregateType(String),
-    /// The aggregate.
-    AggregateId(String),
-    /// None is found.
-    Nothing,
 }
 
 /// A part of a list of failed events.
@@ -158,10 +142,9 @@ fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>
     let (column, parameter): (_, Box<dyn ToSql + Sync + Send>) = match filter {
         Filter::Id(id) => ("id", Box::new(i64::try_from(*id).unwrap_or(-1))),
         Filter::View(name) => ("projection", Box::new(name.clone())),
-        Filter::Instance(id) => ("instance_id", Box::new(id.clone())),
+        Filter::InstanceId(id) => ("instance_id", Box::new(id.clone())),
         Filter::AggregateType(name) => ("aggregate_type", Box::new(name.clone())),
         Filter::AggregateId(id) => ("aggregate_id", Box::new(id.clone())),
-        Filter::Nothing => return " and false".to_owned(),
     };
     parameters.push(parameter);
     format!(" and f.{column} = ${}", parameters.len() + 2)

@@ -1,17 +1,16 @@
-//! The same operations over gRPC: metadata, errors, reflection, and what is not built.
+//! The same operations over gRPC: metadata, errors and reflection.
 
 use proto::{
     action::{
         self, CreateTargetRequest, DeleteTargetRequest, GetTargetRequest, PatchTarget, PatchTargetRequest,
         SetRestWebhook, Target, target::ExecutionType, target::TargetType,
     },
-    operation::{CREATE_TARGET, DELETE_TARGET, Facts, GET_TARGET, OPERATIONS, PATCH_TARGET},
+    operation::{CREATE_TARGET, DELETE_TARGET, GET_TARGET, OPERATIONS, PATCH_TARGET},
     wellknown::Duration,
 };
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::send,
     grpc::{Grpc, reason, value},
     instance::Instance,
     tenant::{Shared, Tenant},
@@ -20,7 +19,7 @@ use tonic::{Code, Status};
 use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
-/// The services that are served by now. Everything else answers that it is not built.
+/// The services.
 const BUILT: [&str; 25] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
@@ -48,9 +47,6 @@ const BUILT: [&str; 25] = [
     "platform.resources.user.v3alpha.PlatformUsers",
     "platform.resources.web_key.v3alpha.PlatformWebKeys",
 ];
-
-/// What is not built of a service that is.
-const UNBUILT_OF_SYSTEM: [&str; 4] = ["DiscardFailedEvent", "GetFailedEvent", "RetryFailedEvent", "RetryFailedEvents"];
 
 async fn connect(instance: &Instance) -> Grpc {
     Grpc::connect(&instance.bootstrap.issuer, Some(&instance.client().await.token)).await
@@ -185,23 +181,6 @@ async fn a_browser_calls_over_http_1() {
     assert!(response.headers().contains_key("consistency-token"));
     let body = response.bytes().await.unwrap();
     assert!(body.ends_with(b"\x80\x00\x00\x00\x0fgrpc-status:0\r\n"), "{body:?}");
-}
-
-#[tokio::test]
-async fn every_operation_that_is_not_built_says_so_on_both_transports() {
-    let shared = Shared::find().await;
-    let (grpc, client) = (connect(&shared).await, shared.client().await);
-    let mut unbuilt = 0;
-    let is_built = |facts: &&&Facts| BUILT.contains(&facts.service) && !UNBUILT_OF_SYSTEM.contains(&facts.method);
-    for facts in OPERATIONS.iter().filter(|facts| !is_built(facts)) {
-        let refused = grpc.call_path::<(), ()>(facts.grpc, (), &[]).await.unwrap_err();
-        assert_refused(facts.method, &refused, Code::Unimplemented, "NOT_IMPLEMENTED");
-        let method = facts.verb.method().parse().expect("it is a method");
-        let answer = send(client.request(method, &facts.path.replace("{id}", "1")).json(&json!({}))).await;
-        answer.assert_refused(facts.method, 501, "NOT_IMPLEMENTED");
-        unbuilt += 1;
-    }
-    assert!(unbuilt > 0, "this test has done its work and can go");
 }
 
 /// Writes what both versions of the protocol have alike: a stream of one question and of its one answer.

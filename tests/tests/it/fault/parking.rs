@@ -19,19 +19,19 @@ const FAILED: &str = "/system/v1/failedevents/_search";
 const SEEN: Duration = Duration::from_secs(1);
 const SLACK: u32 = 5;
 
-async fn rename(client: &Client, id: &str, name: &str) {
+pub(super) async fn rename(client: &Client, id: &str, name: &str) {
     let patch = client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": name }));
     assert_eq!(send(patch).await.status, StatusCode::OK);
 }
 
 /// The failed events that a filter finds.
-async fn failed(operator: &Client, filters: Value) -> Vec<Value> {
+pub(super) async fn failed(operator: &Client, filters: Value) -> Vec<Value> {
     let answer = post(operator, FAILED, json!({ "filters": filters })).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     answer.body["result"].as_array().cloned().unwrap_or_default()
 }
 
-async fn name(client: &Client, id: &str) -> Value {
+pub(super) async fn name(client: &Client, id: &str) -> Value {
     client.get_target(id, None).await.body["target"]["target"]["name"].clone()
 }
 

@@ -1,0 +1,141 @@
+//! What operators decide about events that projections could not process.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{aggregate::Aggregate, rejection::Rejection};
+
+/// The aggregate of one failed event in one view, or of a retry of many. It belongs to the system.
+pub struct FailedEvent;
+
+/// What can be asked of failed events.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Have views try again what is parked.
+    Retry(Retried),
+    /// Have a view leave an event out.
+    Discard(Discarded),
+}
+
+/// What an operator has decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum Event {
+    /// Views try again what is parked.
+    Retried(Retried),
+    /// A view leaves an event out, for good: also every later version of it.
+    Discarded(Discarded),
+}
+
+/// Which parked aggregates are tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retried {
+    /// All of them hold; everything that is parked where there are none.
+    pub filters: Vec<Filter>,
+    /// Up to which sequence events failed.
+    pub until: u64,
+}
+
+/// One condition on failed events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Filter {
+    /// The id.
+    Id(u64),
+    /// The name of the view.
+    View(String),
+    /// The instance.
+    InstanceId(String),
+    /// The type of the aggregate.
+    AggregateType(String),
+    /// The aggregate.
+    AggregateId(String),
+}
+
+/// Which event is left out of which view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discarded {
+    /// The name of the view, whatever its version.
+    pub view: String,
+    /// The log that the event is in.
+    pub log: String,
+    /// The sequence of the event there.
+    pub sequence: u64,
+    /// Why, in the operator's words.
+    pub reason: String,
+    /// The instance of the event.
+    pub instance_id: String,
+    /// The type of its aggregate.
+    pub aggregate_type: String,
+    /// Its aggregate.
+    pub aggregate_id: String,
+}
+
+/// The log that all events are in.
+pub const LOG: &str = "EVENTS";
+
+impl Aggregate for FailedEvent {
+    const NAME: &'static str = "failed_event";
+    const EVENTS: &'static [&'static str] = &["retried", "discarded"];
+    /// Whether it is left out.
+    type State = bool;
+    type Command = Command;
+    type Event = Event;
+
+    fn decide(is_discarded: &bool, command: Command) -> Result<Vec<Event>, Rejection> {
+        match command {
+            _ if *is_discarded => Err(Rejection::NotFound(Self::NAME)),
+            Command::Retry(retried) => Ok(vec![Event::Retried(retried)]),
+            Command::Discard(discarded) => Ok(vec![Event::Discarded(discarded)]),
+        }
+    }
+
+    fn evolve(_: bool, event: &Event) -> bool {
+        matches!(event, Event::Discarded(_))
+    }
+
+    fn restores(_: &Event) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::given;
+
+    fn retried() -> Retried {
+        Retried { filters: vec![Filter::View("targets".into()), Filter::Id(7)], until: 9 }
+    }
+
+    fn discarded() -> Discarded {
+        let [view, log, reason] = ["targets", LOG, "it is of a customer who has left"].map(str::to_owned);
+        let [instance_id, aggregate_type, aggregate_id] = ["1", "target", "2"].map(str::to_owned);
+        Discarded { view, log, sequence: 7, reason, instance_id, aggregate_type, aggregate_id }
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_as_often_as_one_likes() {
+        given::<FailedEvent>([]).when(Command::Retry(retried())).then([Event::Retried(retried())]);
+        given::<FailedEvent>([Event::Retried(retried())])
+            .when(Command::Retry(retried()))
+            .then([Event::Retried(retried())]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_no_failed_event_any_more() {
+        let before = [Event::Retried(retried())];
+        given::<FailedEvent>(before).when(Command::Discard(discarded())).then([Event::Discarded(discarded())]);
+        for command in [Command::Discard(discarded()), Command::Retry(retried())] {
+            let missing = Rejection::NotFound(FailedEvent::NAME);
+            given::<FailedEvent>([Event::Discarded(discarded())]).when(command).then_rejected(&missing);
+        }
+    }
+
+    #[test]
+    fn an_event_alone_gives_the_state() {
+        for (event, is_discarded) in [(Event::Discarded(discarded()), true), (Event::Retried(retried()), false)] {
+            assert!(FailedEvent::restores(&event));
+            assert_eq!(FailedEvent::evolve(false, &event), is_discarded);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What operators decided about failed events, as units meet it.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use base::explain::explain;
+use domain::{
+    aggregate::Aggregate,
+    failed_event::{Event, FailedEvent},
+};
+use eventlog::{
+    log::LogFailure,
+    record::{Position, Recorded, decode},
+};
+use tokio::time::sleep;
+use view::failed_event::{Parking, decided};
+
+use crate::{Partition, Projector, failure::BatchFailure, fold::EventFailure};
+
+/// How often it is looked whether history knows all that operators decided.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What is decided in a batch. What cannot be read decides nothing, unless a newer build wrote it.
+pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Event>, BatchFailure> {
+    let is_decision = |recorded: &&Arc<Recorded>| recorded.event.aggregate_type == FailedEvent::NAME;
+    let mut found = vec![];
+    for recorded in events.iter().filter(is_decision) {
+        match decode::<FailedEvent>(recorded) {
+            Ok(event) => found.push(event),
+            Err(failure) if failure.is_newer() => return Err(EventFailure::from(failure).into()),
+            Err(failure) => tracing::error!(error = explain(&failure), "what an operator decided cannot be read"),
+        }
+    }
+    Ok(found)
+}
+
+/// The sequences of the events that a unit leaves out. One that begins with the log waits until history has all of that: it would
+/// take up what was left out by the one before.
+pub(crate) async fn discarded<E: From<LogFailure> + From<BatchFailure>>(
+    Projector { log, database, .. }: &Projector,
+    (projection, shard): Partition,
+    from: Position,
+) -> Result<HashSet<u64>, E> {
+    if Parking::of(projection, shard).is_none() {
+        return Ok(HashSet::new());
+    }
+    let end = if from == Position::default() { log.end().await? } else { 0 };
+    loop {
+        match decided::discarded(database, (projection, shard), end).await.map_err(BatchFailure::from)? {
+            Some(found) => return Ok(found),
+            None => sleep(LOOK_AGAIN).await,
+        }
+    }
+}

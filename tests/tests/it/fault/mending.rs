@@ -1,0 +1,186 @@
+//! What operators do about failed events: they look at one, have it tried again, or have it left out.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, TARGETS, post, send},
+    eventually,
+    platform::Platform,
+    process::run,
+    servers::{Servers, drop_read_models},
+};
+
+use super::parking::{failed, name, rename};
+
+const FAILED: &str = "/system/v1/failedevents";
+
+/// The id of what failed of an aggregate in a view, once it has.
+async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
+    let filters = json!([{ "viewName": view }, { "aggregateId": aggregate_id }]);
+    let one = async || Some(failed(operator, filters.clone()).await.first()?["id"].as_str()?.to_owned());
+    eventually("it fails", one).await
+}
+
+/// One failed event, with the event itself.
+async fn one(operator: &Client, id: &str) -> Value {
+    send(operator.request(Method::GET, &format!("{FAILED}/{id}"))).await.body
+}
+
+async fn is_named(client: &Client, id: &str, wanted: &str) {
+    eventually(wanted, async || (name(client, id).await == wanted).then_some(())).await;
+}
+
+/// Waits until a search finds so many targets of a name.
+async fn is_found(client: &Client, name: &str, times: usize) {
+    let search = format!("{TARGETS}/_search");
+    let found = async || {
+        let answer = post(client, &search, json!([{ "name": { "name": name } }])).await;
+        let count = answer.body["result"].as_array().map(Vec::len).unwrap_or_default();
+        (answer.status == StatusCode::OK && count == times).then_some(())
+    };
+    eventually(name, found).await;
+}
+
+/// A platform whose views fail at everything as long as a file is there.
+struct Failing {
+    servers: Servers,
+    platform: Platform,
+    client: Client,
+    operator: Client,
+    switch: tempfile::TempPath,
+}
+
+impl Failing {
+    async fn start() -> Self {
+        let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
+        std::fs::remove_file(&switch).expect("it was just made");
+        let servers = Servers::start().await;
+        let fault = format!("table.folding/*:1:panic-while={}", switch.display());
+        let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
+        platform.ready().await;
+        let (client, operator) = (platform.client().await, platform.operator().await);
+        Self { servers, platform, client, operator, switch }
+    }
+
+    fn fails(&self, fails: bool) {
+        let switched = if fails { std::fs::write(&self.switch, "") } else { std::fs::remove_file(&self.switch) };
+        switched.expect("the folder can be written");
+    }
+
+    /// Targets with these names, which views know.
+    async fn targets<const N: usize>(&self, names: [&str; N]) -> [String; N] {
+        let mut ids = vec![];
+        for name in names {
+            ids.push(self.client.create_target(name).await.expect("it is made"));
+            is_found(&self.client, name, 1).await;
+        }
+        ids.try_into().expect("there are as many")
+    }
+
+    /// Runs a tool of operators.
+    fn tool(&self, arguments: &[&str]) -> (bool, String, String) {
+        let data = self.platform.data().display().to_string();
+        run(&[&["failed-events"], arguments, &["--data-dir", &data]].concat())
+    }
+}
+
+#[tokio::test]
+async fn what_is_tried_again_goes_on_and_nothing_else_does() {
+    let failing = Failing::start().await;
+    let Failing { client, operator, .. } = &failing;
+    let [a, b] = &failing.targets(["a", "b"]).await;
+    failing.fails(true);
+    rename(client, a, "a renamed").await;
+    rename(client, b, "b renamed").await;
+    let (of_rows, of_index) = (id_in(operator, "targets", a).await, id_in(operator, "targets_index", a).await);
+    id_in(operator, "targets", b).await;
+    id_in(operator, "targets_index", b).await;
+    rename(client, a, "a renamed twice").await;
+
+    let one = one(operator, &of_rows).await;
+    assert_eq!((&one["failedEvent"]["id"], &one["event"]["type"]), (&json!(of_rows), &json!("target.changed")));
+    assert!(one["event"]["payload"].as_str().is_some_and(|payload| payload.contains("a renamed")), "{one}");
+    eventually("one more waits", async || (self::one(operator, &of_rows).await["waiting"] == "1").then_some(())).await;
+
+    // What fails again is counted, and stays.
+    let retry = format!("{FAILED}/{of_rows}/_retry");
+    assert_eq!(post(operator, &retry, json!({})).await.status, StatusCode::OK);
+    let again = async || {
+        let found = failed(operator, json!([{ "id": of_rows }])).await;
+        (found.first()?["failureCount"] == "2").then_some(())
+    };
+    eventually("it failed again", again).await;
+    assert_eq!(name(client, a).await, "a");
+
+    // Two operators at once do no harm.
+    failing.fails(false);
+    let body = json!({});
+    let both = tokio::join!(post(operator, &retry, body.clone()), post(operator, &retry, body));
+    for answer in [both.0, both.1] {
+        assert!([StatusCode::OK, StatusCode::NOT_FOUND].contains(&answer.status), "{}", answer.body);
+    }
+    is_named(client, a, "a renamed twice").await;
+    eventually("it is gone", async || failed(operator, json!([{ "id": of_rows }])).await.is_empty().then_some(()))
+        .await;
+    assert_eq!(name(client, b).await, "b");
+    post(operator, &retry, json!({})).await.assert_refused("it goes on already", 404, "RESOURCE_NOT_FOUND");
+    assert_eq!(failed(operator, json!([{ "id": of_index }])).await.len(), 1, "the index has its own");
+
+    let many =
+        post(operator, &format!("{FAILED}/_retry"), json!({ "filters": [{ "viewName": "targets_index" }] })).await;
+    assert_eq!((many.status, &many.body["count"]), (StatusCode::OK, &json!("2")), "{}", many.body);
+    is_found(client, "a renamed twice", 1).await;
+    is_found(client, "b renamed", 1).await;
+    assert_eq!(name(client, b).await, "b", "rows were not meant");
+
+    let (is_done, said, told) = failing.tool(&["list"]);
+    assert!(is_done && said.contains(b.as_str()) && told.contains("1 of 1 failed events"), "{said}{told}");
+    let (is_done, said, told) = failing.tool(&["retry", "--all"]);
+    assert!(is_done && said.contains("1 are tried again"), "{said}{told}");
+    is_named(client, b, "b renamed").await;
+    let nothing = post(operator, &format!("{FAILED}/_retry"), json!({})).await;
+    assert_eq!((nothing.status, &nothing.body), (StatusCode::OK, &json!({})), "nothing waits");
+    post(client, &format!("{FAILED}/_retry"), json!({})).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
+}
+
+#[tokio::test]
+async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
+    let mut failing = Failing::start().await;
+    let [a, b] = failing.targets(["a", "b"]).await;
+    let (client, operator) = (failing.client.clone(), failing.operator.clone());
+    failing.fails(true);
+    rename(&client, &a, "a left out").await;
+    rename(&client, &b, "b left out").await;
+    let (of_a, of_b) = (id_in(&operator, "targets", &a).await, id_in(&operator, "targets", &b).await);
+    id_in(&operator, "targets_index", &a).await;
+    id_in(&operator, "targets_index", &b).await;
+    failing.fails(false);
+    rename(&client, &b, "b renamed").await;
+
+    let discard = format!("{FAILED}/{of_a}/_discard");
+    post(&operator, &discard, json!({})).await.assert_refused("no reason", 400, "INVALID_REQUEST");
+    post(&client, &discard, json!({ "reason": "x" })).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
+    let discarded = post(&operator, &discard, json!({ "reason": "nobody needs it" })).await;
+    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    let (is_done, said, told) = failing.tool(&["discard", &of_b, "--reason", "nobody needs it either"]);
+    assert!(is_done, "{said}{told}");
+    let (is_done, _, told) = failing.tool(&["discard", &of_b]);
+    assert!(!is_done && told.contains("--reason"), "{told}");
+    let gone = async || failed(&operator, json!([{ "viewName": "targets" }])).await.is_empty().then_some(());
+    eventually("rows have nothing that failed", gone).await;
+    is_named(&client, &b, "b renamed").await;
+    assert_eq!(name(&client, &a).await, "a");
+    post(&operator, &discard, json!({ "reason": "x" })).await.assert_refused("again", 404, "RESOURCE_NOT_FOUND");
+    assert_eq!(failed(&operator, json!([])).await.len(), 2, "the index has its own");
+
+    // Every way to build the rows again leaves it out, and the index, of which nothing was said, has it.
+    failing.platform.stop().await;
+    drop_read_models(&failing.servers.places.postgres_url).await;
+    failing.platform.restart(&[]).await;
+    is_named(&client, &b, "b renamed").await;
+    is_found(&client, "a left out", 1).await;
+    assert_eq!(name(&client, &a).await, "a");
+    eventually("nothing waits", async || failed(&operator, json!([])).await.is_empty().then_some(())).await;
+    rename(&client, &a, "a renamed").await;
+    is_named(&client, &a, "a renamed").await;
+}
