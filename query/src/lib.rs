@@ -3,6 +3,7 @@
 pub mod api;
 pub mod follow;
 mod get;
+pub mod operate;
 mod reusable;
 mod search;
 mod settings;

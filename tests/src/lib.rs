@@ -2,6 +2,8 @@
 
 pub mod auditor;
 pub mod brokers;
+pub mod browser;
+pub mod chromium;
 pub mod client;
 pub mod clock;
 pub mod cluster;

@@ -70,6 +70,17 @@ pub struct Edge {
     pub(crate) verifier: Verifier,
 }
 
+/// A system user who has sent a request.
+#[derive(Debug, Clone)]
+pub struct SystemCaller {
+    /// The instance of the host.
+    pub tenant: Arc<Tenant>,
+    /// The user, with the roles of the configuration.
+    pub principal: Arc<Principal>,
+    /// When the token expires, in seconds since the Unix epoch.
+    pub expires: i64,
+}
+
 /// The valid token of a request, and the instance that it is valid for.
 #[derive(Clone)]
 struct Recognised {
@@ -97,6 +108,18 @@ impl Edge {
         let token = self.verify(parts, &tenant, 0).await.ok()?;
         parts.extensions.insert(Recognised { tenant: tenant.clone(), token });
         Some(tenant)
+    }
+
+    /// The system user whose token a request has; nobody else is one.
+    ///
+    /// # Errors
+    /// Where it has no such token, or none that is valid here now.
+    pub async fn system_caller(&self, parts: &Parts) -> Result<SystemCaller, Error> {
+        let tenant = self.tenant(parts, 0).await?;
+        let token = self.verify(parts, &tenant, 0).await.map_err(RefusedToken::tell)?;
+        let nobody = || Error::new(Reason::PermissionDenied, "only system users may do this");
+        let principal = token.system.clone().ok_or_else(nobody)?;
+        Ok(SystemCaller { tenant, principal, expires: token.expires })
     }
 
     /// The instance that a request without a caller is for.

@@ -89,7 +89,7 @@ pub struct Verified {
     pub(crate) system: Option<Arc<Principal>>,
     /// The instance's key that signed it; none where a system user did, and of a personal access token.
     pub(crate) key_id: Option<String>,
-    expires: i64,
+    pub(crate) expires: i64,
     /// The personal access token that it is, where it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
 }

@@ -18,6 +18,7 @@ pub mod json;
 pub mod mount;
 pub mod observe;
 pub mod page;
+pub mod passed;
 pub mod precondition;
 pub mod prefer;
 pub mod refusal;

@@ -202,14 +202,25 @@ pub async fn holders(context: &jetstream::Context) -> Result<Vec<(String, String
     let entries = Entries::find(context).await?;
     let mut held = vec![];
     for unit in entries.units().await? {
-        let holder = entries.unit(&unit).await?.and_then(|(entry, _)| entry.holder);
-        let name = match holder {
-            Some(Holder { process, name }) if entries.process(&process).await?.is_some() => Some(name),
-            _ => entries.earlier(&unit).await?,
-        };
+        let name = name_of_holder(&entries, &unit).await?;
         held.extend(name.map(|name| (unit, name)));
     }
     Ok(held)
+}
+
+/// The name of who holds a lease now.
+///
+/// # Errors
+/// When NATS does not answer, or there is no bucket.
+pub async fn holder(context: &jetstream::Context, unit: &str) -> Result<Option<String>, LogFailure> {
+    name_of_holder(&Entries::find(context).await?, unit).await
+}
+
+async fn name_of_holder(entries: &Entries, unit: &str) -> Result<Option<String>, LogFailure> {
+    match entries.unit(unit).await?.and_then(|(entry, _)| entry.holder) {
+        Some(Holder { process, name }) if entries.process(&process).await?.is_some() => Ok(Some(name)),
+        _ => entries.earlier(unit).await,
+    }
 }
 
 impl Lease {

@@ -50,7 +50,7 @@ pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut Heade
 }
 
 fn is_open(path: &str) -> bool {
-    let is_of_authorization = ["/oauth/", "/oidc/", "/login"].iter().any(|prefix| path.starts_with(prefix));
+    let is_of_authorization = ["/oauth/", "/oidc/", "/login", "/ui/"].iter().any(|prefix| path.starts_with(prefix));
     !is_of_authorization || path == KEYS
 }
 
@@ -63,7 +63,8 @@ mod tests {
         for path in ["/resources/v3alpha/targets", "/.well-known/openid-configuration", KEYS, "/openapi.json"] {
             assert!(is_open(path), "{path}");
         }
-        for path in ["/oauth/v2/token", "/oauth/v2/authorize", "/oidc/v1/end_session", "/login/password"] {
+        for path in ["/oauth/v2/token", "/oauth/v2/authorize", "/oidc/v1/end_session", "/login/password", "/ui/operate"]
+        {
             assert!(!is_open(path), "{path}");
         }
     }

@@ -77,6 +77,9 @@ pub(crate) enum Mode {
     /// Look at the events that views could not process, and mend them
     #[command(subcommand)]
     FailedEvents(FailedEvents),
+    /// Print a link by which the system user of a data directory signs in to the pages of operators, once and within five
+    /// minutes
+    Operate(At),
     /// Mend what the first start left
     #[command(subcommand)]
     Bootstrap(Bootstrap),

@@ -104,6 +104,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::FailedEvents(cli::FailedEvents::Show(options)) => failed_events::show(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Retry(options)) => failed_events::retry(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Discard(options)) => failed_events::discard(*options).await,
+        Mode::Operate(at) => operator::print_link(&at).await,
         Mode::Status(options) => status::run(*options).await,
         Mode::MasterKey(cli::MasterKey::Rotate(options)) => master_key::rotate(*options).await,
         Mode::Bootstrap(cli::Bootstrap::Renew(options)) => operator::renew_bootstrap(*options).await,

@@ -39,7 +39,10 @@ use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
 use projector::{Indexing, Projector};
-use query::{Queries, SearchBounds};
+use query::{
+    Queries, SearchBounds,
+    operate::{self, Nodes, Writes},
+};
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
@@ -348,8 +351,8 @@ impl Node {
         Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
     }
 
-    /// The operations of a query node.
-    pub(crate) fn queries(&self, edge: &Arc<Edge>, indexes: Indexes) -> Router {
+    /// The operations of a query node, and the pages of operators, whose commands are done by `writes`.
+    pub(crate) async fn queries(&self, edge: &Arc<Edge>, indexes: Indexes, writes: Writes) -> Result<Router, Failure> {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Seats::new(seats);
@@ -357,7 +360,18 @@ impl Node {
         let (operations, bounds) = (built(), self.searches);
         let queries = Queries { database, progress, ended, settings, indexes, tokens, searches, bounds, operations };
         let queries = Arc::new(queries);
-        query::api::routes(Router::new(), edge, &queries)
+        let routes = query::api::routes(Router::new(), edge, &queries);
+        let nodes = Nodes::default();
+        presence::listen(&self.adapters.log.client(), SHARD, nodes.clone()).await?;
+        let (edge, keyring, once) = (edge.clone(), self.keyring.clone(), self.adapters.once.clone());
+        let parts = operate::Parts { edge, keyring, once, writes, nodes };
+        Ok(routes.clone().merge(operate::routes(&queries, routes, parts)))
+    }
+
+    /// The way to the node that writes, from one that does not.
+    pub(crate) fn elsewhere(&self) -> Writes {
+        let log = &self.adapters.log;
+        Writes::Elsewhere(operate::Bus { client: log.client(), context: log.context().clone(), shard: SHARD })
     }
 
     /// The endpoints of an OpenID Connect node.

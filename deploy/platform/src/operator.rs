@@ -7,6 +7,7 @@ use command::setup::ADMIN;
 use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use url::Url;
 
 use crate::{Failure, bootstrap::Bootstrap, cli, data_dir::DataDir, output, system_user};
 
@@ -101,6 +102,20 @@ fn refusal(body: &str) -> String {
 /// The beginning of a text that may be long, on one line.
 fn shortened(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(200).collect()
+}
+
+/// Prints a link to the pages of operators. It begins with the address that was named where that is one of the instance, and
+/// else with the issuer's: by any other address no node knows which instance is meant.
+pub(crate) async fn print_link(at: &cli::At) -> Result<(), Failure> {
+    let operator = Operator::new(at)?;
+    let made = operator.ask(Method::POST, "/ui/operate/link", None).await?;
+    let path = made["path"].as_str().ok_or("the answer has no link: name a query node with --url")?;
+    let own = at.url.as_ref().map(|url| url.origin().ascii_serialization());
+    let host = |url: &str| Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let named = own.filter(|own| host(own) == host(&operator.issuer));
+    output::print(format!("{}{path}", named.unwrap_or_else(|| operator.issuer.clone())));
+    output::notice("open the link in a browser and press the button; it works once, within five minutes");
+    Ok(())
 }
 
 /// Prints the executions of an instance.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base::{clock, health::Health};
 use futures::StreamExt;
 use jiff::Timestamp;
+use query::operate::{Nodes, Seen};
 use serde::{Deserialize, Serialize};
 use server::management::state_of;
 use tokio::time::{Instant, interval, timeout_at};
@@ -51,6 +52,19 @@ pub(crate) fn announce(client: async_nats::Client, shard: u16, (role, node): (&'
             let _ = client.publish(subject(shard), said.into()).await;
         }
     });
+}
+
+/// Keeps up, as long as the connection lasts, with the nodes that say that they are there.
+pub(crate) async fn listen(client: &async_nats::Client, shard: u16, nodes: Nodes) -> Result<(), Failure> {
+    let mut messages = client.subscribe(subject(shard)).await?;
+    tokio::spawn(async move {
+        while let Some(message) = messages.next().await {
+            let Ok(presence) = serde_json::from_slice::<Presence>(&message.payload) else { continue };
+            let Presence { role, node: name, version, state, since, .. } = presence;
+            nodes.hear(Seen { role, name, version, state, since });
+        }
+    });
+    Ok(())
 }
 
 /// The nodes that say within a time that they are there, by role and name.

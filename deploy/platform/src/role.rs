@@ -111,7 +111,8 @@ async fn run_managed(
             let folder = IndexFolder::open(index_dir)?;
             let (_following, indexes) = query::follow::follow(log, remote, folder.path(), SHARD)?;
             node.adapters.measure(None, indexes.clone());
-            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.queries(edge, indexes))).await
+            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| node.queries(edge, indexes, node.elsewhere()).await)
+                .await
         }
         Role::Oidc => {
             node.adapters.measure(None, Indexes::default());

@@ -9,6 +9,7 @@ use base::secret;
 use command::setup::{Wanted, all_features};
 use domain::address::Allowed;
 use edge::caller::SystemUsers;
+use query::operate::Writes;
 use server::connections::{self, Listening};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::{Host, Url};
@@ -248,7 +249,8 @@ async fn answer(
     let edge = node.edge().await?;
     let passed_on = TaskTracker::new();
     let commands = node.commands(&edge, roles.writer.clone(), (&passed_on, shutdown)).await?;
-    let router = commands.merge(node.queries(&edge, roles.indexes.clone())).merge(node.oidc(&edge));
+    let queries = node.queries(&edge, roles.indexes.clone(), Writes::Here(commands.clone())).await?;
+    let router = commands.merge(queries).merge(node.oidc(&edge));
     let router = finished(router, &edge, (&serving.rates, serving.searches), shutdown).await;
     ready()?;
     connections::serve(listening, router, shutdown.cancelled(), limits(&serving.rates)).await;

@@ -8,6 +8,7 @@ mod master_key;
 mod nats_permissions;
 mod observability;
 mod observed;
+mod pages;
 mod proxies;
 mod restored;
 mod setup;

@@ -15,6 +15,9 @@ use crate::error::{Error, Reason};
 /// The paths of OpenID Connect nodes, which are no operations.
 const OIDC: [&str; 3] = ["/oauth/", "/oidc/", "/.well-known/"];
 
+/// The paths of the pages for operators and of their files, which are no operations either.
+const PAGES: &str = "/ui/";
+
 /// Makes unknown paths and methods answer like everything else, and `/` lead to what there is. This comes last: axum gives
 /// these answers to the routes that it has by then, and routers that both have such answers cannot be merged.
 pub fn fallbacks(router: Router) -> Router {
@@ -46,6 +49,9 @@ async fn not_allowed(request: Request) -> Response {
 fn role(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
     if OIDC.iter().any(|beginning| path.starts_with(beginning)) {
         return Some("oidc");
+    }
+    if path.starts_with(PAGES) {
+        return Some("query");
     }
     let is_it = |facts: &&&Facts| {
         let is_called =
@@ -84,6 +90,7 @@ mod tests {
         assert_eq!(of("GET", "/resources/v3alpha/targets/7"), Some("query"));
         assert_eq!(of("POST", "/resources/v3alpha/targets/_search"), Some("query"));
         assert_eq!(of("POST", "/oauth/v2/token"), Some("oidc"));
+        assert_eq!(of("GET", "/ui/operate"), Some("query"));
         for nowhere in ["/", "/x", "/resources/v3alpha/targets/", "/resources/v3alpha/targets/7/8"] {
             assert_eq!(of("GET", nowhere), None, "{nowhere}");
         }

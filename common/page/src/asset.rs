@@ -1,0 +1,69 @@
+//! Files that pages name by their digest, so that browsers keep them for good.
+
+use std::sync::Arc;
+
+use axum::{Router, body::Body, response::Response, routing::get};
+use base::secret;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::{HeaderValue, header};
+
+/// Where they are served.
+const FOLDER: &str = "/ui/static/";
+
+/// A file.
+#[derive(Debug, Clone)]
+pub struct Asset {
+    /// The path, with the digest of what is in it.
+    pub path: String,
+    content: Arc<str>,
+    kind: &'static str,
+}
+
+impl Asset {
+    /// A file of a name, an ending that says of what kind it is, and what is in it.
+    pub fn new(name: &str, ending: &str, content: impl Into<Arc<str>>) -> Self {
+        let content = content.into();
+        let digest = URL_SAFE_NO_PAD.encode(&secret::sha256(content.as_bytes())[..12]);
+        let kind = match ending {
+            "css" => "text/css; charset=utf-8",
+            "js" => "text/javascript; charset=utf-8",
+            "svg" => "image/svg+xml",
+            _ => "application/octet-stream",
+        };
+        Self { path: format!("{FOLDER}{name}.{digest}.{ending}"), content, kind }
+    }
+
+    fn answer(&self) -> Response {
+        let mut response = Response::new(Body::from(self.content.to_string()));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        // A picture that is looked at by itself runs nothing either.
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+        response
+    }
+}
+
+/// Serves files to anybody.
+pub fn routes(assets: &[Asset]) -> Router {
+    assets.iter().fold(Router::new(), |router, asset| {
+        let served = asset.clone();
+        router.route(&asset.path, get(async move || served.answer()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_content_is_another_file() {
+        let (one, same, other) =
+            (Asset::new("a", "css", "x"), Asset::new("a", "css", "x"), Asset::new("a", "css", "y"));
+        assert!(one.path.starts_with("/ui/static/a.") && one.path.ends_with(".css"));
+        assert_eq!(one.path, same.path);
+        assert_ne!(one.path, other.path);
+    }
+}

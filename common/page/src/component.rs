@@ -1,0 +1,177 @@
+//! What pages are built of where a template alone does not do.
+
+use std::fmt::Write;
+
+/// The platform's own icon.
+pub const ICON: &str = include_str!("../assets/icon.svg");
+
+/// What the head of every page needs.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// The path of the stylesheet.
+    pub stylesheet: String,
+    /// The path of the icon.
+    pub icon: String,
+    /// The path of the script, where the page has one.
+    pub script: Option<String>,
+    /// The path of the stream that the page follows, where it follows one.
+    pub live: Option<String>,
+}
+
+/// The state of something: by shape, word and colour, so that none of them alone has to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Badge {
+    /// It is as it should be.
+    Current,
+    /// It lags.
+    Behind,
+    /// Something waits for a person.
+    Parked,
+    /// It stands still.
+    Stopped,
+    /// It is under way.
+    Working,
+    /// It is over.
+    Done,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+impl Badge {
+    /// The class that gives it its colour.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Current => "badge ok",
+            Self::Behind | Self::Working => "badge warning",
+            Self::Parked | Self::Stopped => "badge danger",
+            Self::Done | Self::Unknown => "badge muted",
+        }
+    }
+
+    /// The shape.
+    pub fn shape(self) -> &'static str {
+        match self {
+            Self::Current | Self::Done => "●",
+            Self::Behind | Self::Working => "▲",
+            Self::Parked => "◆",
+            Self::Stopped => "■",
+            Self::Unknown => "○",
+        }
+    }
+}
+
+/// A line of how something was over time, the newest last.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    /// What the page calls it, so that its line can be moved.
+    pub id: String,
+    /// What it says to who does not see it.
+    pub title: String,
+    /// Its size.
+    pub size: (u32, u32),
+    /// The line.
+    pub points: String,
+}
+
+/// How many values a chart shows.
+pub const POINTS: usize = 60;
+
+impl Chart {
+    /// A chart of these values.
+    pub fn new(id: impl Into<String>, title: impl Into<String>, size: (u32, u32), values: &[u64]) -> Self {
+        Self { id: id.into(), title: title.into(), size, points: points(size, values) }
+    }
+}
+
+/// The points of a line through values, the highest of which touches the top. Fewer values begin further right.
+pub fn points((width, height): (u32, u32), values: &[u64]) -> String {
+    let shown = &values[values.len().saturating_sub(POINTS)..];
+    let highest = shown.iter().copied().max().unwrap_or_default().max(1);
+    let (width, room) = (u64::from(width), u64::from(height.saturating_sub(4)));
+    let (first, last) = ((POINTS - shown.len()) as u64, (POINTS - 1) as u64);
+    let mut text = String::new();
+    for (at, value) in (first..).zip(shown) {
+        let across = 1 + at * width.saturating_sub(2) / last;
+        let down =
+            2 + room - u64::try_from(u128::from(*value) * u128::from(room) / u128::from(highest)).unwrap_or(room);
+        let gap = if text.is_empty() { "" } else { " " };
+        let _ = write!(text, "{gap}{across},{down}");
+    }
+    text
+}
+
+/// The pages of a list.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    /// Which of all are shown, and how many there are.
+    pub text: String,
+    /// Where those before are, if there are any.
+    pub previous: Option<String>,
+    /// Where those after are, if there are any.
+    pub next: Option<String>,
+}
+
+/// How many a list shows at a time.
+pub const PAGE: u64 = 25;
+
+impl Pages {
+    /// Of so many, those after an offset are shown; `path` says where those after another offset are.
+    pub fn new(offset: u64, shown: u64, total: u64, path: impl Fn(u64) -> String) -> Self {
+        let text = match shown {
+            0 => "0".to_owned(),
+            _ => format!("{}–{} of {}", count(offset + 1), count(offset + shown), count(total)),
+        };
+        let previous = (offset > 0).then(|| path(offset.saturating_sub(PAGE)));
+        let next = (offset + shown < total && shown > 0).then(|| path(offset + PAGE));
+        Self { text, previous, next }
+    }
+}
+
+/// A number with its thousands apart.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        assert_eq!([0, 999, 1284, 1_000_000].map(count), ["0", "999", "1,284", "1,000,000"]);
+    }
+
+    #[test]
+    fn a_line_stays_within_its_chart() {
+        let values: Vec<u64> = (0..100).chain([u64::MAX]).collect();
+        for line in [points((120, 24), &values), points((120, 24), &[7]), points((600, 160), &[0, 0])] {
+            for point in line.split(' ') {
+                let (across, down) = point.split_once(',').unwrap();
+                let (across, down): (u32, u32) = (across.parse().unwrap(), down.parse().unwrap());
+                assert!((1..600).contains(&across) && (2..=158).contains(&down), "{point}");
+            }
+        }
+        assert_eq!(points((120, 24), &values).split(' ').count(), POINTS);
+        assert_eq!(points((120, 24), &[]), "");
+    }
+
+    #[test]
+    fn pages_lead_to_what_there_is() {
+        let at = |offset, shown, total| {
+            let Pages { text, previous, next } = Pages::new(offset, shown, total, |offset| offset.to_string());
+            (text, previous, next)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(at(0, 0, 0), ("0".to_owned(), None, None));
+        assert_eq!(at(0, 25, 1284), ("1–25 of 1,284".to_owned(), None, some("25")));
+        assert_eq!(at(25, 25, 50), ("26–50 of 50".to_owned(), some("0"), None));
+    }
+}

@@ -1,0 +1,182 @@
+//! The colours of pages, computed from the few that somebody chooses, and the stylesheet with them.
+//!
+//! Who chooses may choose what nobody can read; what comes out can be read.
+
+use std::fmt::Write;
+
+use crate::colour::{BLACK, Colour, WHITE};
+
+/// What is the same whatever the colours are.
+const RULES: &str = include_str!("../assets/page.css");
+
+/// The colours that are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheme {
+    /// Of the page.
+    pub background: Colour,
+    /// Of text.
+    pub font: Colour,
+    /// Of what is pressed.
+    pub primary: Colour,
+    /// Of what is dangerous or wrong.
+    pub warn: Colour,
+}
+
+/// The colours of every part of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Theme {
+    /// The page.
+    pub page: Colour,
+    /// What lies on it: cards, tables, fields.
+    pub surface: Colour,
+    /// Text.
+    pub text: Colour,
+    /// Text that matters less.
+    pub muted: Colour,
+    /// Lines around fields and tables.
+    pub border: Colour,
+    /// What is pressed.
+    pub primary: Colour,
+    /// The same under the pointer.
+    pub hover: Colour,
+    /// Text on it.
+    pub on_primary: Colour,
+    /// The focus, edges of buttons, and lines of charts.
+    pub focus: Colour,
+    /// Links.
+    pub link: Colour,
+    /// What is dangerous or wrong.
+    pub danger: Colour,
+    /// What is well.
+    pub ok: Colour,
+    /// What is to be looked at.
+    pub warning: Colour,
+}
+
+const LIGHT: Scheme = Scheme {
+    background: Colour { channels: [0xf6, 0xf7, 0xf9] },
+    font: Colour { channels: [0x1a, 0x20, 0x2c] },
+    primary: Colour { channels: [0x1f, 0x5f, 0xbf] },
+    warn: Colour { channels: [0xb4, 0x23, 0x18] },
+};
+const DARK: Scheme = Scheme {
+    background: Colour { channels: [0x11, 0x18, 0x27] },
+    font: Colour { channels: [0xe5, 0xe9, 0xf0] },
+    primary: Colour { channels: [0x3b, 0x82, 0xe0] },
+    warn: Colour { channels: [0xf0, 0x6a, 0x5e] },
+};
+const OK: Colour = Colour { channels: [0x1a, 0x7f, 0x37] };
+const WARNING: Colour = Colour { channels: [0x9a, 0x67, 0x00] };
+
+impl Scheme {
+    /// The colours of every part.
+    pub fn theme(self) -> Theme {
+        let Self { background: page, font, primary, warn } = self;
+        let lifted = page.lighter(0.03);
+        let both = [page, lifted];
+        let surface = if font.fit(7.0, &both).least_contrast(&both) < 4.5 { page } else { lifted };
+        let on = [page, surface];
+        let text = font.fit(7.0, &on);
+        let on_primary = if primary.contrast(WHITE) >= 4.5 { WHITE } else { BLACK };
+        let away = if on_primary == WHITE { -0.06 } else { 0.06 };
+        Theme {
+            page,
+            surface,
+            text,
+            muted: text.over(0.7, page).fit(4.5, &on),
+            border: text.over(0.5, page).fit(3.0, &on),
+            primary,
+            hover: primary.lighter(away),
+            on_primary,
+            focus: primary.fit(3.0, &on),
+            link: primary.fit(4.5, &on),
+            danger: warn.fit(4.5, &on),
+            ok: OK.fit(4.5, &on),
+            warning: WARNING.fit(4.5, &on),
+        }
+    }
+}
+
+impl Theme {
+    fn declarations(&self) -> String {
+        let named = [
+            ("page", self.page),
+            ("surface", self.surface),
+            ("text", self.text),
+            ("muted", self.muted),
+            ("border", self.border),
+            ("primary", self.primary),
+            ("hover", self.hover),
+            ("on-primary", self.on_primary),
+            ("focus", self.focus),
+            ("link", self.link),
+            ("danger", self.danger),
+            ("ok", self.ok),
+            ("warning", self.warning),
+        ];
+        named.iter().fold(String::new(), |mut text, (name, colour)| {
+            let _ = write!(text, "--{name}:{};", colour.hex());
+            text
+        })
+    }
+}
+
+/// The stylesheet with these colours, the second where a browser asks for dark ones.
+pub fn stylesheet(light: Scheme, dark: Scheme) -> String {
+    let (light, dark) = (light.theme().declarations(), dark.theme().declarations());
+    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{RULES}")
+}
+
+/// The stylesheet of the platform's own pages.
+pub fn built_in() -> String {
+    stylesheet(LIGHT, DARK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What must be read, on what, and with which contrast.
+    fn assert_readable(scheme: Scheme) {
+        let theme = scheme.theme();
+        let on = [theme.page, theme.surface];
+        let texts = [theme.text, theme.muted, theme.link, theme.danger, theme.ok, theme.warning];
+        for text in texts {
+            assert!(text.contrast(theme.page) >= 4.5 && text.contrast(theme.surface) >= 4.5, "{scheme:?} {theme:?}");
+        }
+        for line in [theme.border, theme.focus] {
+            assert!(line.least_contrast(&on) >= 3.0, "{scheme:?} {theme:?}");
+        }
+        assert!(theme.on_primary.contrast(theme.primary) >= 4.5, "{scheme:?} {theme:?}");
+        assert!(theme.on_primary.contrast(theme.hover) >= 4.5, "{scheme:?} {theme:?}");
+    }
+
+    #[test]
+    fn the_built_in_colours_can_be_read() {
+        assert_readable(LIGHT);
+        assert_readable(DARK);
+    }
+
+    #[test]
+    fn whatever_is_chosen_can_be_read() {
+        // A walk through all of them in steps that have no common factor with a byte.
+        let mut next = 0_u32;
+        let mut colour = || {
+            next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let [_, red, green, blue] = next.to_le_bytes();
+            Colour { channels: [red, green, blue] }
+        };
+        for _ in 0..20_000 {
+            let scheme = Scheme { background: colour(), font: colour(), primary: colour(), warn: colour() };
+            assert_readable(scheme);
+        }
+    }
+
+    #[test]
+    fn the_stylesheet_is_small_and_has_no_address_of_another_host() {
+        let text = built_in();
+        assert!(text.len() <= 12 * 1024, "{}", text.len());
+        assert!(!text.contains("//") && !text.contains("url(") && !text.contains("@import"));
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+}

@@ -1,0 +1,115 @@
+//! The pages at `/ui/operate`: what operators see of a platform, and what they do about what failed.
+//!
+//! The pages ask the same operations as every other client, as the system user who has signed in, so that permissions, audit and
+//! bounds are those of the API. They keep no state: a session is in the cookie of a browser.
+
+mod ask;
+mod entry;
+mod failed;
+mod filter;
+mod live;
+mod log;
+mod mend;
+mod nodes;
+mod overview;
+mod projections;
+mod samples;
+mod session;
+mod shell;
+mod text;
+mod visit;
+mod writer;
+
+use std::sync::{Arc, LazyLock};
+
+use axum::{
+    Router,
+    middleware::from_fn_with_state,
+    routing::{get, post},
+};
+use edge::{
+    admission::Edge,
+    observe::{Meter, observed},
+};
+use eventlog::once::Once;
+use page::{asset::Asset, theme};
+use tokio::sync::Semaphore;
+use view::keyring::Keyring;
+
+use self::{ask::Api, samples::Samples};
+pub use self::{
+    nodes::{Nodes, Seen},
+    writer::{Bus, Writes},
+};
+use crate::Queries;
+
+/// Where the pages are.
+const PATH: &str = "/ui/operate";
+/// How many pages a node keeps up to date at a time.
+const MOST_STREAMS: usize = 100;
+
+/// The files of the pages.
+struct Files {
+    stylesheet: Asset,
+    icon: Asset,
+    script: Asset,
+}
+
+static FILES: LazyLock<Files> = LazyLock::new(|| Files {
+    stylesheet: Asset::new("page", "css", theme::built_in()),
+    icon: Asset::new("icon", "svg", page::component::ICON),
+    script: Asset::new("operate", "js", include_str!("../assets/operate.js")),
+});
+
+/// What the pages need beyond the queries.
+pub struct Parts {
+    /// What admits requests.
+    pub edge: Arc<Edge>,
+    /// The keys that seal sessions.
+    pub keyring: Keyring,
+    /// What may happen once: the use of a link.
+    pub once: Once,
+    /// What writes.
+    pub writes: Writes,
+    /// The nodes of the platform.
+    pub nodes: Nodes,
+}
+
+/// The pages of a node.
+struct Operate {
+    edge: Arc<Edge>,
+    keyring: Keyring,
+    once: Once,
+    api: Api,
+    nodes: Nodes,
+    samples: Samples,
+    streams: Arc<Semaphore>,
+}
+
+/// The pages and their files; they ask these routes of queries.
+pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
+    let Parts { edge, keyring, once, writes, nodes } = parts;
+    let samples = Samples::start(queries.progress.clone(), queries.ended.reached().changes());
+    let (api, streams) = (Api::new(asked, writes), Arc::new(Semaphore::new(MOST_STREAMS)));
+    let operate = Arc::new(Operate { edge, keyring, once, api, nodes, samples, streams });
+    let pages = Router::new()
+        .route(PATH, get(overview::show))
+        .route("/ui/operate/link", post(entry::link))
+        .route("/ui/operate/sign-in", get(entry::form).post(entry::sign_in))
+        .route("/ui/operate/sign-out", post(entry::sign_out))
+        .route("/ui/operate/nodes", get(nodes::show))
+        .route("/ui/operate/projections", get(projections::show))
+        .route("/ui/operate/projections/{name}", get(projections::show_one))
+        .route("/ui/operate/failed", get(failed::show))
+        .route("/ui/operate/failed/retry", get(mend::confirm_retry).post(mend::retry))
+        .route("/ui/operate/failed/discard", get(mend::confirm_discard).post(mend::discard))
+        .route("/ui/operate/failed/{id}", get(failed::show_one))
+        .route("/ui/operate/failed/{id}/payload", get(failed::download))
+        .route("/ui/operate/log", get(log::show))
+        .route("/ui/operate/log/{sequence}", get(log::show_one))
+        .route("/ui/operate/live", get(live::follow))
+        .route("/ui/operate/{*rest}", get(visit::nowhere))
+        .with_state(operate);
+    let files = page::asset::routes(&[FILES.stylesheet.clone(), FILES.icon.clone(), FILES.script.clone()]);
+    pages.merge(files).layer(from_fn_with_state(Arc::new(Meter::new("none", "operate")), observed))
+}

@@ -1,0 +1,105 @@
+//! What pages ask of the API, as the system user who looks at them.
+
+use axum::{Router, body::Body, response::Response};
+use bytes::Bytes;
+use edge::error::Error;
+use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::{visit::Visit, writer::Writes};
+
+/// The largest answer that is looked at: that of a list of the longest.
+const LARGEST: usize = 32 << 20;
+
+/// The operations of a platform, wherever they are done.
+pub(super) struct Api {
+    reads: Router,
+    pub(super) writes: Writes,
+}
+
+/// What is asked.
+pub(super) struct Asked<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<Value>,
+    /// The name of a write, where it is one.
+    key: Option<String>,
+}
+
+/// That it is refused, and why.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+}
+
+impl<'a> Asked<'a> {
+    /// Something of a name or number.
+    pub(super) fn get(path: &'a str) -> Self {
+        Self { method: Method::GET, path, body: None, key: None }
+    }
+
+    /// A list.
+    pub(super) fn list(path: &'a str, body: Value) -> Self {
+        Self { method: Method::POST, path, body: Some(body), key: None }
+    }
+
+    /// A command, which is done once however often it is sent under this name.
+    pub(super) fn command(path: &'a str, body: Value, key: impl Into<String>) -> Self {
+        Self { method: Method::POST, path, body: Some(body), key: Some(key.into()) }
+    }
+
+    /// The request, as this visitor sends it.
+    fn request(self, visit: &Visit) -> Result<(Parts, Bytes), http::Error> {
+        let mut request = Request::builder().method(self.method).uri(self.path).header(header::HOST, &visit.authority);
+        request = request.header(header::AUTHORIZATION, visit.bearer());
+        request = request.header("x-request-id", &visit.request_id);
+        let body = self.body.map(|body| body.to_string());
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = self.key {
+            request = request.header("idempotency-key", key).header("prefer", "wait=5");
+        }
+        let (parts, ()) = request.body(())?.into_parts();
+        Ok((parts, body.unwrap_or_default().into()))
+    }
+}
+
+impl Api {
+    /// The operations that these routes answer, and this writer.
+    pub(super) fn new(reads: Router, writes: Writes) -> Self {
+        Self { reads, writes }
+    }
+
+    /// Asks.
+    pub(super) async fn ask(&self, visit: &Visit, asked: Asked<'_>) -> Result<Value, Refused> {
+        let is_command = asked.key.is_some();
+        let (parts, body) = asked.request(visit).map_err(|error| Refused::of(&Error::internal(&error)))?;
+        let response = if is_command {
+            self.writes.answer(parts, body).await.map_err(|error| Refused::of(&error))?
+        } else {
+            let request = Request::from_parts(parts, Body::from(body));
+            self.reads.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
+        };
+        answer(response).await
+    }
+}
+
+async fn answer(response: Response) -> Result<Value, Refused> {
+    let status = response.status();
+    let body = axum::body::to_bytes(response.into_body(), LARGEST).await;
+    let body = body.map_err(|error| Refused::of(&Error::internal(&error)))?;
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    Err(Refused { status, message: answer["message"].as_str().unwrap_or_default().to_owned() })
+}
+
+impl Refused {
+    fn of(error: &Error) -> Self {
+        Self { status: error.reason().http_status(), message: error.to_string() }
+    }
+}

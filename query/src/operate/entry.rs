@@ -1,0 +1,153 @@
+//! How operators get in and out: by a link that is made for a system user, looked at as often as anything opens it, and used
+//! once, by a button.
+
+use std::{sync::Arc, time::Duration};
+
+use askama::Template;
+use axum::{
+    Json,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use base::{clock, explain::explain, secret};
+use domain::context::Owner;
+use edge::{error::Error, mount::read_body, refusal::permission_denied, request_id::request_id};
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use page::{
+    answer::{page, secure, see_other},
+    component::Frame,
+    cookie,
+    form::{self, Form},
+    origin,
+    site::Site,
+};
+use serde_json::json;
+
+use super::{
+    Operate, PATH,
+    session::{BROWSER, For, LINK_LASTS, SESSION, Sealed},
+    shell::{Told, frame, policy},
+    visit::{Posted, Stranger, Trouble, foreign, unread},
+};
+
+/// The name of the field with the link.
+const LINK: &str = "link";
+/// The longest path of a link.
+const LONGEST_LINK: usize = 8 * 1024;
+
+/// The form that a link shows.
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn {
+    frame: Frame,
+    token: String,
+    link: String,
+    error: &'static str,
+}
+
+/// Makes a link for the system user who asks, of the token that it has shown.
+pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Error> {
+    let id = request_id(&parts.headers);
+    let caller = operate.edge.system_caller(&parts).await.map_err(|error| error.request_id(&id))?;
+    if !caller.principal.may("system.debug.read", &[Owner::system()]) {
+        return Err(permission_denied("system.debug.read").request_id(&id));
+    }
+    let stranger = match operate.stranger(&parts).await {
+        Ok(stranger) => stranger,
+        Err(trouble) => return Ok(trouble.into_response()),
+    };
+    let token = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = token.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim()).unwrap_or_default();
+    let lasts = i64::try_from(LINK_LASTS.as_secs()).unwrap_or_default();
+    let expires = caller.expires.min(clock::now().as_second() + lasts);
+    let sealed = stranger.keys.seal(For::Link, &stranger.instance_id, (token, expires));
+    tracing::info!(user = caller.principal.id, "a link to the pages of operators was made");
+    let mut response = Json(json!({ "path": format!("{PATH}/sign-in?{LINK}={sealed}") })).into_response();
+    secure(&mut response);
+    Ok(response)
+}
+
+/// Shows the form of a link, which it does not use up: who opens links to look what is behind them presses no button.
+pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Trouble> {
+    let stranger = operate.stranger(&parts).await?;
+    let link = Form::of_query(parts.uri.query()).get(LINK).map(str::to_owned);
+    let link = link.filter(|link| link.len() < LONGEST_LINK).ok_or_else(|| used(&stranger.site))?;
+    if stranger.keys.open(For::Link, &stranger.instance_id, &link).is_none() {
+        return Err(used(&stranger.site));
+    }
+    Ok(shown(&stranger, (link, ""), &parts))
+}
+
+/// The form, with a cookie by which it is known again that this browser was given it.
+fn shown(Stranger { site, keys, .. }: &Stranger, (link, error): (String, &'static str), parts: &Parts) -> Response {
+    let known = cookie::read(&parts.headers, site, BROWSER).map(str::to_owned);
+    let browser = known.unwrap_or_else(secret::random_secret);
+    let frame = frame(None);
+    let policy = policy(&frame, site);
+    let status = if error.is_empty() { StatusCode::OK } else { StatusCode::FORBIDDEN };
+    let sign_in = SignIn { frame, token: form::token(&keys.form, &browser), link, error };
+    let mut response = page(status, &sign_in, &policy);
+    add(&mut response, cookie::set(site, (BROWSER, &browser), LINK_LASTS * 2));
+    response
+}
+
+/// Uses a link up, and begins a session.
+pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Request) -> Result<Response, Trouble> {
+    let (parts, body) = request.into_parts();
+    let body = read_body(body, form::LARGEST).await;
+    let stranger = operate.stranger(&parts).await?;
+    let Stranger { site, keys, instance_id, .. } = &stranger;
+    let form = body.ok().and_then(|body| Form::read(&parts.headers, &body)).ok_or_else(|| unread(site))?;
+    if !origin::is_own(&parts.headers, site) {
+        return Err(foreign(site));
+    }
+    let link = form.get(LINK).unwrap_or_default();
+    let Some(Sealed { id, token, expires }) = keys.open(For::Link, instance_id, link) else { return Err(used(site)) };
+    let browser = cookie::read(&parts.headers, site, BROWSER);
+    if !browser.is_some_and(|browser| form::is_of(&keys.form, browser, &form)) {
+        return Ok(shown(
+            &stranger,
+            (link.to_owned(), "Your browser did not send its cookie. Press the button again."),
+            &parts,
+        ));
+    }
+    let caller = operate.caller(&parts, &token).await.ok_or_else(|| used(site))?;
+    let left = u64::try_from(expires - clock::now().as_second()).unwrap_or_default();
+    match operate.once.is_first(&format!("operate.{id}"), Duration::from_secs(left + 60)).await {
+        Ok(true) => {}
+        Ok(false) => return Err(used(site)),
+        Err(failure) => {
+            tracing::warn!(
+                error = explain(&failure),
+                "a link was not used, because it is not known whether it was before"
+            );
+            let told = Told::new("Not available", &["The platform does not answer at the moment. Make another link."]);
+            return Err(told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into());
+        }
+    }
+    tracing::info!(user = caller.principal.id, "a system user has signed in to the pages of operators");
+    let session = keys.seal(For::Session, instance_id, (&token, caller.expires));
+    let lasts = u64::try_from(caller.expires - clock::now().as_second()).unwrap_or_default();
+    let mut response = see_other(PATH);
+    add(&mut response, cookie::set(site, (SESSION, &session), Duration::from_secs(lasts)));
+    add(&mut response, cookie::remove(site, BROWSER));
+    Ok(response)
+}
+
+/// Ends a session in this browser.
+pub(super) async fn sign_out(Posted { visit, .. }: Posted) -> Response {
+    let told = Told::signed_out("You are signed out", "This browser has forgotten your session.");
+    let mut response = told.answer(StatusCode::OK, &visit.site);
+    add(&mut response, cookie::remove(&visit.site, SESSION));
+    response
+}
+
+fn add(response: &mut Response, cookie: Option<HeaderValue>) {
+    response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+}
+
+/// A link that is none, was used, or is too old: which of them is not told.
+fn used(site: &Site) -> Trouble {
+    let text = "This link has been used or is older than five minutes.";
+    Told::signed_out("Make another link", text).answer(StatusCode::FORBIDDEN, site).into()
+}

@@ -1,0 +1,266 @@
+//! Failed events: the list, and one of them.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{Path, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use page::{
+    answer::secure,
+    component::{Badge, Frame, PAGE, Pages},
+};
+use serde_json::{Value, json};
+
+use super::{
+    Operate,
+    ask::{Asked, Refused},
+    filter::{Chosen, FAILED, Field},
+    shell::{Notice, Shell, frame},
+    text::{When, failed_events, number, payload, text, word},
+    visit::{Trouble, Visit},
+};
+
+/// Where failed events are, as pages and in the API.
+pub(super) const LIST: &str = "/ui/operate/failed";
+pub(super) const API: &str = "/system/v1/failedevents";
+
+/// A failed event as pages show it.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) id: String,
+    pub(super) view: String,
+    pub(super) sequence: String,
+    pub(super) instance: String,
+    pub(super) kind: String,
+    pub(super) aggregate: String,
+    pub(super) error: String,
+    pub(super) tries: u64,
+    pub(super) last: Option<When>,
+    pub(super) badge: Badge,
+    pub(super) state: &'static str,
+}
+
+/// Part of what a filter finds.
+pub(super) struct Found {
+    pub(super) rows: Vec<Row>,
+    pub(super) total: u64,
+}
+
+#[derive(Template)]
+#[template(path = "failed.html")]
+struct List {
+    frame: Frame,
+    shell: Shell,
+    fields: Vec<Field>,
+    is_filtered: bool,
+    error: String,
+    rows: Vec<Row>,
+    total: u64,
+    pages: Pages,
+    key: String,
+    here: String,
+    retry_all: String,
+    discard_all: String,
+    may_retry: bool,
+    may_discard: bool,
+}
+
+#[derive(Template)]
+#[template(path = "failed_one.html")]
+struct One {
+    frame: Frame,
+    shell: Shell,
+    row: Row,
+    event: Event,
+    waiting: u64,
+    key: String,
+    may_retry: bool,
+    may_discard: bool,
+}
+
+/// An event as pages show it.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) sequence: String,
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) aggregate: String,
+    pub(super) instance: String,
+    pub(super) actor: String,
+    pub(super) at: Option<When>,
+    pub(super) payload: String,
+    pub(super) is_whole: bool,
+}
+
+impl Row {
+    fn of(event: &Value) -> Self {
+        let state = word(&event["state"], "FAILED_EVENT_STATE_");
+        let (badge, state) = match state.as_str() {
+            "failed" => (Badge::Parked, "Parked"),
+            "retrying" => (Badge::Working, "Being retried"),
+            "discarded" => (Badge::Done, "Discarded"),
+            _ => (Badge::Unknown, "Unknown"),
+        };
+        Self {
+            id: text(&event["id"]),
+            view: text(&event["viewName"]),
+            sequence: text(&event["sequence"]),
+            instance: text(&event["instanceId"]),
+            kind: text(&event["aggregateType"]),
+            aggregate: text(&event["aggregateId"]),
+            error: text(&event["errorMessage"]),
+            tries: number(&event["failureCount"]),
+            last: When::of(&event["lastFailed"]),
+            badge,
+            state,
+        }
+    }
+}
+
+impl Event {
+    pub(super) fn of(event: &Value) -> Self {
+        let (payload, is_whole) = payload(&event["payload"]);
+        Self {
+            sequence: text(&event["sequence"]),
+            name: text(&event["type"]),
+            kind: text(&event["aggregateType"]),
+            aggregate: text(&event["aggregateId"]),
+            instance: text(&event["instanceId"]),
+            actor: text(&event["actorId"]),
+            at: When::of(&event["creationDate"]),
+            payload,
+            is_whole,
+        }
+    }
+}
+
+impl Operate {
+    /// So many of those that are chosen, from this one on; the oldest failures first where it is asked.
+    pub(super) async fn find(
+        &self,
+        visit: &Visit,
+        chosen: &Chosen,
+        (offset, limit, asc): (u64, u64, bool),
+    ) -> Result<Found, Refused> {
+        let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
+        let body = json!({ "query": query, "filters": chosen.wire() });
+        let found = self.api.ask(visit, Asked::list(&format!("{API}/_search"), body)).await?;
+        let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
+    }
+
+    /// One, as the API tells of it.
+    pub(super) async fn one(&self, visit: &Visit, id: &str) -> Result<Value, Refused> {
+        let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number {
+            return Err(Refused { status: StatusCode::NOT_FOUND, message: String::new() });
+        }
+        self.api.ask(visit, Asked::get(&format!("{API}/{id}"))).await
+    }
+}
+
+/// One, without the event that failed.
+pub(super) fn row(found: &Value) -> Row {
+    Row::of(&found["failedEvent"])
+}
+
+/// Shows the list.
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+    let (chosen, offset) = (Chosen::of(FAILED, &visit.query), visit.query.number("from").unwrap_or_default());
+    let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
+        Ok(found) => (found, String::new()),
+        Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
+            (Found { rows: vec![], total: 0 }, format!("This filter finds nothing: {message}."))
+        }
+        Err(refused) => return Err(visit.refused(&refused)),
+    };
+    let Found { rows, total } = found;
+    let frame = frame(Some(format!("/ui/operate/live?page=failed&total={total}")));
+    let mut shell = visit.shell(LIST);
+    shell.notice = outcome(&visit);
+    let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    let list = List {
+        pages: Pages::new(offset, rows.len() as u64, total, |from| chosen.path(LIST, &[("from", from.to_string())])),
+        retry_all: chosen.path("/ui/operate/failed/retry", &[("all", "1".to_owned())]),
+        discard_all: chosen.path("/ui/operate/failed/discard", &[("all", "1".to_owned())]),
+        here: chosen.path(LIST, &[]),
+        is_filtered: chosen.is_any(),
+        fields: chosen.fields,
+        may_retry: visit.may("system.debug.write"),
+        may_discard: visit.may("system.debug.delete"),
+        key: base::secret::random_text(22),
+        frame: frame.clone(),
+        shell,
+        error,
+        rows,
+        total,
+    };
+    Ok(visit.page(status, &frame, &list))
+}
+
+/// What came of what was asked for last, in numbers only: whoever makes a link can make this sentence.
+fn outcome(visit: &Visit) -> Option<Notice> {
+    let (done, gone) = (visit.query.number("done")?, visit.query.number("gone").unwrap_or_default());
+    let verb = match visit.query.get("what")? {
+        "retried" => "tried again",
+        "discarded" => "discarded",
+        _ => {
+            return Some(Notice { text: "Nothing was done: select failed events first.".to_owned(), is_good: false });
+        }
+    };
+    let mut text = match done {
+        0 => format!("Nothing was {verb}."),
+        1 => format!("1 failed event was {verb}."),
+        _ => format!("{} were {verb}.", failed_events(done)),
+    };
+    if gone > 0 {
+        text.push_str(&format!(
+            " {} not there any more.",
+            if gone == 1 { "1 was".to_owned() } else { format!("{gone} were") }
+        ));
+    }
+    if visit.query.get("rest").is_some() {
+        text.push_str(" More match: discard them in another step.");
+    }
+    Some(Notice { text, is_good: done > 0 })
+}
+
+/// Shows one.
+pub(super) async fn show_one(
+    State(operate): State<Arc<Operate>>,
+    visit: Visit,
+    Path(id): Path<String>,
+) -> Result<Response, Trouble> {
+    let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
+    let frame = frame(None);
+    let one = One {
+        frame: frame.clone(),
+        shell: visit.shell(LIST),
+        row: row(&found),
+        event: Event::of(&found["event"]),
+        waiting: number(&found["waiting"]),
+        key: base::secret::random_text(22),
+        may_retry: visit.may("system.debug.write"),
+        may_discard: visit.may("system.debug.delete"),
+    };
+    Ok(visit.page(StatusCode::OK, &frame, &one))
+}
+
+/// All of the payload of one, as a file.
+pub(super) async fn download(
+    State(operate): State<Arc<Operate>>,
+    visit: Visit,
+    Path(id): Path<String>,
+) -> Result<Response, Trouble> {
+    let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
+    let mut response = text(&found["event"]["payload"]).into_response();
+    secure(&mut response);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let attached = format!("attachment; filename=\"event-{}.json\"", number(&found["event"]["sequence"]));
+    headers.extend(HeaderValue::from_str(&attached).map(|value| (header::CONTENT_DISPOSITION, value)).ok());
+    Ok(response)
+}

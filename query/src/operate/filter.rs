@@ -1,0 +1,122 @@
+//! What lists can be narrowed by: a line for each filter of the API, which gives it a field on the page.
+
+use page::form::Form;
+use serde_json::{Value, json};
+use view::projection::PROJECTIONS;
+
+/// A filter of a list.
+pub(super) struct Filter {
+    name: &'static str,
+    label: &'static str,
+    /// What the API makes of a value.
+    wire: fn(&str) -> Value,
+    /// The values that there are, with their texts; any where there are none.
+    options: fn() -> Vec<(String, String)>,
+}
+
+/// What failed events are narrowed by.
+pub(super) const FAILED: &[Filter] = &[
+    Filter { name: "view", label: "View", wire: |text| json!({ "viewName": text }), options: views },
+    Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
+    Filter { name: "type", label: "Aggregate type", wire: |text| json!({ "aggregateType": text }), options: any },
+    Filter { name: "aggregate", label: "Aggregate", wire: |text| json!({ "aggregateId": text }), options: any },
+    Filter { name: "state", label: "State", wire: |text| json!({ "state": text }), options: states },
+];
+
+/// What the log is narrowed by.
+pub(super) const LOG: &[Filter] = &[
+    Filter { name: "event", label: "Event type", wire: |text| json!({ "type": text }), options: any },
+    Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
+    Filter { name: "type", label: "Aggregate type", wire: |text| json!({ "aggregateType": text }), options: any },
+    Filter { name: "aggregate", label: "Aggregate", wire: |text| json!({ "aggregateId": text }), options: any },
+    Filter { name: "actor", label: "Actor", wire: |text| json!({ "actorId": text }), options: any },
+];
+
+fn any() -> Vec<(String, String)> {
+    vec![]
+}
+
+fn views() -> Vec<(String, String)> {
+    PROJECTIONS.iter().map(|projection| (projection.name.to_owned(), projection.name.to_owned())).collect()
+}
+
+fn states() -> Vec<(String, String)> {
+    let named = |(state, text): (&str, &str)| (format!("FAILED_EVENT_STATE_{state}"), text.to_owned());
+    [("FAILED", "Failed"), ("RETRYING", "Being retried"), ("DISCARDED", "Discarded")].map(named).to_vec()
+}
+
+/// A filter as a page shows it.
+#[derive(Debug, Clone)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) value: String,
+    pub(super) options: Vec<(String, String)>,
+}
+
+/// What a list is narrowed by.
+pub(super) struct Chosen {
+    pub(super) fields: Vec<Field>,
+    wire: Vec<Value>,
+}
+
+impl Chosen {
+    /// What a form has chosen of these filters.
+    pub(super) fn of(filters: &[Filter], form: &Form) -> Self {
+        let value = |filter: &Filter| form.get(filter.name).unwrap_or_default().to_owned();
+        let field = |filter: &Filter| Field {
+            name: filter.name,
+            label: filter.label,
+            value: value(filter),
+            options: (filter.options)(),
+        };
+        let chosen = filters.iter().filter(|filter| !value(filter).is_empty());
+        Self {
+            fields: filters.iter().map(field).collect(),
+            wire: chosen.map(|filter| (filter.wire)(&value(filter))).collect(),
+        }
+    }
+
+    /// For the API.
+    pub(super) fn wire(&self) -> Value {
+        Value::Array(self.wire.clone())
+    }
+
+    /// Whether anything is chosen.
+    pub(super) fn is_any(&self) -> bool {
+        !self.wire.is_empty()
+    }
+
+    /// The fields that are chosen.
+    pub(super) fn set(&self) -> Vec<Field> {
+        self.fields.iter().filter(|field| !field.value.is_empty()).cloned().collect()
+    }
+
+    /// A path with what is chosen, and more.
+    pub(super) fn path(&self, path: &str, more: &[(&str, String)]) -> String {
+        let chosen = self.fields.iter().filter(|field| !field.value.is_empty());
+        let pairs: Vec<(&str, &str)> = chosen
+            .map(|field| (field.name, field.value.as_str()))
+            .chain(more.iter().map(|(name, value)| (*name, value.as_str())))
+            .collect();
+        match serde_urlencoded::to_string(pairs) {
+            Ok(query) if !query.is_empty() => format!("{path}?{query}"),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_goes_to_the_api_and_into_paths() {
+        let chosen = Chosen::of(FAILED, &Form::of_query(Some("view=targets&aggregate=a%26b&other=1&instance=+")));
+        assert_eq!(chosen.wire(), json!([{ "viewName": "targets" }, { "aggregateId": "a&b" }]));
+        assert_eq!(chosen.path("/x", &[("from", "25".to_owned())]), "/x?view=targets&aggregate=a%26b&from=25");
+        let nothing = Chosen::of(FAILED, &Form::default());
+        assert!(!nothing.is_any());
+        assert_eq!(nothing.path("/x", &[]), "/x");
+    }
+}

@@ -1,0 +1,174 @@
+//! Pages that keep themselves up to date: a stream of server-sent events with a message a second, bounded in time and number.
+//! A message says which texts, classes and lines of a page have changed, and nothing that could become markup.
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use base::clock;
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use page::{answer::secure, component::count, component::points, origin};
+use serde::Serialize;
+use serde_json::json;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::{
+    Operate,
+    ask::Refused,
+    filter::{Chosen, FAILED, LOG},
+    overview::worst,
+    projections::{LARGE, Row, SMALL},
+    text::time_of_day,
+    visit::Visit,
+};
+
+/// How long a stream lasts; browsers open another one then.
+const LASTS: Duration = Duration::from_mins(5);
+/// How often something is told, and how often what is searched for it.
+const EVERY: Duration = Duration::from_secs(1);
+const SEARCHED_EVERY: Duration = Duration::from_secs(2);
+
+/// What is told: ids of a page's elements, with what they have now.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+struct Message {
+    /// Texts.
+    t: BTreeMap<String, String>,
+    /// Classes.
+    c: BTreeMap<String, &'static str>,
+    /// Points of lines.
+    p: BTreeMap<String, String>,
+}
+
+struct Following {
+    operate: Arc<Operate>,
+    visit: Visit,
+    told: Message,
+    beat: tokio::time::Interval,
+    until: Instant,
+    _seat: OwnedSemaphorePermit,
+}
+
+/// Follows what a page shows.
+pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderMap, visit: Visit) -> Response {
+    if origin::is_foreign(&headers) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let Ok(seat) = operate.streams.clone().try_acquire_owned() else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let left = u64::try_from(visit.until().as_second() - clock::now().as_second()).unwrap_or_default();
+    let searches = matches!(visit.query.get("page"), Some("failed" | "log"));
+    let mut beat = interval(if searches { SEARCHED_EVERY } else { EVERY });
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let until = Instant::now() + LASTS.min(Duration::from_secs(left));
+    let following = Following { operate, visit, told: Message::default(), beat, until, _seat: seat };
+    let mut response = Response::new(Body::from_stream(stream::unfold(following, Following::next)));
+    secure(&mut response);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+impl Following {
+    /// The next message; the stream ends where the platform does not answer, and browsers come again.
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        self.beat.tick().await;
+        if Instant::now() >= self.until {
+            return None;
+        }
+        let now = self.now().await.ok()?;
+        let text = serde_json::to_string(&now.since(&self.told)).ok()?;
+        self.told = now;
+        Some((Ok(format!("data: {text}\n\n").into()), self))
+    }
+
+    async fn now(&self) -> Result<Message, Refused> {
+        let (operate, visit, mut now) = (&self.operate, &self.visit, Message::default());
+        now.t.insert("as-of".to_owned(), time_of_day());
+        match visit.query.get("page") {
+            Some("overview") => {
+                let rows = operate.projections(visit).await?;
+                now.t.insert("end".to_owned(), count(operate.samples.end()));
+                now.t.insert("lag".to_owned(), count(worst(&rows)));
+            }
+            Some("projections") => {
+                now.t.insert("end".to_owned(), count(operate.samples.end()));
+                operate.projections(visit).await?.iter().for_each(|row| now.add(row, SMALL));
+            }
+            Some("projection") => {
+                let rows = operate.projections(visit).await?;
+                let named = |row: &&Row| visit.query.get("name") == Some(row.name.as_str());
+                rows.iter().filter(named).for_each(|row| now.add(row, LARGE));
+            }
+            Some("failed") => {
+                let found = operate.find(visit, &Chosen::of(FAILED, &visit.query), (0, 1, false)).await?;
+                now.fresh(found.total.saturating_sub(visit.query.number("total").unwrap_or_default()), "new");
+            }
+            Some("log") => {
+                let chosen = Chosen::of(LOG, &visit.query);
+                let mut filters = chosen.wire();
+                if let (Some(filters), Some(after)) = (filters.as_array_mut(), visit.query.number("after")) {
+                    filters.push(json!({ "afterSequence": after.to_string() }));
+                }
+                let (_, total) = operate.events(visit, filters, (0, 1, false)).await?;
+                now.fresh(total, if total == 1 { "new event" } else { "new events" });
+            }
+            _ => {}
+        }
+        Ok(now)
+    }
+}
+
+impl Message {
+    fn add(&mut self, row: &Row, size: (u32, u32)) {
+        let name = &row.name;
+        self.t.insert(format!("p-{name}"), row.position.clone());
+        self.t.insert(format!("e-{name}"), row.events());
+        self.t.insert(format!("s-{name}"), row.seconds());
+        self.t.insert(format!("r-{name}"), row.rate());
+        self.t.insert(format!("b-{name}"), format!("{} {}", row.badge.shape(), row.state));
+        self.c.insert(format!("b-{name}"), row.badge.class());
+        self.p.insert(format!("c-{name}"), points(size, &row.lag.values));
+    }
+
+    /// How many there are that the page does not show.
+    fn fresh(&mut self, number: u64, what: &str) {
+        let text = if number == 0 { "Refresh".to_owned() } else { format!("Show {} {what}", count(number)) };
+        self.t.insert("fresh".to_owned(), text);
+    }
+
+    /// What differs from what was told before.
+    fn since(&self, told: &Self) -> Self {
+        fn changed<T: Clone + PartialEq>(
+            now: &BTreeMap<String, T>,
+            before: &BTreeMap<String, T>,
+        ) -> BTreeMap<String, T> {
+            let is_new = |(id, value): &(&String, &T)| before.get(*id) != Some(*value);
+            now.iter().filter(is_new).map(|(id, value)| (id.clone(), value.clone())).collect()
+        }
+        Self { t: changed(&self.t, &told.t), c: changed(&self.c, &told.c), p: changed(&self.p, &told.p) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_changed_is_told() {
+        let mut before = Message::default();
+        before.fresh(0, "new");
+        before.t.insert("end".to_owned(), "7".to_owned());
+        let mut now = before.clone();
+        now.fresh(3, "new");
+        let told = now.since(&before);
+        assert_eq!(told.t, BTreeMap::from([("fresh".to_owned(), "Show 3 new".to_owned())]));
+    }
+}

@@ -1,0 +1,105 @@
+//! The end of the log, newest first, and one event of it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{Path, State},
+    response::Response,
+};
+use http::StatusCode;
+use page::component::{Frame, PAGE, Pages};
+use serde_json::{Value, json};
+
+use super::{
+    Operate,
+    ask::{Asked, Refused},
+    failed::Event,
+    filter::{Chosen, Field, LOG},
+    shell::{Shell, frame},
+    text::number,
+    visit::{Trouble, Visit},
+};
+
+const LIST: &str = "/ui/operate/log";
+const API: &str = "/system/v1/events/_search";
+
+#[derive(Template)]
+#[template(path = "log.html")]
+struct List {
+    frame: Frame,
+    shell: Shell,
+    fields: Vec<Field>,
+    is_filtered: bool,
+    error: String,
+    rows: Vec<Event>,
+    pages: Pages,
+    here: String,
+}
+
+#[derive(Template)]
+#[template(path = "log_one.html")]
+struct One {
+    frame: Frame,
+    shell: Shell,
+    event: Event,
+}
+
+impl Operate {
+    /// Events that match, from this one on, and how many there are.
+    pub(super) async fn events(
+        &self,
+        visit: &Visit,
+        filters: Value,
+        (offset, limit, asc): (u64, u64, bool),
+    ) -> Result<(Vec<Event>, u64), Refused> {
+        let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
+        let found = self.api.ask(visit, Asked::list(API, json!({ "query": query, "filters": filters }))).await?;
+        let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok((rows.iter().map(Event::of).collect(), number(&found["details"]["totalResult"])))
+    }
+}
+
+/// Shows the end.
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+    let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
+    let (found, error) = match operate.events(&visit, chosen.wire(), (offset, PAGE, false)).await {
+        Ok(found) => (found, String::new()),
+        Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
+            ((vec![], 0), format!("This filter finds nothing: {message}."))
+        }
+        Err(refused) => return Err(visit.refused(&refused)),
+    };
+    let (rows, total) = found;
+    let newest = rows.first().map(|event| event.sequence.clone()).filter(|_| offset == 0);
+    let live = newest.map(|newest| chosen.path("/ui/operate/live", &[("page", "log".to_owned()), ("after", newest)]));
+    let frame = frame(live);
+    let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    let list = List {
+        pages: Pages::new(offset, rows.len() as u64, total, |from| chosen.path(LIST, &[("from", from.to_string())])),
+        here: chosen.path(LIST, &[]),
+        is_filtered: chosen.is_any(),
+        fields: chosen.fields,
+        frame: frame.clone(),
+        shell: visit.shell(LIST),
+        error,
+        rows,
+    };
+    Ok(visit.page(status, &frame, &list))
+}
+
+/// Shows one event.
+pub(super) async fn show_one(
+    State(operate): State<Arc<Operate>>,
+    visit: Visit,
+    Path(sequence): Path<String>,
+) -> Result<Response, Trouble> {
+    let unknown = || visit.refused(&Refused { status: StatusCode::NOT_FOUND, message: String::new() });
+    let before = sequence.parse::<u64>().ok().and_then(|sequence| sequence.checked_sub(1)).ok_or_else(unknown)?;
+    let after = json!([{ "afterSequence": before.to_string() }]);
+    let found = operate.events(&visit, after, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;
+    let event = found.0.into_iter().next().filter(|event| event.sequence == sequence).ok_or_else(unknown)?;
+    let frame = frame(None);
+    let one = One { frame: frame.clone(), shell: visit.shell(LIST), event };
+    Ok(visit.page(StatusCode::OK, &frame, &one))
+}

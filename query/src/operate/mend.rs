@@ -1,0 +1,334 @@
+//! What operators do about failed events: pages that say what will happen, and the forms that make it happen.
+//!
+//! Retrying all that match is one event in the log, however many there are. Discarding names each, because each is lost to its
+//! view for good: those that the page was about, and no later ones.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use askama::Template;
+use axum::{extract::State, response::Response};
+use base::{clock, secret};
+use futures::{StreamExt, stream};
+use http::StatusCode;
+use page::{
+    answer::see_other,
+    component::{Frame, PAGE, count},
+    form::Form,
+};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{
+    Operate,
+    ask::{Asked, Refused},
+    failed::{API, Found, LIST, Row, row},
+    filter::{Chosen, FAILED, Field},
+    shell::{Shell, frame},
+    text::{failed_events, number},
+    visit::{Posted, Trouble, Visit},
+};
+
+/// How many are discarded in one step.
+const MOST: u64 = 1000;
+/// From how many on their number has to be typed.
+const TYPED: u64 = 100;
+/// How many samples a page shows.
+const SAMPLES: usize = 5;
+/// How many are discarded at a time, and for how long others are begun with.
+const AT_ONCE: usize = 8;
+const LONGEST: Duration = Duration::from_secs(45);
+
+/// Which failed events are meant: these, or all that match.
+struct Meant {
+    ids: Vec<String>,
+    chosen: Chosen,
+    is_all: bool,
+}
+
+/// What came of a step.
+#[derive(Default)]
+struct Outcome {
+    done: u64,
+    gone: u64,
+    refused: Option<Refused>,
+}
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+struct Confirm {
+    frame: Frame,
+    shell: Shell,
+    is_discard: bool,
+    /// How many this step is about, and how many match.
+    steps: u64,
+    total: u64,
+    samples: Vec<Row>,
+    ids: Vec<String>,
+    is_all: bool,
+    filters: Vec<Field>,
+    until: String,
+    key: String,
+    back: String,
+    is_typed: bool,
+    reason: String,
+    reason_error: String,
+    count_error: String,
+}
+
+impl Meant {
+    fn of(form: &Form) -> Self {
+        let ids: Vec<String> = form.all("id").filter(|id| !id.is_empty()).take(PAGE_MOST).map(str::to_owned).collect();
+        Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(FAILED, form), ids }
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.is_all && self.ids.is_empty()
+    }
+
+    /// The list that it was chosen from.
+    fn list(&self, more: &[(&str, String)]) -> String {
+        self.chosen.path(LIST, more)
+    }
+}
+
+/// How many boxes of a page count, whatever a form has.
+#[expect(clippy::cast_possible_truncation, reason = "it is 25")]
+const PAGE_MOST: usize = PAGE as usize;
+
+impl Operate {
+    /// Those that are meant and had failed by a time, and how many match.
+    async fn meant(&self, visit: &Visit, meant: &Meant, until: &str) -> Result<Found, Refused> {
+        if meant.is_all {
+            let mut found = self.find(visit, &meant.chosen, (0, MOST, true)).await?;
+            found.rows.retain(|row| row.last.as_ref().is_none_or(|last| last.iso.as_str() <= until));
+            return Ok(found);
+        }
+        let mut rows = vec![];
+        for id in &meant.ids {
+            match self.one(visit, id).await {
+                Ok(found) => rows.push(row(&found)),
+                Err(Refused { status: StatusCode::NOT_FOUND, .. }) => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+        let total = rows.len() as u64;
+        Ok(Found { rows, total })
+    }
+
+    /// Does the same to each of them, some at a time.
+    async fn each(&self, visit: &Visit, ids: Vec<String>, (what, body, key): (&str, Value, &str)) -> Outcome {
+        let one = |id: String| {
+            let (path, key, body) = (format!("{API}/{id}/{what}"), format!("{key}.{id}"), body.clone());
+            async move { self.api.ask(visit, Asked::command(&path, body, key)).await }
+        };
+        let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
+        let mut results = pin!(results);
+        let mut outcome = Outcome::default();
+        while let Some(result) = results.next().await {
+            match result {
+                Ok(_) => outcome.done += 1,
+                Err(Refused { status: StatusCode::NOT_FOUND, .. }) => outcome.gone += 1,
+                Err(refused) => {
+                    outcome.refused = Some(refused);
+                    break;
+                }
+            }
+        }
+        outcome
+    }
+}
+
+impl Outcome {
+    /// Where the list says what came of it; where nothing came of it, why.
+    fn answer(self, visit: &Visit, meant: &Meant, (what, rest): (&str, bool)) -> Result<Response, Trouble> {
+        if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
+            return Err(visit.refused(refused));
+        }
+        let mut more =
+            vec![("what", what.to_owned()), ("done", self.done.to_string()), ("gone", self.gone.to_string())];
+        if rest || self.refused.is_some() {
+            more.push(("rest", "1".to_owned()));
+        }
+        Ok(see_other(&meant.list(&more)))
+    }
+}
+
+/// Shows what will be tried again.
+pub(super) async fn confirm_retry(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+    confirm(&operate, &visit, false).await
+}
+
+/// Shows what will be discarded.
+pub(super) async fn confirm_discard(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+    confirm(&operate, &visit, true).await
+}
+
+async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<Response, Trouble> {
+    let needed = if is_discard { "system.debug.delete" } else { "system.debug.write" };
+    if !visit.may(needed) {
+        return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message: needed.to_owned() }));
+    }
+    let (meant, until) = (Meant::of(&visit.query), now());
+    if meant.is_nothing() {
+        return Ok(see_other(&nothing(&meant)));
+    }
+    let found = operate.meant(visit, &meant, &until).await.map_err(|refused| visit.refused(&refused))?;
+    Ok(ask(visit, meant, found, Confirm::new(visit, is_discard, until)))
+}
+
+/// The page that asks whether this shall happen.
+fn ask(visit: &Visit, meant: Meant, found: Found, confirm: Confirm) -> Response {
+    let is_wrong = !confirm.reason_error.is_empty() || !confirm.count_error.is_empty();
+    let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let steps = if confirm.is_discard { found.rows.len() as u64 } else { found.total };
+    let back = meant.list(&[]);
+    let confirm = Confirm {
+        steps,
+        total: found.total,
+        is_typed: confirm.is_discard && steps > TYPED,
+        samples: found.rows.into_iter().take(SAMPLES).collect(),
+        filters: if meant.is_all { meant.chosen.set() } else { vec![] },
+        is_all: meant.is_all,
+        ids: meant.ids,
+        back,
+        ..confirm
+    };
+    visit.page(status, &confirm.frame, &confirm)
+}
+
+impl Confirm {
+    fn new(visit: &Visit, is_discard: bool, until: String) -> Self {
+        Self {
+            frame: frame(None),
+            shell: visit.shell(LIST),
+            is_discard,
+            steps: 0,
+            total: 0,
+            samples: vec![],
+            ids: vec![],
+            is_all: false,
+            filters: vec![],
+            until,
+            key: secret::random_text(22),
+            back: String::new(),
+            is_typed: false,
+            reason: String::new(),
+            reason_error: String::new(),
+            count_error: String::new(),
+        }
+    }
+
+    /// The button.
+    fn does(&self) -> String {
+        let verb = if self.is_discard { "Discard" } else { "Retry" };
+        format!("{verb} {}", failed_events(self.steps))
+    }
+}
+
+/// Has views try again what was selected, or all that match.
+pub(super) async fn retry(
+    State(operate): State<Arc<Operate>>,
+    Posted { visit, form }: Posted,
+) -> Result<Response, Trouble> {
+    let (meant, key) = (Meant::of(&form), key(&form));
+    if meant.is_nothing() {
+        return Ok(see_other(&nothing(&meant)));
+    }
+    if !meant.is_all {
+        let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
+        return outcome.answer(&visit, &meant, ("retried", false));
+    }
+    let body = json!({ "filters": meant.chosen.wire() });
+    let asked = Asked::command("/system/v1/failedevents/_retry", body, key);
+    let done = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
+    let outcome = Outcome { done: number(&done["count"]), ..Outcome::default() };
+    outcome.answer(&visit, &meant, ("retried", false))
+}
+
+/// Has views leave out what was confirmed.
+pub(super) async fn discard(
+    State(operate): State<Arc<Operate>>,
+    Posted { visit, form }: Posted,
+) -> Result<Response, Trouble> {
+    let meant = Meant::of(&form);
+    if meant.is_nothing() {
+        return Ok(see_other(&nothing(&meant)));
+    }
+    if form.get("confirmed").is_none() {
+        let ids: Vec<(&str, String)> = meant.ids.iter().map(|id| ("id", id.clone())).collect();
+        return Ok(see_other(&meant.chosen.path("/ui/operate/failed/discard", &ids)));
+    }
+    let until = form.get("until").unwrap_or_default().to_owned();
+    let found = operate.meant(&visit, &meant, &until).await.map_err(|refused| visit.refused(&refused))?;
+    let mut confirm = Confirm::new(&visit, true, until);
+    confirm.reason = form.get("reason").unwrap_or_default().to_owned();
+    let steps = found.rows.len() as u64;
+    confirm.reason_error = reason_error(&confirm.reason);
+    if steps > TYPED && typed(&form) != Some(steps) {
+        confirm.count_error = format!("Enter {}, the number of failed events", count(steps));
+    }
+    if !confirm.reason_error.is_empty() || !confirm.count_error.is_empty() {
+        return Ok(ask(&visit, meant, found, confirm));
+    }
+    let rest = meant.is_all && found.total > steps;
+    let ids = found.rows.into_iter().map(|row| row.id).collect();
+    let body = json!({ "reason": confirm.reason });
+    let outcome = operate.each(&visit, ids, ("_discard", body, &key(&form))).await;
+    outcome.answer(&visit, &meant, ("discarded", rest))
+}
+
+/// What is wrong with a reason.
+fn reason_error(reason: &str) -> String {
+    let (length, is_plain) = (reason.chars().count(), !reason.chars().any(char::is_control));
+    match length {
+        0 => "Enter the reason".to_owned(),
+        1..=1000 if is_plain => String::new(),
+        1..=1000 => "The reason must be one line".to_owned(),
+        _ => format!("The reason must have 1,000 characters or fewer; it has {}", count(length as u64)),
+    }
+}
+
+fn typed(form: &Form) -> Option<u64> {
+    form.get("count")?.replace([',', ' ', '.'], "").parse().ok()
+}
+
+/// The name of a write, which a form that is sent twice has twice.
+fn key(form: &Form) -> String {
+    let given = form.get("key").filter(|key| key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    given.map_or_else(|| secret::random_text(22), str::to_owned)
+}
+
+fn nothing(meant: &Meant) -> String {
+    meant.list(&[("what", "nothing".to_owned()), ("done", "0".to_owned())])
+}
+
+fn now() -> String {
+    clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_of_a_thousand_characters() {
+        assert_eq!(reason_error("known bug"), "");
+        assert_eq!(reason_error(""), "Enter the reason");
+        assert!(reason_error("a\nb").contains("one line"));
+        assert!(reason_error(&"é".repeat(1000)).is_empty() && reason_error(&"é".repeat(1001)).contains("1,001"));
+    }
+
+    #[test]
+    fn a_count_may_have_its_thousands_apart() {
+        let typed = |text: &str| super::typed(&Form::of_query(Some(text)));
+        assert_eq!([typed("count=1,284"), typed("count=1284"), typed("count=x")], [Some(1284), Some(1284), None]);
+    }
+
+    #[test]
+    fn boxes_come_before_all() {
+        let meant = Meant::of(&Form::of_query(Some("id=1&id=2&all=1")));
+        assert!(!meant.is_all && meant.ids == ["1", "2"]);
+        assert!(Meant::of(&Form::of_query(Some("all=1"))).is_all);
+        assert!(Meant::of(&Form::default()).is_nothing());
+    }
+}

@@ -1,0 +1,147 @@
+//! The nodes of a platform, as they say once a second that they are there.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use askama::Template;
+use axum::{extract::State, response::Response};
+use base::clock::since_start;
+use http::StatusCode;
+use jiff::Timestamp;
+use page::component::{Badge, Frame};
+
+use super::{
+    Operate,
+    shell::{Shell, frame},
+    text::When,
+    visit::Visit,
+    writer::Writes,
+};
+
+/// How long a node may say nothing before that is told, and before it is forgotten.
+const SILENT: Duration = Duration::from_secs(5);
+const FORGOTTEN: Duration = Duration::from_mins(10);
+/// How many nodes are remembered: more would be no platform.
+const MOST: usize = 1000;
+
+/// What a node says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its role.
+    pub role: String,
+    /// Its name.
+    pub name: String,
+    /// The version that it runs.
+    pub version: String,
+    /// Whether it serves.
+    pub state: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The nodes that were heard of.
+#[derive(Debug, Clone, Default)]
+pub struct Nodes(Arc<Mutex<BTreeMap<(String, String), (Seen, Duration)>>>);
+
+impl Nodes {
+    /// A node has said that it is there.
+    pub fn hear(&self, seen: Seen) {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = since_start();
+        nodes.retain(|_, (_, heard)| now.saturating_sub(*heard) < FORGOTTEN);
+        let name = (seen.role.clone(), seen.name.clone());
+        if nodes.len() < MOST || nodes.contains_key(&name) {
+            nodes.insert(name, (seen, now));
+        }
+    }
+
+    fn all(&self) -> Vec<(Seen, Duration)> {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.values().map(|(seen, heard)| (seen.clone(), since_start().saturating_sub(*heard))).collect()
+    }
+
+    /// How many nodes are there, and how many have fallen silent.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let (mut well, mut silent) = (0, 0);
+        for (_, since) in self.all() {
+            *(if since < SILENT { &mut well } else { &mut silent }) += 1;
+        }
+        (well, silent)
+    }
+}
+
+struct Node {
+    role: String,
+    name: String,
+    version: String,
+    since: When,
+    badge: Badge,
+    state: String,
+    heard: String,
+    writes: bool,
+}
+
+#[derive(Template)]
+#[template(path = "nodes.html")]
+struct Page {
+    frame: Frame,
+    shell: Shell,
+    nodes: Vec<Node>,
+}
+
+impl Node {
+    fn of((seen, since): (Seen, Duration), writer: Option<&str>) -> Self {
+        let is_silent = since >= SILENT;
+        let (badge, state) = match seen.state.as_str() {
+            _ if is_silent => (Badge::Stopped, "Silent".to_owned()),
+            "ready" | "ok" => (Badge::Current, "Ready".to_owned()),
+            other => (Badge::Behind, other.to_owned()),
+        };
+        let seconds = since.as_secs();
+        let heard = if is_silent { format!("No heartbeat for {seconds} s") } else { "Less than 5 s ago".to_owned() };
+        let writes = writer == Some(seen.name.as_str()) && matches!(seen.role.as_str(), "command" | "standalone");
+        let Seen { role, name, version, since, .. } = seen;
+        Self { role, name, version, since: When::at(since), badge, state, heard, writes }
+    }
+}
+
+/// Shows them.
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Response {
+    let writer = match &operate.api.writes {
+        Writes::Elsewhere(bus) => bus.writer().await,
+        Writes::Here(_) => None,
+    };
+    let nodes = operate.nodes.all().into_iter().map(|node| Node::of(node, writer.as_deref())).collect();
+    let frame = frame(None);
+    let page = Page { frame: frame.clone(), shell: visit.shell("/ui/operate/nodes"), nodes };
+    visit.page(StatusCode::OK, &frame, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_nothing_is_told_of() {
+        let seen = |state: &str| Seen {
+            role: "command".to_owned(),
+            name: "a".to_owned(),
+            version: "1".to_owned(),
+            state: state.to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+        };
+        let silent = Node::of((seen("ready"), Duration::from_secs(34)), Some("a"));
+        assert_eq!(
+            (silent.heard.as_str(), silent.badge, silent.writes),
+            ("No heartbeat for 34 s", Badge::Stopped, true)
+        );
+        assert_eq!(Node::of((seen("draining"), Duration::ZERO), None).badge, Badge::Behind);
+        let nodes = Nodes::default();
+        nodes.hear(seen("ready"));
+        nodes.hear(seen("draining"));
+        assert_eq!((nodes.all().len(), nodes.counts()), (1, (1, 0)));
+    }
+}

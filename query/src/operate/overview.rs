@@ -1,0 +1,95 @@
+//! The first page: whether all is well, and where to look if not.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{extract::State, response::Response};
+use http::StatusCode;
+use page::{
+    component::{Badge, Frame, count},
+    form::Form,
+};
+
+use super::{
+    Operate, PATH,
+    filter::{Chosen, FAILED},
+    projections::Row,
+    shell::{Shell, frame},
+    text::{When, counted, failed_events},
+    visit::{Trouble, Visit},
+};
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    frame: Frame,
+    shell: Shell,
+    sentences: Vec<(Badge, String, &'static str)>,
+    end: String,
+    lag: String,
+    failed: u64,
+    oldest: Option<When>,
+    nodes: u64,
+    silent: u64,
+}
+
+/// Shows it.
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+    let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let all = Chosen::of(FAILED, &Form::default());
+    let oldest = operate.find(&visit, &all, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;
+    let (nodes, silent) = operate.nodes.counts();
+    let frame = frame(Some("/ui/operate/live?page=overview".to_owned()));
+    let overview = Overview {
+        frame: frame.clone(),
+        shell: visit.shell(PATH),
+        sentences: sentences(&rows, oldest.total, silent),
+        end: count(operate.samples.end()),
+        lag: count(worst(&rows)),
+        failed: oldest.total,
+        oldest: oldest.rows.into_iter().next().and_then(|row| row.last),
+        nodes,
+        silent,
+    };
+    Ok(visit.page(StatusCode::OK, &frame, &overview))
+}
+
+/// The longest lag, in events.
+pub(super) fn worst(rows: &[Row]) -> u64 {
+    rows.iter().map(|row| row.lag.events).max().unwrap_or_default()
+}
+
+/// What there is to say, what matters most first, each with where more is said of it.
+fn sentences(rows: &[Row], failed: u64, silent: u64) -> Vec<(Badge, String, &'static str)> {
+    const PROJECTIONS: &str = "/ui/operate/projections";
+    let mut told = vec![];
+    if failed > 0 {
+        let waits = if failed == 1 { "waits" } else { "wait" };
+        let text = format!("{} {waits} to be retried or discarded.", failed_events(failed));
+        told.push((Badge::Parked, text, "/ui/operate/failed"));
+    }
+    for row in rows.iter().filter(|row| row.badge == Badge::Stopped) {
+        told.push((Badge::Stopped, format!("{} stands still.", row.name), PROJECTIONS));
+    }
+    for row in rows.iter().filter(|row| row.badge == Badge::Behind) {
+        let is = counted(row.lag.events, "event", "events");
+        told.push((Badge::Behind, format!("{} is {is} behind.", row.name), PROJECTIONS));
+    }
+    let unknown = rows.iter().filter(|row| row.badge == Badge::Unknown).count() as u64;
+    if unknown > 0 {
+        let text = format!(
+            "{} said nothing yet. See that a projector runs.",
+            counted(unknown, "projection has", "projections have")
+        );
+        told.push((Badge::Unknown, text, PROJECTIONS));
+    }
+    if silent > 0 {
+        let text = format!("{} fallen silent.", counted(silent, "node has", "nodes have"));
+        told.push((Badge::Stopped, text, "/ui/operate/nodes"));
+    }
+    let lags = |row: &&Row| matches!(row.badge, Badge::Stopped | Badge::Behind | Badge::Unknown);
+    if !rows.iter().any(|row| lags(&row)) {
+        told.push((Badge::Current, format!("All {} projections are current.", rows.len()), PROJECTIONS));
+    }
+    told
+}

@@ -1,0 +1,172 @@
+//! Projections, indexes and what else follows the log: how far each is, how fast, and what it could not process.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{Path, State},
+    response::Response,
+};
+use http::StatusCode;
+use page::component::{Badge, Chart, Frame, count};
+use serde_json::{Value, json};
+
+use super::{
+    Operate,
+    ask::{Asked, Refused},
+    samples::Lag,
+    shell::{Shell, frame},
+    text::{When, number, text, word},
+    visit::{Trouble, Visit},
+};
+
+/// The part of the menu.
+const LIST: &str = "/ui/operate/projections";
+/// For how long a projection may lack an event and is current.
+const CURRENT: u64 = 2;
+/// The sizes of charts: in a table, and alone.
+pub(super) const SMALL: (u32, u32) = (120, 24);
+pub(super) const LARGE: (u32, u32) = (600, 160);
+
+/// A projection as pages show it.
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) database: String,
+    pub(super) version: u64,
+    pub(super) badge: Badge,
+    pub(super) state: &'static str,
+    pub(super) failed: u64,
+    pub(super) position: String,
+    pub(super) lag: Lag,
+    pub(super) at: Option<When>,
+}
+
+#[derive(Template)]
+#[template(path = "projections.html")]
+struct List {
+    frame: Frame,
+    shell: Shell,
+    end: String,
+    rows: Vec<(Row, Chart)>,
+}
+
+#[derive(Template)]
+#[template(path = "projection.html")]
+struct One {
+    frame: Frame,
+    shell: Shell,
+    row: Row,
+    chart: Chart,
+    values: Vec<(usize, String)>,
+}
+
+impl Row {
+    fn of(view: &Value, lag: Lag) -> Self {
+        let failed = number(&view["failedEventCount"]);
+        let (badge, state) = state(&word(&view["state"], "VIEW_STATE_"), failed, &lag);
+        let position = lag.position.unwrap_or_else(|| number(&view["processedSequence"]));
+        Self {
+            name: text(&view["viewName"]),
+            database: text(&view["database"]),
+            version: number(&view["version"]),
+            badge,
+            state,
+            failed,
+            position: count(position),
+            lag,
+            at: When::of(&view["timestamp"]),
+        }
+    }
+
+    /// How many events it lacks.
+    pub(super) fn events(&self) -> String {
+        count(self.lag.events)
+    }
+
+    /// For how long it has lacked the first of them.
+    pub(super) fn seconds(&self) -> String {
+        match self.lag.seconds {
+            60.. => "60 or more".to_owned(),
+            seconds => seconds.to_string(),
+        }
+    }
+
+    /// How fast it is.
+    pub(super) fn rate(&self) -> String {
+        count(self.lag.rate)
+    }
+
+    /// Its chart.
+    pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
+        let (name, highest) = (&self.name, self.lag.values.iter().max().copied().unwrap_or_default());
+        let title = format!("Lag of {name}, 60 s: now {}, highest {}", self.events(), count(highest));
+        Chart::new(format!("c-{name}"), title, size, &self.lag.values)
+    }
+}
+
+fn state(told: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
+    match told {
+        "stopped" => (Badge::Stopped, "Stopped"),
+        "building" => (Badge::Working, "Building"),
+        _ if lag.position.is_none() => (Badge::Unknown, "Unknown"),
+        _ if failed > 0 => (Badge::Parked, "Parked"),
+        _ if lag.events > 0 && lag.seconds > CURRENT => (Badge::Behind, "Behind"),
+        _ => (Badge::Current, "Current"),
+    }
+}
+
+impl Operate {
+    /// All projections.
+    pub(super) async fn projections(&self, visit: &Visit) -> Result<Vec<Row>, Refused> {
+        let found = self.api.ask(visit, Asked::list("/system/v1/views/_search", json!({}))).await?;
+        let views = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
+        Ok(views.iter().map(row).collect())
+    }
+}
+
+/// Shows all of them.
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+    let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let rows = rows.into_iter().map(|row| {
+        let chart = row.chart(SMALL);
+        (row, chart)
+    });
+    let frame = frame(Some("/ui/operate/live?page=projections".to_owned()));
+    let (shell, end) = (visit.shell(LIST), count(operate.samples.end()));
+    let list = List { frame: frame.clone(), shell, end, rows: rows.collect() };
+    Ok(visit.page(StatusCode::OK, &frame, &list))
+}
+
+/// Shows one of them.
+pub(super) async fn show_one(
+    State(operate): State<Arc<Operate>>,
+    visit: Visit,
+    Path(name): Path<String>,
+) -> Result<Response, Trouble> {
+    let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let unknown = || Refused { status: StatusCode::NOT_FOUND, message: String::new() };
+    let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
+    let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}", row.name)));
+    let newest = row.lag.values.iter().rev().enumerate();
+    let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();
+    let (shell, chart) = (visit.shell(LIST), row.chart(LARGE));
+    let one = One { frame: frame.clone(), shell, row, chart, values };
+    Ok(visit.page(StatusCode::OK, &frame, &one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_has_to_look_at_comes_first() {
+        let lag = |events, seconds| Lag { position: Some(1), events, seconds, ..Lag::default() };
+        assert_eq!(state("serving", 0, &lag(0, 0)).0, Badge::Current);
+        assert_eq!(state("serving", 0, &lag(5, 1)).0, Badge::Current);
+        assert_eq!(state("serving", 0, &lag(5, 9)).0, Badge::Behind);
+        assert_eq!(state("serving", 1, &lag(5, 9)).0, Badge::Parked);
+        assert_eq!(state("stopped", 1, &lag(5, 9)).0, Badge::Stopped);
+        assert_eq!(state("serving", 0, &Lag::default()).0, Badge::Unknown);
+    }
+}

@@ -1,0 +1,238 @@
+//! A request of an operator's browser: who looks, from where, and whether what it sends comes from a page of ours.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequest, FromRequestParts, Request, State},
+    response::{IntoResponse, Response},
+};
+use base::explain::explain;
+use domain::context::Owner;
+use edge::{admission::SystemCaller, mount::read_body, request_id::request_id};
+use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use jiff::Timestamp;
+use page::{
+    answer::page,
+    component::Frame,
+    cookie,
+    form::{self, Form},
+    origin,
+    site::Site,
+};
+
+use super::{
+    Operate,
+    ask::Refused,
+    session::{For, Keys, SESSION, Sealed},
+    shell::{Shell, Told, policy},
+    text::When,
+};
+
+/// What it takes to look at all.
+const LOOK: &str = "system.debug.read";
+
+/// A visitor who is signed in.
+pub(super) struct Visit {
+    pub(super) site: Site,
+    /// The host, as the browser named it.
+    pub(super) authority: HeaderValue,
+    pub(super) request_id: String,
+    pub(super) caller: SystemCaller,
+    pub(super) query: Form,
+    keys: Keys,
+    /// What the browser's forms are bound to.
+    browser: String,
+    token: String,
+}
+
+/// What a visitor who is signed in has sent.
+pub(super) struct Posted {
+    pub(super) visit: Visit,
+    pub(super) form: Form,
+}
+
+/// An answer instead of the page that was asked for.
+pub(super) struct Trouble(Box<Response>);
+
+impl From<Response> for Trouble {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+impl IntoResponse for Trouble {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}
+
+/// Who asks for a page, before it is known who that is.
+pub(super) struct Stranger {
+    pub(super) site: Site,
+    pub(super) authority: HeaderValue,
+    pub(super) instance_id: String,
+    pub(super) keys: Keys,
+}
+
+impl Operate {
+    /// Where a page is asked for.
+    pub(super) async fn stranger(&self, parts: &Parts) -> Result<Stranger, Trouble> {
+        let authority = parts.uri.authority().and_then(|authority| authority.as_str().parse().ok());
+        let authority = authority.or_else(|| parts.headers.get(header::HOST).cloned());
+        let site = Site::of(&self.edge.external.scheme, &parts.uri, &parts.headers);
+        let (Some(site), Some(authority)) = (site, authority) else {
+            let text = "There are no pages here: over http they would let others listen. Use https.\n";
+            return Err((StatusCode::FORBIDDEN, text).into_response().into());
+        };
+        let tenant = self.edge.tenant(parts, 0).await.map_err(|error| Trouble::from(error.into_response()))?;
+        let keys = Keys::of(&self.keyring).await.map_err(|failure| {
+            tracing::warn!(error = explain(&failure), "sessions cannot be read");
+            away(&site)
+        })?;
+        Ok(Stranger { site, authority, instance_id: tenant.id.clone(), keys })
+    }
+
+    /// The system user of a token, where it is valid here and now.
+    pub(super) async fn caller(&self, parts: &Parts, token: &str) -> Option<SystemCaller> {
+        let mut headers = HeaderMap::new();
+        headers.extend(parts.headers.get(header::HOST).map(|host| (header::HOST, host.clone())));
+        headers.insert(header::AUTHORIZATION, bearer(token));
+        let mut shown = http::Request::builder().uri(parts.uri.clone()).body(()).ok()?.into_parts().0;
+        shown.headers = headers;
+        self.edge.system_caller(&shown).await.ok()
+    }
+
+    async fn visit(&self, parts: &Parts) -> Result<Visit, Trouble> {
+        let Stranger { site, authority, instance_id, keys } = self.stranger(parts).await?;
+        let Some(browser) = cookie::read(&parts.headers, &site, SESSION).map(str::to_owned) else {
+            return Err(signed_out(&site, "Sign in", "You are not signed in."));
+        };
+        let ended = || signed_out(&site, "Sign in again", "Your session has ended.");
+        let Sealed { token, .. } = keys.open(For::Session, &instance_id, &browser).ok_or_else(ended)?;
+        let caller = self.caller(parts, &token).await.ok_or_else(ended)?;
+        let request_id = request_id(&parts.headers);
+        let query = Form::of_query(parts.uri.query());
+        let visit = Visit { site, authority, request_id, caller, query, keys, browser, token };
+        if !visit.may(LOOK) {
+            let told =
+                Told::new("You may not look at this", &["Your system user needs the permission system.debug.read."]);
+            return Err(told.answer(StatusCode::FORBIDDEN, &visit.site).into());
+        }
+        Ok(visit)
+    }
+}
+
+impl FromRequestParts<Arc<Operate>> for Visit {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Trouble> {
+        operate.visit(parts).await
+    }
+}
+
+impl FromRequest<Arc<Operate>> for Posted {
+    type Rejection = Trouble;
+
+    async fn from_request(request: Request, operate: &Arc<Operate>) -> Result<Self, Trouble> {
+        let (parts, body) = request.into_parts();
+        // Before anything is refused: browsers read the answer only once they have sent all.
+        let body = read_body(body, form::LARGEST).await;
+        let visit = operate.visit(&parts).await?;
+        let body = body.map_err(|_| unread(&visit.site))?;
+        let form = Form::read(&parts.headers, &body).ok_or_else(|| unread(&visit.site))?;
+        if !origin::is_own(&parts.headers, &visit.site) || !form::is_of(&visit.keys.form, &visit.browser, &form) {
+            return Err(foreign(&visit.site));
+        }
+        Ok(Self { visit, form })
+    }
+}
+
+impl Visit {
+    /// Whether the visitor may do something in the system.
+    pub(super) fn may(&self, permission: &str) -> bool {
+        self.caller.principal.may(permission, &[Owner::system()])
+    }
+
+    /// The header by which it is known to the API.
+    pub(super) fn bearer(&self) -> HeaderValue {
+        bearer(&self.token)
+    }
+
+    /// When its session ends.
+    pub(super) fn until(&self) -> Timestamp {
+        Timestamp::from_second(self.caller.expires).unwrap_or_default()
+    }
+
+    /// What stands around a page.
+    pub(super) fn shell(&self, active: &'static str) -> Shell {
+        let token = form::token(&self.keys.form, &self.browser);
+        Shell::new(active, (self.caller.principal.id.clone(), When::at(self.until())), token)
+    }
+
+    /// A page.
+    pub(super) fn page(&self, status: StatusCode, frame: &Frame, template: &impl askama::Template) -> Response {
+        page(status, template, &policy(frame, &self.site))
+    }
+
+    /// The page that says what the API has refused.
+    pub(super) fn refused(&self, Refused { status, message }: &Refused) -> Trouble {
+        let site = &self.site;
+        match *status {
+            StatusCode::UNAUTHORIZED => signed_out(site, "Sign in again", "Your session has ended."),
+            StatusCode::NOT_FOUND => not_found(site),
+            StatusCode::FORBIDDEN => {
+                let told = Told::new("You may not do this", &["Your system user lacks a permission:", message]);
+                told.back("/ui/operate", "Go to the overview").answer(StatusCode::FORBIDDEN, site).into()
+            }
+            status if status.is_server_error() => {
+                tracing::debug!(%status, message, "a page was refused something");
+                away(site)
+            }
+            status => {
+                let told = Told::new("This cannot be done", &[&format!("The platform says: {message}.")]);
+                told.back("/ui/operate", "Go to the overview").answer(status, site).into()
+            }
+        }
+    }
+}
+
+/// The page where there is none.
+pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Trouble {
+    not_found(&visit.site)
+}
+
+fn not_found(site: &Site) -> Trouble {
+    let text = ["There is no such page, or what it showed is not there any more, for example because it was mended."];
+    let told = Told::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
+    told.answer(StatusCode::NOT_FOUND, site).into()
+}
+
+fn away(site: &Site) -> Trouble {
+    let text = ["The platform does not answer at the moment. Try again in some seconds."];
+    let told = Told::new("Not available", &text).back("/ui/operate", "Go to the overview");
+    told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
+}
+
+fn signed_out(site: &Site, title: &str, text: &str) -> Trouble {
+    Told::signed_out(title, text).answer(StatusCode::FORBIDDEN, site).into()
+}
+
+/// What was not sent by a page that this browser was given.
+pub(super) fn foreign(site: &Site) -> Trouble {
+    let text =
+        ["Nothing was done: the form does not come from a page that this browser was given. Open the page again."];
+    let told = Told::new("Send it again", &text).back("/ui/operate", "Go to the overview");
+    told.answer(StatusCode::FORBIDDEN, site).into()
+}
+
+pub(super) fn unread(site: &Site) -> Trouble {
+    let text = ["Nothing was done: what was sent is not the form of a page."];
+    let told = Told::new("This cannot be read", &text).back("/ui/operate", "Go to the overview");
+    told.answer(StatusCode::BAD_REQUEST, site).into()
+}
+
+fn bearer(token: &str) -> HeaderValue {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).unwrap_or(HeaderValue::from_static("Bearer"));
+    value.set_sensitive(true);
+    value
+}

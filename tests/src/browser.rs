@@ -1,0 +1,125 @@
+//! A browser without scripts: it keeps cookies, says where its requests come from, and leads nowhere by itself.
+
+use std::{collections::BTreeMap, path::Path};
+
+use reqwest::{
+    Method, StatusCode,
+    header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE},
+    redirect::Policy,
+};
+
+use crate::{client::http, process::run};
+
+/// A browser that looks at one node.
+#[derive(Debug, Clone)]
+pub struct Browser {
+    http: reqwest::Client,
+    base: String,
+    /// Its cookies, by name.
+    pub cookies: BTreeMap<String, String>,
+    /// What it says of where its forms come from.
+    pub sent_from: Vec<(&'static str, String)>,
+}
+
+/// What it was shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The page.
+    pub text: String,
+}
+
+impl Browser {
+    /// A browser without cookies, for a node under this address.
+    pub fn new(base: &str) -> Self {
+        let http = http(base).redirect(Policy::none()).build().expect("a client");
+        let sent_from = vec![("sec-fetch-site", "same-origin".to_owned()), ("origin", "null".to_owned())];
+        Self { http, base: base.trim_end_matches('/').to_owned(), cookies: BTreeMap::new(), sent_from }
+    }
+
+    /// One that has signed in with a link.
+    pub async fn signed_in(base: &str, link: &str) -> Self {
+        let mut browser = Self::new(base);
+        let form = browser.get(path_of(link)).await;
+        assert_eq!(form.status, StatusCode::OK, "{}", form.text);
+        let shown = browser.post("/ui/operate/sign-in", &form.hidden()).await;
+        assert_eq!((shown.status, shown.location()), (StatusCode::SEE_OTHER, "/ui/operate"), "{}", shown.text);
+        browser
+    }
+
+    /// Opens a page.
+    pub async fn get(&mut self, path: &str) -> Shown {
+        let request = self.http.request(Method::GET, format!("{}{path}", self.base));
+        self.send(request).await
+    }
+
+    /// Sends a form.
+    pub async fn post(&mut self, path: &str, form: &[(String, String)]) -> Shown {
+        let mut request = self.http.request(Method::POST, format!("{}{path}", self.base)).form(form);
+        for (name, value) in &self.sent_from {
+            request = request.header(*name, value);
+        }
+        self.send(request).await
+    }
+
+    async fn send(&mut self, request: reqwest::RequestBuilder) -> Shown {
+        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
+        let response = request.send().await.expect("the node answers");
+        let (status, headers) = (response.status(), response.headers().clone());
+        for line in headers.get_all(SET_COOKIE) {
+            let line = line.to_str().expect("a cookie is text");
+            let (name, value) = line.split(';').next().and_then(|pair| pair.split_once('=')).expect("it has a name");
+            if line.contains("Max-Age=0") {
+                self.cookies.remove(name);
+            } else {
+                self.cookies.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        Shown { status, headers, text: response.text().await.expect("a page is text") }
+    }
+}
+
+impl Shown {
+    /// Where it leads.
+    pub fn location(&self) -> &str {
+        self.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The hidden fields of the last form of the page, which every page with a menu has after that for signing out.
+    pub fn hidden(&self) -> Vec<(String, String)> {
+        let form = self.text.rfind("<form method=\"post\"").map_or("", |at| &self.text[at..]);
+        let fields = form.split("<input type=\"hidden\" name=\"").skip(1);
+        let of = |field: &str| {
+            let (name, rest) = field.split_once("\" value=\"").expect("it has a value");
+            (name.to_owned(), unescaped(rest.split('"').next().unwrap_or_default()))
+        };
+        fields.map(of).collect()
+    }
+
+    /// The same with more.
+    pub fn form(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.hidden().into_iter().chain(more).collect()
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("&#38;", "&").replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"").replace("&#39;", "'")
+}
+
+/// A link to the pages of operators, for the system user of a data directory.
+pub fn link(data: &Path, more: &[&str]) -> String {
+    let data = data.display().to_string();
+    let (is_done, link, told) = run(&[&["operate", "--data-dir", &data], more].concat());
+    assert!(is_done, "{told}");
+    link.trim().to_owned()
+}
+
+/// What follows the host of a link.
+pub fn path_of(link: &str) -> &str {
+    link.find("/ui/").map_or("", |at| &link[at..])
+}

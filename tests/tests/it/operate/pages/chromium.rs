@@ -1,0 +1,125 @@
+//! The pages in a browser with scripts: clicked, looked at by axe in light and dark, narrow and wide, and without scripts too.
+
+use std::fs;
+
+use serde_json::Value;
+use tests::{
+    browser::link,
+    chromium::{Chromium, Look},
+    eventually, tools,
+};
+
+use super::mending::Failing;
+
+/// How pages are looked at.
+const LOOKS: [Look; 3] = [(390, 844, false), (1280, 800, true), (320, 640, true)];
+
+/// What axe finds wrong on the page.
+async fn faults(chromium: &Chromium, axe: &str) -> Vec<String> {
+    chromium.run(axe).await;
+    let script = "const done = arguments[arguments.length - 1];
+        axe.run().then((found) => done(found.violations.map((fault) =>
+            fault.id + ': ' + fault.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; '))));";
+    let found = chromium.run_long(script).await;
+    found.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn assert_usable(chromium: &Chromium, axe: &str, name: &str) {
+    for (width, height, is_dark) in LOOKS {
+        chromium.look((width, height, is_dark)).await;
+        let found = faults(chromium, axe).await;
+        assert!(found.is_empty(), "{name} {width} {}: {found:#?}", chromium.url().await);
+        let is_cut = "return document.documentElement.scrollWidth > innerWidth";
+        assert_eq!(chromium.run(is_cut).await, false, "{name} fits into {width}");
+        chromium.keep_picture(&format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" })).await;
+    }
+}
+
+/// Waits for a page that says something.
+async fn says(chromium: &Chromium, what: &str) {
+    eventually(what, async || chromium.text().await.contains(what).then_some(())).await;
+}
+
+#[tokio::test]
+async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
+    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
+    let Some(axe) = tools::installed("axe") else { return tools::skip("axe") };
+    let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+    let mut failing = Failing::start().await;
+    let base = failing.platform.bootstrap.issuer.clone();
+    let at = |path: &str| format!("{base}/ui/operate{path}");
+
+    chromium.visit(&at("")).await;
+    assert_usable(&chromium, &axe, "signed-out").await;
+    chromium.visit(&link(&failing.platform.data(), &[])).await;
+    assert_usable(&chromium, &axe, "sign-in").await;
+    chromium.click("main button").await;
+    says(&chromium, "All ").await;
+    chromium.visit(&at("/failed")).await;
+    assert_usable(&chromium, &axe, "failed-none").await;
+    failing.park(&["a", "b", "c"]).await;
+    for (name, path) in [
+        ("overview", ""),
+        ("nodes", "/nodes"),
+        ("projections", "/projections"),
+        ("projection", "/projections/targets"),
+        ("failed", "/failed?aggregate=&view=targets"),
+        ("retry", "/failed/retry?all=1&view=targets"),
+        ("discard", "/failed/discard?all=1"),
+        ("log", "/log"),
+        ("event", "/log/1"),
+        ("nowhere", "/nowhere"),
+    ] {
+        chromium.visit(&at(path)).await;
+        assert_usable(&chromium, &axe, name).await;
+    }
+
+    // It keeps itself up to date, and says nothing of rules that it breaks.
+    chromium.visit(&at("/projections")).await;
+    let shown = chromium.run("return document.getElementById('as-of').textContent").await;
+    let moves = async || {
+        let now = chromium.run("return document.getElementById('as-of').textContent").await;
+        (now != shown).then_some(())
+    };
+    eventually("numbers that move", moves).await;
+    chromium.click("#pause").await;
+    says(&chromium, "Resume").await;
+    let complaints = chromium.complaints().await;
+    let breaks = |line: &&String| line.contains("Content Security Policy") || line.contains("TrustedHTML");
+    assert_eq!(complaints.iter().find(breaks), None);
+
+    discards(&chromium, &at("/failed"), &axe).await;
+    failing.heal();
+    retries(&chromium, &at("/failed")).await;
+    failing.shows(4).await;
+    chromium.runs_scripts(false).await;
+    retries(&chromium, &at("/failed")).await;
+    failing.shows(3).await;
+    chromium.click(".who button").await;
+    says(&chromium, "You are signed out").await;
+}
+
+/// Discards the first failed event, with a mistake on the way.
+async fn discards(chromium: &Chromium, list: &str, axe: &str) {
+    chromium.visit(list).await;
+    chromium.click("td a").await;
+    says(chromium, "failed in").await;
+    assert_usable(chromium, axe, "one").await;
+    chromium.click("a.dangerous").await;
+    says(chromium, "Discard 1 failed event?").await;
+    chromium.click("main form button").await;
+    says(chromium, "Enter the reason").await;
+    assert_usable(chromium, axe, "discard-error").await;
+    assert_eq!(chromium.run("return document.activeElement.id").await, "reason");
+    chromium.fill("#reason", "known").await;
+    chromium.click("main form button").await;
+    says(chromium, "1 failed event was discarded").await;
+}
+
+/// Retries the first failed event of the list.
+async fn retries(chromium: &Chromium, list: &str) {
+    chromium.visit(list).await;
+    chromium.click("input[name=id]").await;
+    chromium.click("main form button.primary[formaction], main form[method=post] button.primary").await;
+    says(chromium, "1 failed event was tried again").await;
+}

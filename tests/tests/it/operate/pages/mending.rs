@@ -1,0 +1,180 @@
+//! Failed events as pages show them, and what forms do about them.
+
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tests::{
+    auditor::connect,
+    browser::{Browser, Shown, link},
+    client::{Client, TARGETS, post, send},
+    eventually,
+    platform::Platform,
+    servers::Servers,
+};
+
+use super::{assert_closed, seen};
+
+const LIST: &str = "/ui/operate/failed";
+
+/// A platform whose views fail at everything as long as a file is there, with an operator who looks at it.
+pub(super) struct Failing {
+    servers: Servers,
+    pub(super) platform: Platform,
+    client: Client,
+    browser: Browser,
+    switch: tempfile::TempPath,
+}
+
+impl Failing {
+    pub(super) async fn start() -> Self {
+        let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
+        std::fs::remove_file(&switch).expect("it was just made");
+        let servers = Servers::start().await;
+        let fault = format!("table.folding/*:1:panic-while={}", switch.display());
+        let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
+        platform.ready().await;
+        let client = platform.client().await;
+        let browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
+        Self { servers, platform, client, browser, switch }
+    }
+
+    /// Makes targets and lets both of their views fail at a change of each.
+    pub(super) async fn park(&mut self, names: &[&str]) -> Vec<String> {
+        let mut ids = vec![];
+        for name in names {
+            ids.push(self.client.create_target(name).await.expect("it is made"));
+        }
+        let last = self.client.get_target(ids.last().expect("there is one"), None);
+        assert_eq!(last.await.status, StatusCode::OK);
+        let shown = async || {
+            let answer = post(&self.client, &format!("{TARGETS}/_search"), json!([])).await;
+            (answer.body["details"]["totalResult"] == ids.len().to_string()).then_some(())
+        };
+        eventually("the index has them", shown).await;
+        std::fs::write(&self.switch, "").expect("the folder can be written");
+        for id in &ids {
+            let patch = self.client.request(Method::PATCH, &format!("{TARGETS}/{id}"));
+            assert_eq!(send(patch.json(&json!({ "name": "<script>alert(1)</script>" }))).await.status, StatusCode::OK);
+        }
+        self.shows(ids.len() * 2).await;
+        ids
+    }
+
+    /// The list, once it shows so many.
+    pub(super) async fn shows(&mut self, number: usize) -> Shown {
+        let mut browser = self.browser.clone();
+        loop {
+            let shown = seen(&mut browser, LIST).await;
+            let found = shown.text.matches("name=\"id\"").count();
+            if found == number {
+                return shown;
+            }
+            let changes = async || {
+                (seen(&mut browser.clone(), LIST).await.text.matches("name=\"id\"").count() != found).then_some(())
+            };
+            eventually(&format!("{number} failed events, now {found}"), changes).await;
+        }
+    }
+
+    pub(super) fn heal(&self) {
+        std::fs::remove_file(&self.switch).expect("it is there");
+    }
+}
+
+/// The ids that a list has boxes for.
+fn boxes(shown: &Shown) -> Vec<String> {
+    let values = shown.text.split("name=\"id\" value=\"").skip(1);
+    values.map(|rest| rest.split('"').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_failed_is_retried_from_forms_and_goes_on() {
+    let mut failing = Failing::start().await;
+    let ids = failing.park(&["a", "b", "c"]).await;
+    let list = failing.shows(6).await;
+    let overview = seen(&mut failing.browser, "/ui/operate").await;
+    assert!(overview.text.contains("6 failed events wait"), "{}", overview.text);
+    let first = &boxes(&list)[0];
+    let one = seen(&mut failing.browser, &format!("{LIST}/{first}")).await;
+    assert!(one.text.contains("target.changed") && one.text.contains("No later event"), "{}", one.text);
+    assert!(one.text.contains("&#60;script&#62;alert(1)") && !one.text.contains("<script>alert"), "{}", one.text);
+    let file = failing.browser.get(&format!("{LIST}/{first}/payload")).await;
+    assert_eq!(
+        (&file.headers["content-type"], file.status),
+        (&"application/json".parse().expect("it is one"), StatusCode::OK)
+    );
+    assert!(file.headers["content-disposition"].to_str().is_ok_and(|value| value.starts_with("attachment")));
+
+    // Nothing is done without boxes, and nothing without the token of the page.
+    let nothing = failing.browser.post(&format!("{LIST}/retry"), &list.hidden()).await;
+    assert!(seen(&mut failing.browser, nothing.location()).await.text.contains("select failed events first"));
+    let untold = failing.browser.post(&format!("{LIST}/retry"), &[("id".to_owned(), first.clone())]).await;
+    assert_eq!(untold.status, StatusCode::FORBIDDEN, "{}", untold.text);
+    assert_closed(&untold);
+
+    failing.heal();
+    let form = list.form(&[("id", first)]);
+    let retried = failing.browser.post(&format!("{LIST}/retry"), &form).await;
+    assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);
+    assert!(seen(&mut failing.browser, retried.location()).await.text.contains("1 failed event was tried again"));
+    failing.shows(5).await;
+    // The same form once more is the same command, or one about what is gone.
+    let again = failing.browser.post(&format!("{LIST}/retry"), &form).await;
+    assert_eq!(again.status, StatusCode::SEE_OTHER, "{}", again.text);
+
+    let confirm = seen(&mut failing.browser, &format!("{LIST}/retry?all=1&view=targets_index")).await;
+    assert!(confirm.text.contains("targets_index") && confirm.text.contains("Retry "), "{}", confirm.text);
+    let all = failing.browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await;
+    assert_eq!(all.status, StatusCode::SEE_OTHER, "{}", all.text);
+    let rest = seen(&mut failing.browser, &format!("{LIST}/retry?all=1")).await;
+    failing.browser.post(&format!("{LIST}/retry"), &rest.hidden()).await;
+    failing.shows(0).await;
+    for id in ids {
+        let target = failing.client.get_target(&id, None).await;
+        assert_eq!(target.body["target"]["target"]["name"], "<script>alert(1)</script>", "{}", target.body);
+    }
+    let log = seen(&mut failing.browser, "/ui/operate/log?type=failed_event").await;
+    assert!(log.text.contains("operator") && log.text.contains("failed_event.retried"), "{}", log.text);
+}
+
+#[tokio::test]
+async fn what_is_discarded_has_a_reason_and_is_what_was_confirmed() {
+    let mut failing = Failing::start().await;
+    failing.park(&["a", "b"]).await;
+    let database = connect(&failing.servers.places.postgres_url).await;
+    let hostile = "update platform.failed_events set error = '\"><script>alert(2)</script>' || repeat('x', 2000)";
+    database.execute(hostile, &[]).await.expect("it can be changed");
+    let list = failing.shows(4).await;
+    assert!(list.text.contains("&#60;script&#62;alert(2)") && !list.text.contains("<script>alert"), "{}", list.text);
+    let first = boxes(&list)[0].clone();
+    let asked = failing.browser.post(&format!("{LIST}/discard"), &list.form(&[("id", &first)])).await;
+    assert_eq!(asked.status, StatusCode::SEE_OTHER, "{}", asked.text);
+    let confirm = seen(&mut failing.browser, asked.location()).await;
+    assert!(confirm.text.contains("Discard 1 failed event?") && !confirm.text.contains("<script>"), "{}", confirm.text);
+
+    for (reason, told) in
+        [("", "Enter the reason"), ("  ", "Enter the reason"), (&"x".repeat(1001), "1,000 characters")]
+    {
+        let wrong = failing.browser.post(&format!("{LIST}/discard"), &confirm.form(&[("reason", reason)])).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST, "{}", wrong.text);
+        assert!(wrong.text.contains(told) && wrong.text.contains("aria-invalid"), "{told}: {}", wrong.text);
+        assert_closed(&wrong);
+    }
+    failing.shows(4).await;
+    let form = confirm.form(&[("reason", "known <b>bug</b>")]);
+    let done = failing.browser.post(&format!("{LIST}/discard"), &form).await;
+    assert!(seen(&mut failing.browser, done.location()).await.text.contains("1 failed event was discarded"));
+    let left = boxes(&failing.shows(3).await);
+    assert!(!left.contains(&first));
+
+    // What fails after the page was shown stays.
+    let all = seen(&mut failing.browser, &format!("{LIST}/discard?all=1")).await;
+    let later = "update platform.failed_events set last_failed = last_failed + interval '1 hour' where id = $1";
+    let one: i64 = left[0].parse().expect("an id is a number");
+    assert_eq!(database.execute(later, &[&one]).await.expect("it can be changed"), 1);
+    let done = failing.browser.post(&format!("{LIST}/discard"), &all.form(&[("reason", "known")])).await;
+    assert!(done.location().contains("done=2"), "{} {}", done.location(), done.text);
+    assert_eq!(boxes(&failing.shows(1).await), [left[0].clone()]);
+    let log = seen(&mut failing.browser, "/ui/operate/log?event=failed_event.discarded").await;
+    assert_eq!(log.text.matches("failed_event.discarded</bdi>").count(), 3, "{}", log.text);
+    drop(failing.platform);
+}

@@ -1,0 +1,110 @@
+//! Pages on query nodes, which do not write: what is done there reaches the node that does, and what was used on one was used.
+
+use std::{fs, path::Path};
+
+use base::signing;
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tests::{
+    browser::{Browser, link, path_of},
+    client::{TARGETS, send},
+    cluster::{Cluster, Node},
+    eventually,
+};
+
+use super::seen;
+
+const LIST: &str = "/ui/operate/failed";
+
+/// A folder of a system user, as `--data-dir` wants it, and what a node has to know of it.
+fn system_user(folder: &Path, role: &str) -> serde_json::Value {
+    let key = signing::es256("operator");
+    fs::create_dir_all(folder).expect("the folder can be written");
+    let private = folder.join("system-user.key");
+    fs::write(&private, hex(&key.private)).expect("the folder can be written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&private, mode).expect("it is ours");
+    json!([{ "name": "operator", "public": key.public, "roles": [role] }])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A link to a node.
+fn link_to(cluster: &Cluster, node: &Node, folder: &Path) -> String {
+    link(folder, &["--issuer", &cluster.bootstrap.issuer, "--url", &node.url])
+}
+
+#[tokio::test]
+async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (owner, viewer) = (folder.path().join("owner"), folder.path().join("viewer"));
+    let files = [(&owner, "SYSTEM_OWNER"), (&viewer, "SYSTEM_OWNER_VIEWER")].map(|(folder, role)| {
+        let file = folder.join("system-users.json");
+        let users = system_user(folder, role);
+        fs::write(&file, users.to_string()).expect("the folder can be written");
+        file.display().to_string()
+    });
+    let switch = folder.path().join("fails");
+    let fault = format!("table.folding/*:1:panic-while={}", switch.display());
+    let cluster = Cluster::start().await;
+    let users = |file: usize| [("--system-users", files[file].as_str())];
+    let command = cluster.node("command", "command", &users(0), &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[("PLATFORM_FAULT", &fault)]);
+    let nodes =
+        [(0, "one"), (0, "other"), (1, "viewed")].map(|(file, name)| cluster.node("query", name, &users(file), &[]));
+    cluster.writes(&command).await;
+    for node in &nodes {
+        cluster.is_ready(node).await;
+    }
+    let client = cluster.client(&command);
+    let target = client.create_target("a").await.expect("it is made");
+    let reads = cluster.client(&nodes[0]);
+    let is_read = async || (reads.get_target(&target, None).await.status == StatusCode::OK).then_some(());
+    eventually("it is read", is_read).await;
+
+    // Used on one node, used on all.
+    let link = link_to(&cluster, &nodes[0], &owner);
+    let (mut one, mut other) = (Browser::new(&nodes[0].url), Browser::new(&nodes[1].url));
+    let forms = (one.get(path_of(&link)).await.hidden(), other.get(path_of(&link)).await.hidden());
+    let both = tokio::join!(one.post("/ui/operate/sign-in", &forms.0), other.post("/ui/operate/sign-in", &forms.1));
+    let mut statuses = [both.0.status, both.1.status];
+    statuses.sort();
+    assert_eq!(statuses, [StatusCode::SEE_OTHER, StatusCode::FORBIDDEN], "{} {}", both.0.text, both.1.text);
+    let mut browser = if both.0.status == StatusCode::SEE_OTHER { one } else { other };
+
+    fs::write(&switch, "").expect("the folder can be written");
+    let patch = client.request(Method::PATCH, &format!("{TARGETS}/{target}")).json(&json!({ "name": "b" }));
+    assert_eq!(send(patch).await.status, StatusCode::OK);
+    let fails = async || {
+        let shown = seen(&mut browser.clone(), LIST).await;
+        (shown.text.matches("name=\"id\"").count() == 2).then_some(shown)
+    };
+    eventually("both views fail", fails).await;
+    let shown = seen(&mut browser, "/ui/operate/nodes").await;
+    for name in ["command", "projector", "other", "writes the log"] {
+        assert!(shown.text.contains(name), "{name}: {}", shown.text);
+    }
+
+    // Who may only look sees no buttons, and presses none.
+    let mut viewing = Browser::signed_in(&nodes[2].url, &link_to(&cluster, &nodes[2], &viewer)).await;
+    let looked = seen(&mut viewing, LIST).await;
+    assert!(!looked.text.contains("Retry selected") && !looked.text.contains("Discard selected"), "{}", looked.text);
+    let form = looked.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999")]);
+    for what in ["retry", "discard"] {
+        let refused = viewing.get(&format!("{LIST}/{what}?all=1")).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.text);
+        let refused = viewing.post(&format!("{LIST}/{what}"), &form).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.text);
+    }
+
+    fs::remove_file(&switch).expect("it is there");
+    let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
+    let done = browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await;
+    assert!(done.location().contains("done=2"), "{} {}", done.status, done.text);
+    let heals = async || seen(&mut browser.clone(), LIST).await.text.contains("No failed events.").then_some(());
+    eventually("nothing is parked any more", heals).await;
+    let elsewhere = cluster.client(&command).anonymous(Method::GET, "/ui/operate");
+    send(elsewhere).await.assert_refused("no pages", 404, "ROUTE_NOT_FOUND");
+}
