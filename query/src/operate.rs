@@ -13,6 +13,7 @@ mod mend;
 mod nodes;
 mod overview;
 mod projections;
+mod refused;
 mod samples;
 mod session;
 mod shell;

@@ -371,7 +371,8 @@ impl Node {
     /// The way to the node that writes, from one that does not.
     pub(crate) fn elsewhere(&self) -> Writes {
         let log = &self.adapters.log;
-        Writes::Elsewhere(operate::Bus { client: log.client(), context: log.context().clone(), shard: SHARD })
+        let bus = operate::Bus { client: log.client(), context: log.context().clone(), shard: SHARD };
+        Writes::Elsewhere(Box::new(bus))
     }
 
     /// The endpoints of an OpenID Connect node.

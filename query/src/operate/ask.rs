@@ -3,11 +3,11 @@
 use axum::{Router, body::Body, response::Response};
 use bytes::Bytes;
 use edge::error::Error;
-use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
+use http::{HeaderValue, Method, Request, header, request::Parts};
 use serde_json::Value;
 use tower::ServiceExt;
 
-use super::{visit::Visit, writer::Writes};
+use super::{refused::Refused, visit::Visit, writer::Writes};
 
 /// The largest answer that is looked at: that of a list of the longest.
 const LARGEST: usize = 32 << 20;
@@ -25,13 +25,6 @@ pub(super) struct Asked<'a> {
     body: Option<Value>,
     /// The name of a write, where it is one.
     key: Option<String>,
-}
-
-/// That it is refused, and why.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) status: StatusCode,
-    pub(super) message: String,
 }
 
 impl<'a> Asked<'a> {
@@ -96,10 +89,4 @@ async fn answer(response: Response) -> Result<Value, Refused> {
         return Ok(answer);
     }
     Err(Refused { status, message: answer["message"].as_str().unwrap_or_default().to_owned() })
-}
-
-impl Refused {
-    fn of(error: &Error) -> Self {
-        Self { status: error.reason().http_status(), message: error.to_string() }
-    }
 }

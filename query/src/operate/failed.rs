@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::{Asked, Refused},
+    ask::Asked,
     filter::{Chosen, FAILED, Field},
+    refused::Refused,
     shell::{Notice, Shell, frame},
     text::{When, failed_events, number, payload, text, word},
     visit::{Trouble, Visit},
@@ -156,7 +157,7 @@ impl Operate {
     pub(super) async fn one(&self, visit: &Visit, id: &str) -> Result<Value, Refused> {
         let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
         if !is_number {
-            return Err(Refused { status: StatusCode::NOT_FOUND, message: String::new() });
+            return Err(Refused::not_found());
         }
         self.api.ask(visit, Asked::get(&format!("{API}/{id}"))).await
     }
@@ -178,7 +179,8 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         Err(refused) => return Err(visit.refused(&refused)),
     };
     let Found { rows, total } = found;
-    let frame = frame(Some(format!("/ui/operate/live?page=failed&total={total}")));
+    let live = || chosen.path("/ui/operate/live", &[("page", "failed".to_owned()), ("total", total.to_string())]);
+    let frame = frame(error.is_empty().then(live));
     let mut shell = visit.shell(LIST);
     shell.notice = outcome(&visit);
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
@@ -217,10 +219,8 @@ fn outcome(visit: &Visit) -> Option<Notice> {
         _ => format!("{} were {verb}.", failed_events(done)),
     };
     if gone > 0 {
-        text.push_str(&format!(
-            " {} not there any more.",
-            if gone == 1 { "1 was".to_owned() } else { format!("{gone} were") }
-        ));
+        let were = if gone == 1 { "1 was".to_owned() } else { format!("{gone} were") };
+        text = format!("{text} {were} not there any more.");
     }
     if visit.query.get("rest").is_some() {
         text.push_str(" More match: discard them in another step.");

@@ -22,10 +22,10 @@ use tokio::{
 
 use super::{
     Operate,
-    ask::Refused,
     filter::{Chosen, FAILED, LOG},
     overview::worst,
     projections::{LARGE, Row, SMALL},
+    refused::Refused,
     text::time_of_day,
     visit::Visit,
 };

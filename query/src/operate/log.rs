@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::{Asked, Refused},
+    ask::Asked,
     failed::Event,
     filter::{Chosen, Field, LOG},
+    refused::Refused,
     shell::{Shell, frame},
     text::number,
     visit::{Trouble, Visit},
@@ -94,7 +95,7 @@ pub(super) async fn show_one(
     visit: Visit,
     Path(sequence): Path<String>,
 ) -> Result<Response, Trouble> {
-    let unknown = || visit.refused(&Refused { status: StatusCode::NOT_FOUND, message: String::new() });
+    let unknown = || visit.refused(&Refused::not_found());
     let before = sequence.parse::<u64>().ok().and_then(|sequence| sequence.checked_sub(1)).ok_or_else(unknown)?;
     let after = json!([{ "afterSequence": before.to_string() }]);
     let found = operate.events(&visit, after, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;

@@ -20,9 +20,10 @@ use tokio::time::sleep;
 
 use super::{
     Operate,
-    ask::{Asked, Refused},
+    ask::Asked,
     failed::{API, Found, LIST, Row, row},
     filter::{Chosen, FAILED, Field},
+    refused::Refused,
     shell::{Shell, frame},
     text::{failed_events, number},
     visit::{Posted, Trouble, Visit},

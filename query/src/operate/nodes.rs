@@ -44,7 +44,10 @@ pub struct Seen {
 
 /// The nodes that were heard of.
 #[derive(Debug, Clone, Default)]
-pub struct Nodes(Arc<Mutex<BTreeMap<(String, String), (Seen, Duration)>>>);
+pub struct Nodes(Arc<Mutex<Heard>>);
+
+/// Nodes by role and name, and when each was heard last.
+type Heard = BTreeMap<(String, String), (Seen, Duration)>;
 
 impl Nodes {
     /// A node has said that it is there.
@@ -81,7 +84,7 @@ struct Node {
     badge: Badge,
     state: String,
     heard: String,
-    writes: bool,
+    is_writer: bool,
 }
 
 #[derive(Template)]
@@ -102,9 +105,9 @@ impl Node {
         };
         let seconds = since.as_secs();
         let heard = if is_silent { format!("No heartbeat for {seconds} s") } else { "Less than 5 s ago".to_owned() };
-        let writes = writer == Some(seen.name.as_str()) && matches!(seen.role.as_str(), "command" | "standalone");
+        let is_writer = writer == Some(seen.name.as_str()) && matches!(seen.role.as_str(), "command" | "standalone");
         let Seen { role, name, version, since, .. } = seen;
-        Self { role, name, version, since: When::at(since), badge, state, heard, writes }
+        Self { role, name, version, since: When::at(since), badge, state, heard, is_writer }
     }
 }
 
@@ -135,7 +138,7 @@ mod tests {
         };
         let silent = Node::of((seen("ready"), Duration::from_secs(34)), Some("a"));
         assert_eq!(
-            (silent.heard.as_str(), silent.badge, silent.writes),
+            (silent.heard.as_str(), silent.badge, silent.is_writer),
             ("No heartbeat for 34 s", Badge::Stopped, true)
         );
         assert_eq!(Node::of((seen("draining"), Duration::ZERO), None).badge, Badge::Behind);

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::{Asked, Refused},
+    ask::Asked,
+    refused::Refused,
     samples::Lag,
     shell::{Shell, frame},
     text::{When, number, text, word},
@@ -145,7 +146,7 @@ pub(super) async fn show_one(
     Path(name): Path<String>,
 ) -> Result<Response, Trouble> {
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
-    let unknown = || Refused { status: StatusCode::NOT_FOUND, message: String::new() };
+    let unknown = || Refused::not_found();
     let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
     let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}", row.name)));
     let newest = row.lag.values.iter().rev().enumerate();

@@ -22,7 +22,7 @@ use page::{
 
 use super::{
     Operate,
-    ask::Refused,
+    refused::Refused,
     session::{For, Keys, SESSION, Sealed},
     shell::{Shell, Told, policy},
     text::When,

@@ -29,7 +29,7 @@ pub enum Writes {
     /// The command node in this process.
     Here(Router),
     /// One that is reached over the bus.
-    Elsewhere(Bus),
+    Elsewhere(Box<Bus>),
 }
 
 /// The way to the node that writes, from one that does not.

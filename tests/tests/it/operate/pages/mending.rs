@@ -45,9 +45,10 @@ impl Failing {
         }
         let last = self.client.get_target(ids.last().expect("there is one"), None);
         assert_eq!(last.await.status, StatusCode::OK);
+        let wanted = ids.len().to_string();
         let shown = async || {
             let answer = post(&self.client, &format!("{TARGETS}/_search"), json!([])).await;
-            (answer.body["details"]["totalResult"] == ids.len().to_string()).then_some(())
+            (answer.body["details"]["totalResult"] == wanted.as_str()).then_some(())
         };
         eventually("the index has them", shown).await;
         std::fs::write(&self.switch, "").expect("the folder can be written");

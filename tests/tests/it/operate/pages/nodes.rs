@@ -64,15 +64,8 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     let is_read = async || (reads.get_target(&target, None).await.status == StatusCode::OK).then_some(());
     eventually("it is read", is_read).await;
 
-    // Used on one node, used on all.
     let link = link_to(&cluster, &nodes[0], &owner);
-    let (mut one, mut other) = (Browser::new(&nodes[0].url), Browser::new(&nodes[1].url));
-    let forms = (one.get(path_of(&link)).await.hidden(), other.get(path_of(&link)).await.hidden());
-    let both = tokio::join!(one.post("/ui/operate/sign-in", &forms.0), other.post("/ui/operate/sign-in", &forms.1));
-    let mut statuses = [both.0.status, both.1.status];
-    statuses.sort();
-    assert_eq!(statuses, [StatusCode::SEE_OTHER, StatusCode::FORBIDDEN], "{} {}", both.0.text, both.1.text);
-    let mut browser = if both.0.status == StatusCode::SEE_OTHER { one } else { other };
+    let mut browser = used_once(&link, [&nodes[0], &nodes[1]]).await;
 
     fs::write(&switch, "").expect("the folder can be written");
     let patch = client.request(Method::PATCH, &format!("{TARGETS}/{target}")).json(&json!({ "name": "b" }));
@@ -87,17 +80,8 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
         assert!(shown.text.contains(name), "{name}: {}", shown.text);
     }
 
-    // Who may only look sees no buttons, and presses none.
-    let mut viewing = Browser::signed_in(&nodes[2].url, &link_to(&cluster, &nodes[2], &viewer)).await;
-    let looked = seen(&mut viewing, LIST).await;
-    assert!(!looked.text.contains("Retry selected") && !looked.text.contains("Discard selected"), "{}", looked.text);
-    let form = looked.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999")]);
-    for what in ["retry", "discard"] {
-        let refused = viewing.get(&format!("{LIST}/{what}?all=1")).await;
-        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.text);
-        let refused = viewing.post(&format!("{LIST}/{what}"), &form).await;
-        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.text);
-    }
+    let viewing = Browser::signed_in(&nodes[2].url, &link_to(&cluster, &nodes[2], &viewer)).await;
+    looks_only(viewing).await;
 
     fs::remove_file(&switch).expect("it is there");
     let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
@@ -107,4 +91,28 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     eventually("nothing is parked any more", heals).await;
     let elsewhere = cluster.client(&command).anonymous(Method::GET, "/ui/operate");
     send(elsewhere).await.assert_refused("no pages", 404, "ROUTE_NOT_FOUND");
+}
+
+/// Used on one node, used on all: the browser that was let in.
+async fn used_once(link: &str, nodes: [&Node; 2]) -> Browser {
+    let [mut one, mut other] = nodes.map(|node| Browser::new(&node.url));
+    let forms = (one.get(path_of(link)).await.hidden(), other.get(path_of(link)).await.hidden());
+    let both = tokio::join!(one.post("/ui/operate/sign-in", &forms.0), other.post("/ui/operate/sign-in", &forms.1));
+    let mut statuses = [both.0.status, both.1.status];
+    statuses.sort();
+    assert_eq!(statuses, [StatusCode::SEE_OTHER, StatusCode::FORBIDDEN], "{} {}", both.0.text, both.1.text);
+    if both.0.status == StatusCode::SEE_OTHER { one } else { other }
+}
+
+/// Who may only look sees no buttons, and presses none.
+async fn looks_only(mut viewing: Browser) {
+    let looked = seen(&mut viewing, LIST).await;
+    assert!(!looked.text.contains("Retry selected") && !looked.text.contains("Discard selected"), "{}", looked.text);
+    let form = looked.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999")]);
+    for what in ["retry", "discard"] {
+        let refused = viewing.get(&format!("{LIST}/{what}?all=1")).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.text);
+        let refused = viewing.post(&format!("{LIST}/{what}"), &form).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.text);
+    }
 }
