@@ -28,7 +28,10 @@ impl Chromium {
         let mut command = Command::new(driver);
         command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let driver = command.kill_on_drop(true).spawn().expect("it can be started");
-        let (http, base) = (reqwest::Client::builder().no_proxy().build().ok()?, format!("http://127.0.0.1:{port}"));
+        let (http, base) = (
+            reqwest::Client::builder().no_proxy().build().expect("it can be made"),
+            format!("http://127.0.0.1:{port}"),
+        );
         let is_there = async || http.get(format!("{base}/status")).send().await.ok().map(drop);
         eventually("chromedriver", is_there).await;
         let arguments =
@@ -36,7 +39,8 @@ impl Chromium {
         let options = json!({ "args": arguments });
         let wanted = json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
         let body = json!({ "capabilities": { "alwaysMatch": wanted } });
-        let opened: Value = http.post(format!("{base}/session")).json(&body).send().await.ok()?.json().await.ok()?;
+        let opened = http.post(format!("{base}/session")).json(&body).send().await.expect("chromedriver answers");
+        let opened: Value = opened.json().await.expect("it answers in JSON");
         let id = opened["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {opened}"));
         Some(Self { session: format!("{base}/session/{id}"), http, _driver: driver })
     }

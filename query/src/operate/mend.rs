@@ -78,7 +78,9 @@ struct Confirm {
 
 impl Meant {
     fn of(form: &Form) -> Self {
-        let ids: Vec<String> = form.all("id").filter(|id| !id.is_empty()).take(PAGE_MOST).map(str::to_owned).collect();
+        // They become part of a path of the API.
+        let is_id = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && id.parse::<u64>().is_ok();
+        let ids: Vec<String> = form.all("id").filter(is_id).take(PAGE_MOST).map(str::to_owned).collect();
         Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(FAILED, form), ids }
     }
 
@@ -141,13 +143,13 @@ impl Operate {
 
 impl Outcome {
     /// Where the list says what came of it; where nothing came of it, why.
-    fn answer(self, visit: &Visit, meant: &Meant, (what, rest): (&str, bool)) -> Result<Response, Trouble> {
+    fn answer(self, visit: &Visit, meant: &Meant, (what, wanted): (&str, u64)) -> Result<Response, Trouble> {
         if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
             return Err(visit.refused(refused));
         }
         let mut more =
             vec![("what", what.to_owned()), ("done", self.done.to_string()), ("gone", self.gone.to_string())];
-        if rest || self.refused.is_some() {
+        if self.done + self.gone < wanted || self.refused.is_some() {
             more.push(("rest", "1".to_owned()));
         }
         Ok(see_other(&meant.list(&more)))
@@ -183,6 +185,7 @@ fn ask(visit: &Visit, meant: Meant, found: Found, confirm: Confirm) -> Response 
     let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let steps = if confirm.is_discard { found.rows.len() as u64 } else { found.total };
     let back = meant.list(&[]);
+    let ids = if meant.is_all { vec![] } else { found.rows.iter().map(|row| row.id.clone()).collect() };
     let confirm = Confirm {
         steps,
         total: found.total,
@@ -190,7 +193,7 @@ fn ask(visit: &Visit, meant: Meant, found: Found, confirm: Confirm) -> Response 
         samples: found.rows.into_iter().take(SAMPLES).collect(),
         filters: if meant.is_all { meant.chosen.set() } else { vec![] },
         is_all: meant.is_all,
-        ids: meant.ids,
+        ids,
         back,
         ..confirm
     };
@@ -237,13 +240,13 @@ pub(super) async fn retry(
     }
     if !meant.is_all {
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
-        return outcome.answer(&visit, &meant, ("retried", false));
+        return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
     let body = json!({ "filters": meant.chosen.wire() });
     let asked = Asked::command("/system/v1/failedevents/_retry", body, key);
     let done = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), ..Outcome::default() };
-    outcome.answer(&visit, &meant, ("retried", false))
+    outcome.answer(&visit, &meant, ("retried", 0))
 }
 
 /// Has views leave out what was confirmed.
@@ -271,11 +274,11 @@ pub(super) async fn discard(
     if !confirm.reason_error.is_empty() || !confirm.count_error.is_empty() {
         return Ok(ask(&visit, meant, found, confirm));
     }
-    let rest = meant.is_all && found.total > steps;
+    let wanted = if meant.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
     let body = json!({ "reason": confirm.reason });
     let outcome = operate.each(&visit, ids, ("_discard", body, &key(&form))).await;
-    outcome.answer(&visit, &meant, ("discarded", rest))
+    outcome.answer(&visit, &meant, ("discarded", wanted))
 }
 
 /// What is wrong with a reason.
