@@ -176,11 +176,11 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
         return Ok(see_other(&nothing(&meant)));
     }
     let found = operate.meant(visit, &meant, &until).await.map_err(|refused| visit.refused(&refused))?;
-    Ok(ask(visit, meant, found, Confirm::new(visit, is_discard, until)))
+    Ok(ask(visit, &meant, found, Confirm::new(visit, is_discard, until)))
 }
 
 /// The page that asks whether this shall happen.
-fn ask(visit: &Visit, meant: Meant, found: Found, confirm: Confirm) -> Response {
+fn ask(visit: &Visit, meant: &Meant, found: Found, confirm: Confirm) -> Response {
     let is_wrong = !confirm.reason_error.is_empty() || !confirm.count_error.is_empty();
     let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let steps = if confirm.is_discard { found.rows.len() as u64 } else { found.total };
@@ -272,7 +272,7 @@ pub(super) async fn discard(
         confirm.count_error = format!("Enter {}, the number of failed events", count(steps));
     }
     if !confirm.reason_error.is_empty() || !confirm.count_error.is_empty() {
-        return Ok(ask(&visit, meant, found, confirm));
+        return Ok(ask(&visit, &meant, found, confirm));
     }
     let wanted = if meant.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
