@@ -10,6 +10,7 @@ use domain::{
     address::Allowed,
     aggregate::Aggregate,
     context::{Owner, OwnerType},
+    log_class::LogClass,
     rejection::Rejection,
     standard::{Resource, Standard},
 };
@@ -35,8 +36,9 @@ use view::{
     database::Database,
     ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
+    persons::Persons,
     progress::Progress,
-    projection::PROJECTIONS,
+    projection::following,
     settings::SettingsIndex,
 };
 
@@ -60,6 +62,8 @@ pub struct Commands {
     pub database: Database,
     /// The data keys.
     pub keyring: Keyring,
+    /// The keys of people.
+    pub persons: Persons,
     /// The ids of new objects.
     pub ids: Arc<Ids>,
     /// Consistency tokens.
@@ -344,9 +348,9 @@ impl Commands {
         Ok(Answer { message, status, metadata })
     }
 
-    /// Waits until every read model has processed a sequence.
+    /// Waits until every read model has processed a sequence of the log that is kept for ever.
     async fn read_models_have(&self, sequence: u64) {
-        for projection in PROJECTIONS.iter() {
+        for projection in following(LogClass::Events) {
             // Its sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }

@@ -17,5 +17,7 @@ mod parking;
 mod projector;
 mod replay;
 mod rest;
+mod sessions;
 mod settle;
+mod standing;
 mod tail;

@@ -1,0 +1,77 @@
+//! What a command node does beside answering requests: work that follows from events or from the clock.
+
+use command::{
+    reaction::{Steps, delivery::Deliveries, erasure::Erasures, rotation::Rotations, sweep::Sweeps},
+    writer::{Handle, Phase},
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Adapters, Node, SHARD};
+
+impl Node {
+    /// Starts delivering events to targets whenever no other node does. A node that takes the log over has
+    /// enough to read, so it begins after that.
+    fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, leases, replicas, .. } = &self.adapters;
+        let deliveries = Deliveries {
+            actions: self.actions.clone(),
+            log: log.clone(),
+            leases: leases.clone(),
+            database: database.clone(),
+            persons: self.adapters.persons(&self.keyring),
+            patience: self.patience,
+            shard: SHARD,
+            replicas: *replicas,
+        };
+        let (mut phases, shutdown) = (writer.phases(), shutdown.clone());
+        tokio::spawn(async move {
+            let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Standby(Some(_))));
+            let is_settled = tokio::select! {
+                settled = settled => settled.is_ok(),
+                () = shutdown.cancelled() => false,
+            };
+            if is_settled {
+                deliveries.work(shutdown).await;
+            }
+        })
+    }
+
+    /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 4] {
+        [
+            self.start_deliveries(writer, shutdown),
+            self.start_sweeps(writer, shutdown),
+            self.start_erasures(writer, shutdown),
+            self.start_rotations(writer, shutdown),
+        ]
+    }
+
+    /// Starts sweeping what was removed.
+    fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, replicas, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
+        tokio::spawn(sweeps.work(shutdown.clone()))
+    }
+
+    /// Starts destroying the keys of people who were removed.
+    fn start_erasures(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, replicas, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let persons = self.adapters.persons(&self.keyring);
+        let erasures = Erasures { log, steps, database, persons, shard: SHARD, replicas: *replicas };
+        tokio::spawn(erasures.work(shutdown.clone()))
+    }
+
+    /// Starts rotating signing keys.
+    fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
+        let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
+        tokio::spawn(rotations.work(shutdown.clone()))
+    }
+
+    fn steps(&self, writer: &Handle) -> Steps {
+        Steps { writer: writer.clone(), keyring: self.keyring.clone() }
+    }
+}
