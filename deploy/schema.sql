@@ -18,12 +18,6 @@ create table if not exists platform.heartbeats (
   heard_at timestamptz not null
 );
 
-create table if not exists platform.session_heartbeats (
-  shard integer primary key,
-  stream_sequence bigint not null,
-  heard_at timestamptz not null
-);
-
 create table if not exists platform.failed_events (
   projection text collate "C" not null,
   version integer not null,
@@ -42,45 +36,6 @@ create table if not exists platform.failed_events (
   last_failed timestamptz not null,
   primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
 );
-
-do $$ begin
-  if to_regclass('platform.failed_events_by_time') is null then
-    create index failed_events_by_time on platform.failed_events (last_failed, id);
-  end if;
-  if to_regclass('platform.failed_events_by_id') is null then
-    create index failed_events_by_id on platform.failed_events (id);
-  end if;
-end $$;
-
-create table if not exists platform.stopped_views (
-  projection text collate "C" not null,
-  version integer not null,
-  shard integer not null,
-  error text not null,
-  since timestamptz not null,
-  primary key (projection, version, shard)
-);
-
-create table if not exists platform.failed_deliveries (
-  shard integer not null,
-  place bigint not null,
-  instance_id text collate "C" not null,
-  aggregate_type text collate "C" not null,
-  aggregate_id text collate "C" not null,
-  id bigint not null,
-  sequence bigint not null,
-  failure_count bigint not null,
-  error text not null,
-  last_failed timestamptz not null,
-  target_id text collate "C" not null,
-  primary key (shard, place)
-);
-
-do $$ begin
-  if to_regclass('platform.failed_deliveries_by_time') is null then
-    create index failed_deliveries_by_time on platform.failed_deliveries (last_failed, id);
-  end if;
-end $$;
 
 create schema if not exists history_2;
 
@@ -132,44 +87,9 @@ create table if not exists history_2.answers (
 );
 create index if not exists answers_by_time on history_2.answers (committed_at);
 
-create schema if not exists session_history_1;
+create schema if not exists access_6;
 
-create table if not exists session_history_1.events (
-  instance_id text collate "C" not null,
-  aggregate_type text collate "C" not null,
-  aggregate_id text collate "C" not null,
-  version bigint not null,
-  sequence bigint not null,
-  event_id text not null,
-  type text not null,
-  revision integer not null,
-  restores boolean not null,
-  owner_type smallint not null,
-  owner_id text not null,
-  actor text not null,
-  committed_at timestamptz not null,
-  created_at timestamptz not null,
-  payload bytea not null,
-  primary key (instance_id, aggregate_type, aggregate_id, version)
-);
-create index if not exists events_by_sequence on session_history_1.events (instance_id, sequence);
-create index if not exists events_in_order on session_history_1.events (sequence);
-
-create index if not exists events_by_time on session_history_1.events (aggregate_type, committed_at);
-
-create table if not exists session_history_1.answers (
-  command_id bytea primary key,
-  request_digest bytea not null,
-  answer bytea not null,
-  instance_id text not null,
-  sequence bigint not null,
-  committed_at timestamptz not null
-);
-create index if not exists answers_by_time on session_history_1.answers (committed_at);
-
-create schema if not exists access_7;
-
-create table if not exists access_7.instances (
+create table if not exists access_6.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -183,7 +103,7 @@ create table if not exists access_7.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.domains (
+create table if not exists access_6.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -197,9 +117,9 @@ create table if not exists access_7.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_7.domains (name);
+create index if not exists domains_by_name on access_6.domains (name);
 
-create table if not exists access_7.organizations (
+create table if not exists access_6.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -213,7 +133,7 @@ create table if not exists access_7.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.projects (
+create table if not exists access_6.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -227,7 +147,7 @@ create table if not exists access_7.projects (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.apps (
+create table if not exists access_6.apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -242,7 +162,7 @@ create table if not exists access_7.apps (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.app_keys (
+create table if not exists access_6.app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -256,7 +176,7 @@ create table if not exists access_7.app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.project_roles (
+create table if not exists access_6.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -272,7 +192,7 @@ create table if not exists access_7.project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.project_grants (
+create table if not exists access_6.project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -287,9 +207,9 @@ create table if not exists access_7.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists project_grants_by_organization_id on access_7.project_grants (instance_id, organization_id);
+create index if not exists project_grants_by_organization_id on access_6.project_grants (instance_id, organization_id);
 
-create table if not exists access_7.users (
+create table if not exists access_6.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -301,21 +221,11 @@ create table if not exists access_7.users (
   username text collate "C" not null,
   name text collate "C" not null,
   is_active boolean not null,
-  type text collate "C" not null,
-  given_name text collate "C" not null,
-  family_name text collate "C" not null,
-  nickname text collate "C" not null,
-  email text collate "C" not null,
-  phone text collate "C" not null,
-  email_key text collate "C" not null,
-  phone_key text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_7.users (instance_id, username);
-create index if not exists users_by_email_key on access_7.users (instance_id, email_key);
-create index if not exists users_by_phone_key on access_7.users (instance_id, phone_key);
+create index if not exists users_by_username on access_6.users (instance_id, username);
 
-create table if not exists access_7.user_keys (
+create table if not exists access_6.user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -329,7 +239,7 @@ create table if not exists access_7.user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.personal_access_tokens (
+create table if not exists access_6.personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -343,7 +253,7 @@ create table if not exists access_7.personal_access_tokens (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.user_grants (
+create table if not exists access_6.user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -359,9 +269,9 @@ create table if not exists access_7.user_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists user_grants_by_user_id on access_7.user_grants (instance_id, user_id);
+create index if not exists user_grants_by_user_id on access_6.user_grants (instance_id, user_id);
 
-create table if not exists access_7.memberships (
+create table if not exists access_6.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -374,9 +284,9 @@ create table if not exists access_7.memberships (
   roles text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_7.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_6.memberships (instance_id, user_id);
 
-create table if not exists access_7.signing_keys (
+create table if not exists access_6.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -389,7 +299,7 @@ create table if not exists access_7.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.data_keys (
+create table if not exists access_6.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -402,7 +312,7 @@ create table if not exists access_7.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.feature_settings (
+create table if not exists access_6.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

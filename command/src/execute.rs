@@ -10,7 +10,6 @@ use domain::{
     address::Allowed,
     aggregate::Aggregate,
     context::{Owner, OwnerType},
-    log_class::LogClass,
     rejection::Rejection,
     standard::{Resource, Standard},
 };
@@ -36,9 +35,8 @@ use view::{
     database::Database,
     ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
-    persons::Persons,
     progress::Progress,
-    projection::following,
+    projection::PROJECTIONS,
     settings::SettingsIndex,
 };
 
@@ -62,8 +60,6 @@ pub struct Commands {
     pub database: Database,
     /// The data keys.
     pub keyring: Keyring,
-    /// The keys of people.
-    pub persons: Persons,
     /// The ids of new objects.
     pub ids: Arc<Ids>,
     /// Consistency tokens.
@@ -348,9 +344,9 @@ impl Commands {
         Ok(Answer { message, status, metadata })
     }
 
-    /// Waits until every read model has processed a sequence of the log that is kept for ever.
+    /// Waits until every read model has processed a sequence.
     async fn read_models_have(&self, sequence: u64) {
-        for projection in following(LogClass::Events) {
+        for projection in PROJECTIONS.iter() {
             // Its sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }

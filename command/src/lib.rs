@@ -18,8 +18,6 @@ mod founding;
 mod generate;
 mod granted;
 mod held;
-pub mod internal;
-mod person;
 mod plan;
 pub mod reaction;
 mod references;

@@ -1,6 +1,6 @@
 //! Why a batch is not applied.
 
-use view::{database::DatabaseFailure, persons::PersonFailure};
+use view::database::DatabaseFailure;
 
 use crate::{fold::EventFailure, reporter::Cause};
 
@@ -29,9 +29,6 @@ pub(crate) enum BatchFailure {
     /// Postgres refused.
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    /// The key of a person cannot be had now.
-    #[error(transparent)]
-    Person(#[from] PersonFailure),
     /// Too much fails.
     #[error(transparent)]
     Flood(#[from] Flood),
@@ -48,8 +45,7 @@ impl BatchFailure {
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Event(_) | Self::Flood(_) | Self::OfNothing => Cause::Event,
-            Self::Database(_) | Self::Person(PersonFailure::Database(_) | PersonFailure::Keyring(_)) => Cause::Postgres,
-            Self::Person(_) => Cause::Nats,
+            Self::Database(_) => Cause::Postgres,
             Self::Fenced => Cause::Fenced,
         }
     }

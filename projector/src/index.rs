@@ -3,8 +3,6 @@
 //! While another process holds the lease, it follows what that one publishes: its readers miss nothing, and a take-over
 //! begins with files that are already here. An index is no more than a cache of the log: what is broken is built again.
 
-mod writing;
-
 use std::{
     convert::Infallible,
     ops::ControlFlow,
@@ -16,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use base::{clock, explain::explain, fault, health::Reached};
+use base::{clock, explain::explain, fault, health::Reached, metric::catalog::INDEX_COMMITS};
 use eventlog::{
     lease::Lease,
     log::LogFailure,
@@ -29,17 +27,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use view::{failed_event::ParkedAt, progress::Announcer, projection::Projection, table::Table};
+use view::{
+    failed_event::ParkedAt,
+    progress::Announcer,
+    projection::Projection,
+    table::{Change, Table},
+};
 
-use self::writing::Erasing;
 use crate::{
     Projector, batch,
     decision::discarded,
     failure::BatchFailure,
     parked::{self, Parked},
     reporter::{Cause, Reporter},
-    standstill::Standstill,
-    unit::{LOOK_AGAIN, WAY, span},
+    unit::{WAY, span},
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -106,7 +107,8 @@ pub(crate) struct Unit {
     incomplete: AtomicU32,
     shown: Shown,
     reporter: Reporter,
-    standstill: Standstill,
+    /// Why this process does not go on with it: so much failed that only another build may.
+    stopped: Option<String>,
 }
 
 /// An index that is open for writing.
@@ -135,10 +137,9 @@ impl unit::Unit for Unit {
     }
 
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
-        if let Some(reason) = self.standstill.reason().await {
-            self.standstill.says(&reason).await;
-            self.reporter.stalls(Cause::Event, reason);
-            return ControlFlow::Continue(LOOK_AGAIN);
+        if let Some(reason) = &self.stopped {
+            self.reporter.stalls(Cause::Event, reason.clone());
+            return ControlFlow::Continue(WAY);
         }
         let Some(Err(stall)) = while_held(self.keep(lease), lease, shutdown).await else {
             return ControlFlow::Continue(Duration::ZERO);
@@ -152,13 +153,7 @@ impl unit::Unit for Unit {
             }
             stall => {
                 tracing::error!(index, error, "the search index stands still");
-                // Before it is seen: who lets it go on then is heard.
-                if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
-                    self.standstill.gives_up(error.clone()).await;
-                }
-                if matches!(stall.cause(), Cause::Event | Cause::Log) {
-                    self.standstill.says(&error).await;
-                }
+                self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
                 self.reporter.stalls(stall.cause(), error);
                 PAUSE
             }
@@ -173,12 +168,20 @@ impl Unit {
         shown: Shown,
     ) -> Result<Self, index::IndexFailure> {
         let Indexing { folder, remote, .. } = &projector.indexing;
-        let (log, shard) = (projector.log_of(projection).clone(), projector.shard);
+        let (log, shard) = (projector.log.clone(), projector.shard);
         let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
         let incomplete = AtomicU32::new(0);
         let reporter = Reporter::new(&projector.health, projection, shard);
-        let (projector, standstill) = (projector.clone(), Standstill::new(projector, (projection, shard)));
-        Ok(Self { projector, projection, table, follower, incomplete, shown, reporter, standstill })
+        Ok(Self {
+            projector: projector.clone(),
+            projection,
+            table,
+            follower,
+            incomplete,
+            shown,
+            reporter,
+            stopped: None,
+        })
     }
 
     /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
@@ -258,15 +261,9 @@ impl Unit {
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
-        let mut erasing = Erasing::begin(&writer)?;
         let (mut due, mut reached) = (Instant::now(), snapshot.position.sequence);
         loop {
             lease.tick();
-            if !is_changed && erasing.is_due() {
-                (writer, snapshot) = self.purge(writer, &snapshot).await?;
-                erasing = Erasing::begin(&writer)?;
-                self.report(&snapshot, complete_from, &committed);
-            }
             let batch = match next.take() {
                 Some(batch) => batch,
                 None => match timeout(HEARTBEAT, batch::next(&mut records)).await {
@@ -285,7 +282,6 @@ impl Unit {
                 all_parked.send_replace(Some(all));
             }
             if !changes.is_empty() {
-                erasing.note(self.table, &changes);
                 writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;
             }
@@ -297,7 +293,14 @@ impl Unit {
                 continue;
             }
             if std::mem::take(&mut is_changed) {
-                (writer, snapshot) = self.committed(writer, (end, committed_at)).await?;
+                let work = move || {
+                    fault::point("index.committing");
+                    let snapshot = writer.commit(end, committed_at)?;
+                    Ok((writer, Arc::new(snapshot)))
+                };
+                (writer, snapshot) = self.follower.folder.work(work).await?;
+                fault::point("index.committed");
+                INDEX_COMMITS.with(&[self.projection.name]).count();
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
@@ -311,9 +314,7 @@ impl Unit {
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
         let partition = (self.projection, self.projector.shard);
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
-        let copy = parked::copy(&self.projector.database, partition).await;
-        let of = (partition, &self.projector.persons);
-        Ok(Parked::omitted(of, self.table, (&snapshot.omitted, &copy), discarded))
+        Ok(Parked::omitted(partition, self.table, &snapshot.omitted, discarded))
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.
@@ -324,13 +325,23 @@ impl Unit {
         }
     }
 
+    async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<Writer, Stall> {
+        fault::point("index.fetched");
+        let work = move || {
+            writer.apply(&changes)?;
+            fault::point("index.applied");
+            Ok(writer)
+        };
+        Ok(self.follower.folder.work(work).await?)
+    }
+
     /// Publishes the newest commit as fast as that goes; those between are never published.
     async fn publish(
         &self,
         mut publisher: Publisher,
         mut newest: watch::Receiver<Option<Arc<Snapshot>>>,
     ) -> Result<Infallible, Stall> {
-        let (log, Projector { shard, indexing, .. }) = (self.projector.log_of(self.projection), &self.projector);
+        let Projector { log, shard, indexing, .. } = &self.projector;
         let announcer = Announcer::new(log.client(), self.projection, *shard);
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -362,7 +373,6 @@ impl Unit {
                 }
             }
             let reached = Reached::from(publisher.reached());
-            self.standstill.ends().await;
             self.reporter.works(reached);
             if let Some(moved) = publisher.moved() {
                 moved.announce(&log.client(), *shard, &self.follower.name).await;

@@ -6,7 +6,6 @@
 
 mod batch;
 mod decision;
-mod deliveries;
 mod failure;
 mod fold;
 mod heartbeat;
@@ -14,19 +13,16 @@ mod index;
 mod parked;
 mod project;
 mod reporter;
-mod standstill;
 mod unit;
 
 use ::index::{IndexFailure, Indexes};
 use base::health::Health;
-use domain::log_class::OfEach;
 use eventlog::{lease::Leases, log::Log};
 pub use index::Indexing;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use view::{
     database::Database,
-    persons::Persons,
     projection::{Kind, PROJECTIONS, Projection},
 };
 
@@ -36,14 +32,12 @@ pub(crate) type Partition = (&'static Projection, u16);
 /// What the units of a process share.
 #[derive(Debug, Clone)]
 pub struct Projector {
-    /// The logs.
-    pub logs: OfEach<Log>,
+    /// The log.
+    pub log: Log,
     /// Where the leases of the work units are.
     pub leases: Leases,
     /// Where the read models are. Its commits need not wait for the disk: rows and checkpoint are lost together.
     pub database: Database,
-    /// The keys of people.
-    pub persons: Persons,
     /// How search indexes are kept.
     pub indexing: Indexing,
     /// Where its units tell how they are.
@@ -53,11 +47,6 @@ pub struct Projector {
 }
 
 impl Projector {
-    /// The log that a projection follows.
-    pub(crate) fn log_of(&self, projection: &Projection) -> &Log {
-        &self.logs[projection.class]
-    }
-
     /// Starts working on every projection; the tasks end in order when `shutdown` is cancelled. Whoever searches in this
     /// process finds the indexes here.
     ///
@@ -66,7 +55,6 @@ impl Projector {
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
         units.spawn(heartbeat::work(self.clone(), shutdown.clone()));
-        units.spawn(deliveries::work(self.clone(), shutdown.clone()));
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(table) = &projection.kind {
                 let (shown, newest) = watch::channel(None);

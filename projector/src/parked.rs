@@ -8,12 +8,8 @@ use std::{
     time::Duration,
 };
 
-use base::metric::catalog::{PROJECTION_FAILURES, PROJECTION_PARKED};
-use domain::{
-    failed_event::{Event as Decision, Retried},
-    resource::user::User,
-    standard::Resource,
-};
+use base::metric::catalog::PROJECTION_PARKED;
+use domain::failed_event::{Event as Decision, Retried};
 use eventlog::record::{AggregateKey, Recorded};
 use jiff::Span;
 use tokio::time::Instant;
@@ -21,15 +17,14 @@ use view::{
     database::{Database, DatabaseFailure, snapshot},
     failed_event::{ParkedAt, Parking, decided::all_discarded},
     history::waiting::waiting,
-    persons::{PersonFailure, Persons},
     projection::{HISTORY, Projection},
     read_model::ReadModel,
     table::{Change, Table},
 };
 
-pub(crate) use self::omitted::{copy, keep_copy};
+pub(crate) use self::omitted::keep_copy;
 use crate::{
-    Partition, Projector,
+    Partition,
     failure::{BatchFailure, Flood, MOST},
     fold::{EventFailure, fold},
 };
@@ -44,7 +39,6 @@ const WITHIN: Duration = Duration::from_mins(1);
 /// The parked aggregates of a unit that is at work.
 pub(crate) struct Parked {
     projection: &'static Projection,
-    persons: Persons,
     parking: Option<Parking>,
     shard: u16,
     all: HashMap<AggregateKey, ParkedAt>,
@@ -101,21 +95,19 @@ impl Retry {
 
 impl Parked {
     /// Begins with what is parked. A unit that takes over tries all of it again: its build may be a newer one.
-    fn new((projection, shard): Partition, persons: &Persons, all: Vec<ParkedAt>, discarded: HashSet<u64>) -> Self {
+    fn new((projection, shard): Partition, all: Vec<ParkedAt>, discarded: HashSet<u64>) -> Self {
         let due = all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect();
         let all = all.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
         let (parking, due_at) = (Parking::of(projection, shard), Instant::now());
         let (has_all_discarded, has_news) = (false, true);
-        let persons = persons.clone();
-        let parked =
-            Self { projection, persons, parking, shard, all, discarded, has_all_discarded, due, due_at, has_news };
+        let parked = Self { projection, parking, shard, all, discarded, has_all_discarded, due, due_at, has_news };
         parked.measure();
         parked
     }
 
     /// What a projection in Postgres has parked.
     pub(crate) async fn load(
-        Projector { database, persons, .. }: &Projector,
+        database: &Database,
         (projection, shard): Partition,
         discarded: HashSet<u64>,
     ) -> Result<Self, DatabaseFailure> {
@@ -123,13 +115,11 @@ impl Parked {
             Some(parking) => parking.parked(&database.connection().await?).await?,
             None => vec![],
         };
-        Ok(Self::new((projection, shard), persons, all, discarded))
+        Ok(Self::new((projection, shard), all, discarded))
     }
 
     fn measure(&self) {
         PROJECTION_PARKED.with(&[self.projection.name]).set_integer(self.all.len() as u64);
-        // What has not happened yet is there as 0, and the first time is an increase.
-        PROJECTION_FAILURES.with(&[self.projection.name]);
     }
 
     /// Where failed events are kept; `None` where the unit stands still at one.
@@ -140,28 +130,6 @@ impl Parked {
     /// Whether some are to be tried again.
     pub(crate) fn are_due(&self) -> bool {
         !self.due.is_empty() && self.due_at <= Instant::now()
-    }
-
-    /// The events with what is personal in clear, where a table is of people.
-    pub(crate) async fn opened(
-        &self,
-        tables: &[Table],
-        events: &[Arc<Recorded>],
-    ) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
-        let is_of_people = tables.iter().any(|table| table.aggregate_type == User::NAME);
-        if is_of_people { self.persons.open_events(events).await } else { Ok(events.to_vec()) }
-    }
-
-    /// The same for what waits.
-    pub(crate) async fn opened_all(
-        &self,
-        tables: &[Table],
-        mut waiting: Vec<Waiting>,
-    ) -> Result<Vec<Waiting>, PersonFailure> {
-        for waiting in &mut waiting {
-            waiting.events = self.opened(tables, &waiting.events).await?;
-        }
-        Ok(waiting)
     }
 
     /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
@@ -299,7 +267,6 @@ impl Parked {
             let ParkedAt { key, sequence, error, .. } = parked;
             let before = self.all.insert(key.clone(), parked.clone());
             if before.is_none_or(|before| before.sequence != *sequence) {
-                PROJECTION_FAILURES.with(&[projection]).count();
                 tracing::error!(
                     projection,
                     sequence,

@@ -32,9 +32,7 @@ pub(crate) async fn project(
     batch: &Batch,
 ) -> Result<Checkpoint, BatchFailure> {
     let decisions = decisions(&batch.events)?;
-    let tables = tables(read_model.projection);
-    let events = parked.opened(tables, &batch.events).await?;
-    let folded = parked.fold(tables, &events)?;
+    let folded = parked.fold(tables(read_model.projection), &batch.events)?;
     let (end, committed_at) = (batch.end, batch.committed_at);
     let mut connection = database.connection().await?;
     let is_nothing = folded.changes.is_empty() && folded.failed.is_empty();
@@ -63,7 +61,6 @@ pub(crate) async fn retry(
     parked: &mut Parked,
 ) -> Result<bool, BatchFailure> {
     let Some(due) = parked.due(database, checkpoint.position.sequence).await? else { return Ok(false) };
-    let due = parked.opened_all(tables(read_model.projection), due).await?;
     let (folded, retry) = parked.fold_waiting(tables(read_model.projection), due)?;
     let Checkpoint { position: end, committed_at, .. } = checkpoint;
     let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };
@@ -111,7 +108,7 @@ impl Moving<'_> {
         let moved = read_model.advance(&transaction, *checkpoint, *end, *committed_at).await?;
         let moved = moved.map_err(|Fenced| BatchFailure::Fenced)?;
         if let Some(batch) = self.batch.filter(|_| is_history(read_model.projection)) {
-            history::apply(&transaction, read_model.projection.class, &batch.records, &batch.events).await?;
+            history::apply(&transaction, &batch.records, &batch.events).await?;
             fault::point("history.applied");
         }
         let mut failed = folded.failed.clone();

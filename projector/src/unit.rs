@@ -21,7 +21,6 @@ use crate::{
     parked::Parked,
     project,
     reporter::{Cause, Reporter},
-    standstill::Standstill,
 };
 
 /// How often an idle unit announces its position.
@@ -30,8 +29,6 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long a unit that is outdated is left to others.
 pub(crate) const WAY: Duration = Duration::from_secs(30);
-/// How often a unit that has given up looks whether an operator lets it go on. Others may take its lease meanwhile.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A checkpoint where the log has nothing, or something else, belongs to another log.
 #[derive(Debug, thiserror::Error)]
@@ -93,14 +90,14 @@ struct Rows {
     reporter: Reporter,
     /// How long it waits after the next failure.
     pause: Duration,
-    standstill: Standstill,
+    /// Why this process does not go on with it: so much failed that only another build may.
+    stopped: Option<String>,
 }
 
 /// Works on a projection whenever nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let (leases, reporter) = (projector.leases.clone(), Reporter::new(&projector.health, projection, projector.shard));
-    let standstill = Standstill::new(&projector, (projection, projector.shard));
-    let mut rows = Rows { projector, projection, reporter, pause: PAUSES.0, standstill };
+    let mut rows = Rows { projector, projection, reporter, pause: PAUSES.0, stopped: None };
     supervise(&mut rows, &leases, &shutdown).await;
 }
 
@@ -116,10 +113,9 @@ impl unit::Unit for Rows {
     }
 
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
-        if let Some(reason) = self.standstill.reason().await {
-            self.standstill.says(&reason).await;
-            self.reporter.stalls(Cause::Event, reason);
-            return ControlFlow::Continue(LOOK_AGAIN);
+        if let Some(reason) = &self.stopped {
+            self.reporter.stalls(Cause::Event, reason.clone());
+            return ControlFlow::Continue(WAY);
         }
         let mut applied = false;
         let stall = while_held(self.follow(lease, &mut applied), lease, shutdown).await;
@@ -130,14 +126,10 @@ impl unit::Unit for Rows {
         if stall.is_outdated() {
             self.reporter.is_outdated(explain(&stall));
         } else {
-            // Before it is seen: who lets it go on then is heard.
-            if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
-                self.standstill.gives_up(explain(&stall)).await;
-            }
-            if matches!(stall.cause(), Cause::Event | Cause::Log) {
-                self.standstill.says(&explain(&stall)).await;
-            }
             self.reporter.stalls(stall.cause(), explain(&stall));
+        }
+        if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
+            self.stopped = Some(explain(&stall));
         }
         ControlFlow::Continue(pause)
     }
@@ -168,14 +160,13 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
 impl Rows {
     /// Applies batch after batch; it ends only when it cannot go on.
     async fn follow(&self, lease: &Lease, applied: &mut bool) -> Result<Infallible, Stall> {
-        let Self { projector, projection, reporter, .. } = self;
-        let (log, Projector { database, shard, .. }) = (projector.log_of(projection), projector);
+        let Self { projector: Projector { log, database, shard, .. }, projection, reporter, .. } = self;
         let mut checkpoint = lease.during(self.take_over()).await?;
         recognise(log, checkpoint.position).await?;
         let read_model = ReadModel::new(projection, *shard);
         let partition = (*projection, *shard);
         let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
-        let mut parked = Parked::load(&self.projector, partition, discarded).await?;
+        let mut parked = Parked::load(database, partition, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut records = log.follow(checkpoint.position).await?;
         reporter.has_begun(Reached::from(checkpoint.position));
@@ -191,7 +182,6 @@ impl Rows {
                 () = std::future::ready(()), if has_more => continue,
                 () = sleep(HEARTBEAT) => {
                     confirm(database, projection, *shard, checkpoint).await?;
-                    self.standstill.ends().await;
                     reporter.works(Reached::from(checkpoint.position));
                     announcer.announce(Reached::from(checkpoint.position)).await;
                     continue;
@@ -200,12 +190,7 @@ impl Rows {
             fault::point("project.fetched");
             let (begun, span) = (Instant::now(), span(projection, &batch));
             let projecting = project::project(database, read_model, checkpoint, &mut parked, &batch).instrument(span);
-            let projected = lease.during(projecting).await;
-            if let Err(BatchFailure::Event(failure)) = &projected {
-                self.standstill.is_at(&batch, failure);
-            }
-            checkpoint = projected?;
-            self.standstill.ends().await;
+            checkpoint = lease.during(projecting).await?;
             *applied = true;
             reporter.applied(begun.elapsed());
             reporter.works(Reached::from(checkpoint.position));

@@ -81,14 +81,9 @@ impl Queries {
         read: impl Fn() -> F,
     ) -> Result<Fresh<T>, Error> {
         let changes = self.progress.of(projection);
-        let consistency = call.consistency;
-        // For what is parked it is no use to wait.
-        let processed =
-            |fresh: &Fresh<T>| Some(if consistency.is_parked(fresh.parked_at) { u64::MAX } else { fresh.processed });
-        let fresh = consistency.look_until_fresh(changes, read, processed).await;
+        let fresh = call.consistency.look_until_fresh(changes, read, |fresh| Some(fresh.processed)).await;
         let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
-        consistency.accept_parked(fresh.parked_at, projection.name)?;
-        consistency.accept(fresh.processed)?;
+        call.consistency.accept(fresh.processed)?;
         Ok(fresh)
     }
 }

@@ -4,8 +4,6 @@
 //! A delivery is in the queue before the relay moves on, and leaves it only when it was answered with success or is
 //! kept as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
 
-mod decisions;
-mod mender;
 mod payload;
 mod queue;
 mod relay;
@@ -21,11 +19,10 @@ use eventlog::{
     unit::{Unit, supervise, while_held},
 };
 pub use queue::{Failed, Waiting, list};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use view::{database::Database, persons::Persons};
+use view::database::Database;
 
-use self::{mender::Mender, queue::Queue, relay::Relay, target_worker::TargetWorkers};
+use self::{queue::Queue, relay::Relay, target_worker::TargetWorkers};
 
 /// How long it waits after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -41,8 +38,6 @@ pub struct Deliveries {
     pub leases: Leases,
     /// Where history is.
     pub database: Database,
-    /// Opens what is personal when a target is called.
-    pub persons: Persons,
     /// How failures are met.
     pub patience: Patience,
     /// The shard.
@@ -140,16 +135,12 @@ impl Deliveries {
         let begin = async {
             let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
             let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
-            let decided = Arc::new(Notify::new());
-            let mender = Mender::new(queue.clone(), decided.clone(), wake.clone());
-            Ok::<_, DeliveryFailure>((workers, mender, Relay::begin(self, queue, (wake, decided)).await?))
+            Ok::<_, DeliveryFailure>((workers, Relay::begin(self, queue, wake).await?))
         };
-        // Where nothing is optimised, these are more than the stack of a thread has room for.
-        let (workers, mender, relay) = lease.during(Box::pin(begin)).await?;
+        let (workers, relay) = lease.during(begin).await?;
         tokio::select! {
-            ended = Box::pin(relay.run(lease)) => ended,
-            ended = Box::pin(workers.run()) => ended,
-            ended = Box::pin(mender.run()) => ended,
+            ended = relay.run(lease) => ended,
+            ended = workers.run() => ended,
         }
     }
 }

@@ -9,7 +9,7 @@ use eventlog::{log::LogFailure, record::Position, streams};
 use serde::{Deserialize, Serialize};
 
 /// The bucket of all places.
-pub(super) const BUCKET: &str = "REACTIONS";
+const BUCKET: &str = "REACTIONS";
 
 /// A place that cannot be read or saved.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-pub use definitions::{Definitions, LoadFailure, view_of};
+pub use definitions::{Definitions, LoadFailure};
 use domain::{
     resource::{
         execution::{Execution, Function},

@@ -49,19 +49,6 @@ pub enum Filter {
     AggregateType(String),
     /// The aggregate.
     AggregateId(String),
-    /// A part of the error, whatever the case of its ASCII letters.
-    Error(String),
-    /// When it failed the last time: then or later, in microseconds since 1970.
-    FailedFrom(i64),
-    /// Before that, in the same.
-    FailedUntil(i64),
-}
-
-impl Retried {
-    /// Whether a view goes on that stands still: where nothing is named but views, and it is named or none is.
-    pub fn resumes(&self, view: &str) -> bool {
-        self.filters.iter().all(|filter| matches!(filter, Filter::View(name) if name == view))
-    }
 }
 
 /// Which event is left out of which view.
@@ -81,18 +68,6 @@ pub struct Discarded {
     pub aggregate_type: String,
     /// Its aggregate.
     pub aggregate_id: String,
-    /// Why it failed the last time.
-    #[serde(default)]
-    pub error: String,
-    /// When that was, in microseconds since 1970.
-    #[serde(default)]
-    pub last_failed: i64,
-    /// How often it failed.
-    #[serde(default)]
-    pub tries: u64,
-    /// The target that it was not delivered to, where that is what failed.
-    #[serde(default)]
-    pub target: String,
 }
 
 /// The log that all events are in.
@@ -135,39 +110,7 @@ mod tests {
     fn discarded() -> Discarded {
         let [view, log, reason] = ["targets", LOG, "it is of a customer who has left"].map(str::to_owned);
         let [instance_id, aggregate_type, aggregate_id] = ["1", "target", "2"].map(str::to_owned);
-        let error = "it cannot be read".to_owned();
-        let (sequence, last_failed, tries) = (7, 8, 9);
-        Discarded {
-            view,
-            log,
-            sequence,
-            reason,
-            instance_id,
-            aggregate_type,
-            aggregate_id,
-            error,
-            last_failed,
-            tries,
-            target: String::new(),
-        }
-    }
-
-    #[test]
-    fn a_view_goes_on_where_nothing_but_views_is_named() {
-        let resumes = |filters: &[Filter]| Retried { filters: filters.to_vec(), until: 9 }.resumes("targets");
-        let (view, other) = (Filter::View("targets".into()), Filter::View("users".into()));
-        assert!(resumes(&[]) && resumes(&[view.clone()]));
-        assert!(!resumes(&[other.clone()]) && !resumes(&[view.clone(), other]) && !resumes(&[view, Filter::Id(7)]));
-    }
-
-    #[test]
-    fn what_was_left_out_before_its_error_was_kept_is_read() {
-        let mut old = serde_json::to_value(discarded()).unwrap();
-        for name in ["error", "last_failed", "tries"] {
-            old.as_object_mut().unwrap().remove(name);
-        }
-        let read: Discarded = serde_json::from_value(old).unwrap();
-        assert_eq!(read, Discarded { error: String::new(), last_failed: 0, tries: 0, ..discarded() });
+        Discarded { view, log, sequence: 7, reason, instance_id, aggregate_type, aggregate_id }
     }
 
     #[test]

@@ -14,9 +14,7 @@ pub mod context;
 pub mod event;
 pub mod failed_event;
 pub mod links;
-pub mod log_class;
 pub mod permission;
-pub mod person;
 pub mod projection;
 mod properties;
 pub mod redirect_uri;
@@ -30,7 +28,6 @@ pub mod secret;
 pub mod setting;
 pub mod settings;
 pub mod standard;
-pub mod token_revocation;
 pub mod with_unknown;
 
 #[cfg(test)]

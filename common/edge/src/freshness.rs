@@ -67,26 +67,6 @@ impl Consistency {
         }
     }
 
-    /// Whether what is parked at an event lacks what the caller has seen, which it gets from nobody but an operator.
-    pub fn is_parked(self, at: Option<u64>) -> bool {
-        at.is_some_and(|at| at <= self.seen())
-    }
-
-    /// Refuses an answer about what is parked at an event that the caller requires.
-    ///
-    /// # Errors
-    /// Names view and event.
-    pub fn accept_parked(self, at: Option<u64>, view: &str) -> Result<(), Error> {
-        match at.filter(|at| *at <= self.required) {
-            None => Ok(()),
-            Some(at) => {
-                let message = format!("the view {view} could not process event {at} of it, and waits for an operator");
-                let error = Error::new(Reason::AggregateParked, message).with("view", view);
-                Err(error.with("parkedAt", at.to_string()).with("required", self.required.to_string()))
-            }
-        }
-    }
-
     /// Looks until what is seen is fresh enough or the time for that is over. In between it waits for `changes`, which may
     /// get lost: the last look does not rely on them. How old the answer may be is for the caller to [`accept`](Self::accept).
     ///
@@ -147,20 +127,6 @@ mod tests {
         assert_eq!(rates(0, 5), [TooOld, WithoutOwn, Enough, Enough]);
         assert_eq!(rates(5, 7), [TooOld, TooOld, WithoutOwn, Enough]);
         assert_eq!(rates(7, 5), [TooOld, TooOld, TooOld, Enough]);
-    }
-
-    #[tokio::test]
-    async fn what_is_parked_is_refused_to_who_requires_its_event_and_nobody_waits_for_it() {
-        for (required, own, at, (is_parked, is_refused)) in [
-            (0, 0, Some(5), (false, false)),
-            (4, 4, Some(5), (false, false)),
-            (5, 0, Some(5), (true, true)),
-            (0, 5, Some(5), (true, false)),
-            (9, 9, None, (false, false)),
-        ] {
-            let wanting = wanting(required, own);
-            assert_eq!((wanting.is_parked(at), wanting.accept_parked(at, "users").is_err()), (is_parked, is_refused));
-        }
     }
 
     #[tokio::test(start_paused = true)]

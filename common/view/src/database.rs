@@ -140,10 +140,7 @@ impl Database {
         let tables = projection
             .tables()
             .into_iter()
-            .chain(
-                ["checkpoints", "failed_events", "stopped_views", "failed_deliveries"]
-                    .map(|name| format!("platform.{name}")),
-            )
+            .chain(["platform.checkpoints", "platform.failed_events"].map(str::to_owned))
             .collect();
         has_all(&self.connection().await?, tables).await
     }
@@ -181,12 +178,6 @@ create table if not exists platform.heartbeats (
   heard_at timestamptz not null
 );
 
-create table if not exists platform.session_heartbeats (
-  shard integer primary key,
-  stream_sequence bigint not null,
-  heard_at timestamptz not null
-);
-
 create table if not exists platform.failed_events (
   projection text collate \"C\" not null,
   version integer not null,
@@ -205,45 +196,6 @@ create table if not exists platform.failed_events (
   last_failed timestamptz not null,
   primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
 );
-
-do $$ begin
-  if to_regclass('platform.failed_events_by_time') is null then
-    create index failed_events_by_time on platform.failed_events (last_failed, id);
-  end if;
-  if to_regclass('platform.failed_events_by_id') is null then
-    create index failed_events_by_id on platform.failed_events (id);
-  end if;
-end $$;
-
-create table if not exists platform.stopped_views (
-  projection text collate \"C\" not null,
-  version integer not null,
-  shard integer not null,
-  error text not null,
-  since timestamptz not null,
-  primary key (projection, version, shard)
-);
-
-create table if not exists platform.failed_deliveries (
-  shard integer not null,
-  place bigint not null,
-  instance_id text collate \"C\" not null,
-  aggregate_type text collate \"C\" not null,
-  aggregate_id text collate \"C\" not null,
-  id bigint not null,
-  sequence bigint not null,
-  failure_count bigint not null,
-  error text not null,
-  last_failed timestamptz not null,
-  target_id text collate \"C\" not null,
-  primary key (shard, place)
-);
-
-do $$ begin
-  if to_regclass('platform.failed_deliveries_by_time') is null then
-    create index failed_deliveries_by_time on platform.failed_deliveries (last_failed, id);
-  end if;
-end $$;
 ";
 
 /// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.

@@ -7,12 +7,7 @@
 //! search index, whose files know what they lack, it is a copy that people read.
 
 pub mod decided;
-pub mod delivery;
-mod relation;
 pub mod search;
-pub mod stand;
-pub mod stopped;
-pub mod undone;
 
 use std::collections::{HashMap, HashSet};
 
@@ -62,12 +57,6 @@ impl Parking {
         let admits = [&*ACCESS, &*ENDED].iter().any(|admits| admits.name == projection.name);
         let parks = !admits && !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
-    }
-
-    /// That of a projection which stands still at an event that fails; `None` where it parks, or interprets nothing.
-    pub fn of_admission(projection: &'static Projection, shard: u16) -> Option<Self> {
-        let stands_still = Self::of(projection, shard).is_none() && !matches!(projection.kind, Kind::History);
-        stands_still.then_some(Self { projection, shard })
     }
 
     /// What is parked.
@@ -152,7 +141,14 @@ impl Parking {
 
     /// Whether what is parked fulfils a condition.
     pub fn finds(self, filter: &Filter, parked: &ParkedAt) -> bool {
-        finds(filter, (self.id(parked.sequence), self.projection.name), parked)
+        let ParkedAt { key, sequence, .. } = parked;
+        match filter {
+            Filter::Id(id) => *id == self.id(*sequence),
+            Filter::View(name) => name == self.projection.name,
+            Filter::InstanceId(id) => *id == key.instance_id,
+            Filter::AggregateType(name) => *name == key.aggregate_type,
+            Filter::AggregateId(id) => *id == key.id,
+        }
     }
 
     /// The id by which operators name a failed event: 63 bits of a hash, the same for every version of the projection.
@@ -207,22 +203,6 @@ impl ParkedAt {
     }
 }
 
-/// Whether a failed event that has an id in a view fulfils a condition, as [`relation`] says it in SQL.
-fn finds(filter: &Filter, (id, view): (u64, &str), parked: &ParkedAt) -> bool {
-    let ParkedAt { key, error, last_failed, .. } = parked;
-    let failed = last_failed.map(Timestamp::as_microsecond);
-    match filter {
-        Filter::Id(wanted) => *wanted == id,
-        Filter::View(name) => name == view,
-        Filter::InstanceId(id) => *id == key.instance_id,
-        Filter::AggregateType(name) => *name == key.aggregate_type,
-        Filter::AggregateId(id) => *id == key.id,
-        Filter::Error(part) => legible(error).to_ascii_lowercase().contains(&part.to_ascii_lowercase()),
-        Filter::FailedFrom(at) => failed.is_some_and(|failed| failed >= *at),
-        Filter::FailedUntil(at) => failed.is_some_and(|failed| failed < *at),
-    }
-}
-
 /// An error as Postgres can keep it, and people want to read it.
 fn legible(error: &str) -> String {
     let end = error.floor_char_boundary(LONGEST);
@@ -256,23 +236,6 @@ mod tests {
         assert_eq!(id(0, 7), id(0, 7));
         assert!(i64::try_from(id(0, 7)).is_ok());
         assert!(id(0, 7) != id(1, 7) && id(0, 7) != id(0, 8));
-    }
-
-    #[test]
-    fn a_condition_is_about_the_error_as_it_is_kept_and_about_microseconds() {
-        let key = AggregateKey { instance_id: "1".into(), aggregate_type: "target".into(), id: "2".into() };
-        let last_failed = Timestamp::from_nanosecond(1_000_000_999).ok();
-        let parked = ParkedAt { key, sequence: 7, committed_at: None, error: "Panicked É".into(), last_failed };
-        for (filter, is_met) in [
-            (Filter::Error("pANICk".into()), true),
-            (Filter::Error("é".into()), false),
-            (Filter::FailedFrom(1_000_000), true),
-            (Filter::FailedFrom(1_000_001), false),
-            (Filter::FailedUntil(1_000_000), false),
-            (Filter::FailedUntil(1_000_001), true),
-        ] {
-            assert_eq!(finds(&filter, (3, "targets"), &parked), is_met, "{filter:?}");
-        }
     }
 
     #[test]

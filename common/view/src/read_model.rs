@@ -115,13 +115,11 @@ impl<'a> ReadModel<'a> {
         let Projection { name, version, .. } = self.projection;
         let row = connection.query_opt(&statement, &[&instance_id, &id, name, version, &i32::from(self.shard)]).await?;
         let Some(row) = row else {
-            return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, parked_at: None, answer: None });
+            return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, answer: None });
         };
         let id: Option<String> = row.get("id");
         let answer = id.map(|id| found(R::NAME, instance_id, id, &row)).transpose()?;
-        let (processed, timestamp) = (unsigned(row.get("processed")), row.get("committed_at"));
-        let parked_at = row.get::<_, Option<i64>>("parked_at").map(unsigned);
-        Ok(Fresh { processed, timestamp, parked_at, answer })
+        Ok(Fresh { processed: unsigned(row.get("processed")), timestamp: row.get("committed_at"), answer })
     }
 
     /// Every resource of a kind, of all instances.

@@ -13,8 +13,6 @@ pub struct Fresh<T> {
     pub processed: u64,
     /// When the event of that sequence was committed.
     pub timestamp: Timestamp,
-    /// The sequence of the event at which what was asked for is parked, where it is.
-    pub parked_at: Option<u64>,
     /// What was asked for.
     pub answer: T,
 }

@@ -31,8 +31,6 @@ use crate::{database::Database, failed_event::Baseline, keyring::SYSTEM};
 pub struct SettingsIndex {
     contexts: Arc<RwLock<Contexts>>,
     reached: Reached,
-    /// Where history is, of which shard.
-    history: Option<(Database, u16)>,
 }
 
 /// The settings as they hold in a context.
@@ -91,14 +89,14 @@ impl SettingsIndex {
     /// When the log cannot be read.
     pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, LogFailure> {
         let (contexts, at) = follow::begin(&log, database, shard).await?;
-        let index = Self { history: Some((database.clone(), shard)), ..Self::of(contexts) };
+        let index = Self::of(contexts);
         tokio::spawn(log::keep_updated(log, index.clone(), at).await?);
         Ok(index)
     }
 
     fn of(contexts: Contexts) -> Self {
         let reached = Reached::new(contexts.processed);
-        Self { contexts: Arc::new(RwLock::new(contexts)), reached, history: None }
+        Self { contexts: Arc::new(RwLock::new(contexts)), reached }
     }
 
     /// What holds in a context of an instance.

@@ -16,12 +16,11 @@ use domain::{
     setting::features::FLAGS,
 };
 pub(crate) use failed_events::{
-    DiscardFailedEvent, ExportFailedEvents, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent,
-    WatchFailedEvents, WhichFailedEvents,
+    DiscardFailedEvent, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent, WhichFailedEvents,
 };
 pub(crate) use tools::{
     At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, ListExecutions, Listed, Log,
-    MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Verify, WantedEvents, WhichLog,
+    MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Verify, WantedEvents,
 };
 use url::Url;
 use view::ended::SILENCE;
@@ -55,7 +54,7 @@ pub(crate) enum Mode {
     /// Run a query node: reads from the read models
     Query(Box<Role>),
     /// Run a projector: follows the log and keeps the read models
-    Projector(Box<Projector>),
+    Projector(Box<Worker>),
     /// Run an OpenID Connect node: discovery, keys and tokens
     Oidc(Box<Role>),
     /// Run only the NATS server and the Postgres of a data directory, and print where they are
@@ -170,16 +169,6 @@ pub(crate) struct Role {
     pub(crate) serving: Serving,
     #[command(flatten)]
     pub(crate) worker: Worker,
-}
-
-/// A node that keeps the read models.
-#[derive(Debug, Args)]
-pub(crate) struct Projector {
-    #[command(flatten)]
-    pub(crate) worker: Worker,
-    /// A file with the master key: 32 bytes as 64 hex digits. It opens what is personal of people
-    #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
-    pub(crate) master_key_file: Option<PathBuf>,
 }
 
 /// A node that works on what others wrote.

@@ -2,7 +2,6 @@
 
 mod connect;
 mod options;
-mod reactions;
 
 use std::{
     collections::HashMap,
@@ -15,27 +14,27 @@ use std::{
 use action::{Actions, client::Client, executions::ExecutionIndex};
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
-use command::reaction::delivery::Patience;
+use command::reaction::{
+    Steps,
+    delivery::{Deliveries, Patience},
+    rotation::Rotations,
+    sweep::Sweeps,
+};
 use command::{
     Challenges, Commands,
     forward::{Bus, forwarding},
-    internal::Taker,
-    writer::{Handle, Writer},
+    writer::{Handle, Phase, Writer},
 };
 pub(crate) use connect::connect;
 use connect::{ConnectError, renewing};
-use domain::{
-    address::Allowed,
-    log_class::{LogClass, OfEach},
-};
+use domain::address::Allowed;
 use edge::{
     admission::{Edge, Known},
     caller::{External, SystemUsers},
     consistency::Tokens,
-    internal::Internal,
     seats::Seats,
 };
-use eventlog::{blocks::Blocks, durability::Durability, lease::Leases, log::Log, once::Once};
+use eventlog::{durability::Durability, lease::Leases, log::Log, once::Once};
 use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
@@ -51,7 +50,6 @@ use view::{
     directory::Directory,
     ended::Ended,
     keyring::{Keyring, MasterKeys},
-    persons::Persons,
     progress::Progress,
     settings::SettingsIndex,
 };
@@ -76,19 +74,15 @@ const PROJECTOR_CONNECTIONS: usize = 4;
 /// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
-/// What every node has: the logs, the leases and the database.
+/// What every node has: the log, the leases and the database.
 pub(crate) struct Adapters {
-    /// The log that is kept for ever.
     pub(crate) log: Log,
-    /// The one that ages out.
-    pub(crate) sessions: Log,
     pub(crate) database: Database,
     pub(crate) remote: Remote,
     pub(crate) health: Health,
     clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
     once: Once,
-    blocks: Blocks,
     replicas: usize,
     durability: Durability,
     postgres_url: String,
@@ -135,31 +129,24 @@ impl Adapters {
         let replicas = usize::from(options.nats.nats_replicas);
         let reading = connect(&format!("{}, reading", options.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
-        let open = async |class| {
-            let log = Log::open(client.clone(), (class, SHARD), replicas).await?;
-            log.read_through(reading.clone()).await
-        };
-        let (log, sessions) = (open(LogClass::Events).await?, open(LogClass::Sessions).await?);
+        let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), (options.role, &options.name), replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let once = Once::open(log.context(), replicas).await?;
-        let blocks = Blocks::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
         presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
         let NodeOptions { health, postgres_url, writes, .. } = options;
         Ok(Self {
             log,
-            sessions,
             database,
             remote,
             health,
             clients,
             leases,
             once,
-            blocks,
             replicas,
             durability,
             postgres_url,
@@ -168,17 +155,12 @@ impl Adapters {
         })
     }
 
-    /// Both logs.
-    pub(crate) fn logs(&self) -> OfEach<Log> {
-        OfEach { events: self.log.clone(), sessions: self.sessions.clone() }
-    }
-
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
     pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
         let databases = [Some(&self.database), projector.map(|projector| &projector.database)];
         let measuring = Measuring {
             health: self.health.clone(),
-            logs: self.logs(),
+            log: self.log.clone(),
             shard: SHARD,
             clients: self.clients.clone(),
             databases: databases.into_iter().flatten().cloned().collect(),
@@ -188,24 +170,13 @@ impl Adapters {
         tokio::spawn(measuring.run());
     }
 
-    /// The keys of people, which data keys of the keyring wrap.
-    pub(crate) fn persons(&self, keyring: &Keyring) -> Persons {
-        Persons::new(self.blocks.clone(), keyring.clone(), self.database.clone(), SHARD)
-    }
-
     /// The projector, with its search indexes in a folder.
-    pub(crate) fn projector(
-        &self,
-        keyring: &Keyring,
-        index: &cli::Index,
-        folder: PathBuf,
-    ) -> Result<Projector, Failure> {
+    pub(crate) fn projector(&self, index: &cli::Index, folder: PathBuf) -> Result<Projector, Failure> {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
         let grace = Duration::from_secs(index.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
-        let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
-        let persons = self.persons(keyring);
-        Ok(Projector { logs, leases, database, persons, indexing, health, shard: SHARD })
+        let (log, leases, health) = (self.log.clone(), self.leases.clone(), self.health.clone());
+        Ok(Projector { log, leases, database, indexing, health, shard: SHARD })
     }
 }
 
@@ -222,7 +193,7 @@ impl Node {
         tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
         let targets = Arc::new(options.targets);
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
-        let ended = Ended::open(adapters.logs(), &adapters.database, SHARD, options.silence).await?;
+        let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, options.silence).await?;
         let settings = SettingsIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
@@ -252,7 +223,7 @@ impl Node {
     ) -> (Handle, JoinHandle<Result<(), command::writer::WriterFailure>>) {
         let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
         let writer = Writer {
-            logs: self.adapters.logs(),
+            log: log.clone(),
             leases: leases.clone(),
             database: database.clone(),
             progress: self.progress.clone(),
@@ -270,6 +241,60 @@ impl Node {
             writing.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
         });
         (handle, watched)
+    }
+
+    /// Starts delivering events to targets whenever no other node does. A node that takes the log over has
+    /// enough to read, so it begins after that.
+    fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, leases, replicas, .. } = &self.adapters;
+        let deliveries = Deliveries {
+            actions: self.actions.clone(),
+            log: log.clone(),
+            leases: leases.clone(),
+            database: database.clone(),
+            patience: self.patience,
+            shard: SHARD,
+            replicas: *replicas,
+        };
+        let (mut phases, shutdown) = (writer.phases(), shutdown.clone());
+        tokio::spawn(async move {
+            let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Standby(Some(_))));
+            let is_settled = tokio::select! {
+                settled = settled => settled.is_ok(),
+                () = shutdown.cancelled() => false,
+            };
+            if is_settled {
+                deliveries.work(shutdown).await;
+            }
+        })
+    }
+
+    /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 3] {
+        [
+            self.start_deliveries(writer, shutdown),
+            self.start_sweeps(writer, shutdown),
+            self.start_rotations(writer, shutdown),
+        ]
+    }
+
+    /// Starts sweeping what was removed.
+    fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, replicas, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
+        tokio::spawn(sweeps.work(shutdown.clone()))
+    }
+
+    /// Starts rotating signing keys.
+    fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
+        let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
+        tokio::spawn(rotations.work(shutdown.clone()))
+    }
+
+    fn steps(&self, writer: &Handle) -> Steps {
+        Steps { writer: writer.clone(), keyring: self.keyring.clone() }
     }
 
     /// What admits requests. It waits for the log's first record, which says which log it is; where another node writes it,
@@ -308,7 +333,6 @@ impl Node {
             writer,
             database: self.adapters.database.clone(),
             keyring: self.keyring.clone(),
-            persons: self.adapters.persons(&self.keyring),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),
@@ -323,9 +347,6 @@ impl Node {
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
-        let (writer, keyring, client) = (commands.writer.clone(), self.keyring.clone(), log.client());
-        let taker = Taker { writer, keyring, client, shard: SHARD };
-        tasks.spawn(taker.work(tasks.clone(), stopping.clone()));
         let bus = Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
         Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
     }
@@ -356,8 +377,7 @@ impl Node {
 
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
-        let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone(), internal))
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone()))
     }
 }
 

@@ -13,7 +13,6 @@ use tokio::{
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
-    persons::Persons,
     table::{Change, Table},
 };
 
@@ -28,26 +27,20 @@ const COPY_EVERY: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Parked {
-    /// What a search index omits. Why, it does not know: that is what the copy in Postgres says, where it has it.
-    pub(crate) fn omitted(
-        (partition, persons): (Partition, &Persons),
-        table: &Table,
-        (omitted, copy): (&[Omitted], &[ParkedAt]),
-        discarded: HashSet<u64>,
-    ) -> Self {
-        let parked = |omitted: &Omitted| {
-            let (instance_id, id) = (omitted.instance_id.clone(), omitted.id.clone());
-            let key = AggregateKey { instance_id, aggregate_type: table.aggregate_type.to_owned(), id };
-            let is_it = |known: &&ParkedAt| known.key == key && known.sequence == omitted.sequence;
-            copy.iter().find(is_it).cloned().unwrap_or_else(|| ParkedAt {
-                key: key.clone(),
-                sequence: omitted.sequence,
-                committed_at: None,
-                error: "it failed before this process began".to_owned(),
-                last_failed: None,
-            })
+    /// What a search index omits.
+    pub(crate) fn omitted(partition: Partition, table: &Table, omitted: &[Omitted], discarded: HashSet<u64>) -> Self {
+        let parked = |omitted: &Omitted| ParkedAt {
+            key: AggregateKey {
+                instance_id: omitted.instance_id.clone(),
+                aggregate_type: table.aggregate_type.to_owned(),
+                id: omitted.id.clone(),
+            },
+            sequence: omitted.sequence,
+            committed_at: None,
+            error: "it failed before this process began".to_owned(),
+            last_failed: None,
         };
-        Self::new(partition, persons, omitted.iter().map(parked).collect(), discarded)
+        Self::new(partition, omitted.iter().map(parked).collect(), discarded)
     }
 
     /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer.
@@ -73,14 +66,12 @@ impl Parked {
                     break;
                 }
             };
-            let due = self.opened_all(table, due).await?;
             let (folded, retry) = self.fold_waiting(table, due)?;
             self.tried(&retry, &folded.failed);
             changes.extend(folded.changes);
         }
         let decisions = decisions(&batch.events)?;
-        let events = self.opened(table, &batch.events).await?;
-        let Folded { changes: others, failed } = self.fold(table, &events)?;
+        let Folded { changes: others, failed } = self.fold(table, &batch.events)?;
         changes.extend(others);
         self.insist_on_few(&failed)?;
         self.add(&failed);
@@ -102,13 +93,6 @@ impl Parked {
         all.sort();
         Some((all, self.all.values().cloned().collect()))
     }
-}
-
-/// What Postgres says of what a search index omits; nothing where it does not answer.
-pub(crate) async fn copy(database: &Database, (projection, shard): Partition) -> Vec<ParkedAt> {
-    let Some(parking) = Parking::of(projection, shard) else { return vec![] };
-    let read = async { parking.parked(&database.connection().await?).await };
-    database.within(read).await.unwrap_or_default()
 }
 
 /// Keeps in Postgres, for people to read, what a search index omits. It decides nothing, so it may be late: what is asked for is

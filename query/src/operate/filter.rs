@@ -20,7 +20,6 @@ pub(super) const FAILED: &[Filter] = &[
     Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
     Filter { name: "type", label: "Aggregate type", wire: |text| json!({ "aggregateType": text }), options: any },
     Filter { name: "aggregate", label: "Aggregate", wire: |text| json!({ "aggregateId": text }), options: any },
-    Filter { name: "error", label: "Error", wire: |text| json!({ "errorMessage": text }), options: any },
     Filter { name: "state", label: "State", wire: |text| json!({ "state": text }), options: states },
 ];
 
@@ -76,12 +75,6 @@ impl Chosen {
             fields: filters.iter().map(field).collect(),
             wire: chosen.map(|filter| (filter.wire)(&value(filter))).collect(),
         }
-    }
-
-    /// The same, and nothing that failed at a time or later.
-    pub(super) fn failed_until(&self, until: &str) -> Self {
-        let until = json!({ "failedUntil": until });
-        Self { fields: self.fields.clone(), wire: self.wire.iter().cloned().chain([until]).collect() }
     }
 
     /// For the API.

@@ -102,7 +102,9 @@ impl Operate {
     /// Those that are meant and had failed by a time, and how many match.
     async fn meant(&self, visit: &Visit, meant: &Meant, until: &str) -> Result<Found, Refused> {
         if meant.is_all {
-            return self.find(visit, &meant.chosen.failed_until(until), (0, MOST, true)).await;
+            let mut found = self.find(visit, &meant.chosen, (0, MOST, true)).await?;
+            found.rows.retain(|row| row.last.as_ref().is_none_or(|last| last.iso.as_str() <= until));
+            return Ok(found);
         }
         let mut rows = vec![];
         for id in &meant.ids {
@@ -240,8 +242,7 @@ pub(super) async fn retry(
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
         return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
-    let until = form.get("until").unwrap_or_default();
-    let body = json!({ "filters": meant.chosen.failed_until(until).wire() });
+    let body = json!({ "filters": meant.chosen.wire() });
     let asked = Asked::command("/system/v1/failedevents/_retry", body, key);
     let done = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), ..Outcome::default() };
@@ -306,7 +307,7 @@ fn nothing(meant: &Meant) -> String {
 }
 
 fn now() -> String {
-    clock::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]

@@ -22,7 +22,6 @@ mod instance;
 mod openapi;
 mod operator;
 mod permission;
-mod person;
 mod project;
 mod protos;
 mod removal;

@@ -2,7 +2,6 @@
 
 mod doctor;
 mod durability;
-mod erasure;
 mod log_tool;
 mod logs;
 mod master_key;

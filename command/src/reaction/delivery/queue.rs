@@ -17,9 +17,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use view::failed_event::delivery::GivenUp;
 
-use super::{super::place::Place, DeliveryFailure, decisions::Decisions, payload::Delivery};
+use super::{super::place::Place, DeliveryFailure, payload::Delivery};
 
 /// For how long a delivery that is put in twice is taken as one.
 const DUPLICATES: Duration = Duration::from_mins(2);
@@ -37,8 +36,6 @@ pub(super) struct Queue {
     stream: stream::Stream,
     /// Where the relay is.
     pub(super) place: Place,
-    /// What was decided about deliveries that were given up.
-    pub(super) decisions: Decisions,
     shard: u16,
 }
 
@@ -90,8 +87,7 @@ impl Queue {
         };
         let stream = streams::open(&context, config).await?;
         let place = Place::open(&context, replicas, "actions").await?;
-        let decisions = Decisions::open(&context, replicas).await?;
-        Ok(Self { context, stream, place, decisions, shard })
+        Ok(Self { context, stream, place, shard })
     }
 
     /// The subjects that have deliveries.
@@ -185,53 +181,10 @@ impl Queue {
         }
     }
 
-    /// Puts a delivery in again, and returns its subject. Under the same id it is put in once.
-    pub(super) async fn put_again(&self, delivery: &Delivery, id: &str) -> Result<String, DeliveryFailure> {
-        let subject = subject(self.shard, "todo", delivery);
-        self.publish(subject.clone(), id, delivery).await?.await.map_err(DeliveryFailure::nats)?;
-        Ok(subject)
-    }
-
-    /// Takes up one after the other of those that were given up, of an instance or of all.
-    pub(super) async fn each_failed(
-        &self,
-        instance_id: Option<&str>,
-        mut each: impl FnMut(GivenUp),
-    ) -> Result<(), DeliveryFailure> {
-        // What is no id of an instance may be anything, and finds nothing.
-        let id = instance_id.filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-        let of_instance = id.map(|id| format!("{id}.")).unwrap_or_default();
-        let filter_subject = format!("actions.{}.failed.{of_instance}>", self.shard);
-        let config = OrderedConfig { filter_subject, ..OrderedConfig::default() };
-        let consumer = self.stream.create_consumer(config).await.map_err(DeliveryFailure::nats)?;
-        if consumer.cached_info().num_pending == 0 {
-            return Ok(());
-        }
-        let mut messages = consumer.messages().await.map_err(DeliveryFailure::nats)?;
-        while let Ok(Some(message)) = timeout(SILENCE, messages.next()).await {
-            let message = message.map_err(DeliveryFailure::nats)?;
-            let info = message.info().map_err(|error| DeliveryFailure::Nats(error.to_string()))?;
-            GivenUp::read(self.shard, (info.stream_sequence, &message.payload)).into_iter().for_each(&mut each);
-            if info.pending == 0 {
-                return Ok(());
-            }
-        }
-        Err(DeliveryFailure::Nats("the deliveries that were given up do not come".to_owned()))
-    }
-
-    /// The one that was given up and is at a place; `None` where it is gone.
-    pub(super) async fn failed_at(&self, place: u64) -> Result<Option<Failed>, DeliveryFailure> {
-        match self.stream.get_raw_message(place).await {
-            Ok(message) => Ok(serde_json::from_slice(&message.payload).ok()),
-            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
-            Err(error) => Err(DeliveryFailure::nats(error)),
-        }
-    }
-
-    /// Keeps a delivery, which is at a place, among those that were given up. One that is tried again is at another place.
-    pub(super) async fn keep(&self, place: u64, failed: &Failed) -> Result<(), DeliveryFailure> {
+    /// Keeps a delivery among those that were given up.
+    pub(super) async fn keep(&self, failed: &Failed) -> Result<(), DeliveryFailure> {
         let subject = subject(self.shard, "failed", &failed.delivery);
-        let id = format!("{}.failed.{place}", failed.delivery.id);
+        let id = format!("{}.failed", failed.delivery.id);
         self.publish(subject, &id, failed).await?.await.map_err(DeliveryFailure::nats)?;
         Ok(())
     }

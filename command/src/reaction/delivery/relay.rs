@@ -4,27 +4,22 @@
 use std::{
     collections::{HashMap, HashSet},
     convert::Infallible,
-    sync::Arc,
     time::Duration,
 };
 
-use action::executions::{Definitions, Matcher, view_of};
+use action::executions::{Definitions, Matcher};
 use eventlog::{
     lease::Lease,
     record::{Position, Record, Recorded},
 };
 use futures::StreamExt;
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::mpsc,
     time::{Instant, timeout},
 };
-use view::failed_event::undone::{left_out, undone};
 
 use super::{
-    Deliveries, DeliveryFailure,
-    decisions::Kept,
-    depth,
-    mender::decision,
+    Deliveries, DeliveryFailure, depth,
     payload::{Delivery, deliveries},
     queue::Queue,
 };
@@ -44,8 +39,6 @@ pub(super) struct Relay<'a> {
     deliveries: &'a Deliveries,
     queue: Queue,
     wake: mpsc::Sender<String>,
-    /// Hears that an operator has decided something about deliveries.
-    decided: Arc<Notify>,
     definitions: Definitions,
     matchers: HashMap<String, Matcher>,
     /// What is not in the queue yet, and the bytes of its bodies.
@@ -64,7 +57,7 @@ impl<'a> Relay<'a> {
     pub(super) async fn begin(
         deliveries: &'a Deliveries,
         queue: Queue,
-        (wake, decided): (mpsc::Sender<String>, Arc<Notify>),
+        wake: mpsc::Sender<String>,
     ) -> Result<Self, DeliveryFailure> {
         let Deliveries { log, database, shard, .. } = deliveries;
         let saved = queue.place.read().await?;
@@ -86,20 +79,8 @@ impl<'a> Relay<'a> {
         let revision = queue.place.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
         let (matchers, made, subjects) = (HashMap::new(), vec![], HashSet::new());
-        let mut relay = Self {
-            deliveries,
-            queue,
-            wake,
-            decided,
-            definitions,
-            matchers,
-            made,
-            bytes: 0,
-            subjects,
-            at,
-            revision,
-            saved_at,
-        };
+        let mut relay =
+            Self { deliveries, queue, wake, definitions, matchers, made, bytes: 0, subjects, at, revision, saved_at };
         for instance_id in relay.definitions.instances() {
             relay.arrange(&instance_id);
         }
@@ -126,19 +107,8 @@ impl<'a> Relay<'a> {
     async fn take(&mut self, record: &Record) -> Result<(), DeliveryFailure> {
         for recorded in &record.events {
             self.trigger(recorded).await?;
-            if let Some(decision) = decision(recorded) {
-                let (sequence, id) = (recorded.sequence, recorded.event.aggregate_id.clone());
-                self.queue.decisions.keep(Kept { sequence, id, decision }).await?;
-                self.decided.notify_one();
-            }
             if self.definitions.apply(recorded) {
                 self.arrange(&recorded.event.instance_id);
-            }
-            if let Some((discarded, view)) = left_out(recorded, view_of) {
-                let Deliveries { database, shard, .. } = self.deliveries;
-                let undone = undone(database, (view, *shard), (&discarded, recorded.sequence)).await;
-                undone.iter().for_each(|undone| self.definitions.undo(undone));
-                self.arrange(&discarded.instance_id);
             }
         }
         self.at = record.position();

@@ -19,9 +19,9 @@ use futures::StreamExt;
 use tokio::sync::Semaphore;
 use view::{
     database::{Database, DatabaseFailure, snapshot},
-    failed_event::{Baseline, undone::Undone},
+    failed_event::Baseline,
     history,
-    projection::{EXECUTIONS, HISTORY, Projection, TARGETS},
+    projection::{EXECUTIONS, HISTORY, TARGETS},
     read_model::ReadModel,
     rows::Stored,
 };
@@ -174,23 +174,6 @@ impl Definitions {
         false
     }
 
-    /// Goes back to what was before an event that is left out.
-    pub fn undo(&mut self, Undone { event, before }: &Undone) {
-        let (instance_id, id) = (event.event.instance_id.clone(), event.event.aggregate_id.clone());
-        if event.event.aggregate_type == Target::NAME {
-            match before.as_ref().and_then(read::<Target>).flatten() {
-                Some(target) => self.put_target(instance_id, id, target),
-                None => drop(self.targets.entry(instance_id).or_default().remove(&id)),
-            }
-            return;
-        }
-        let executions = self.executions.entry(instance_id).or_default();
-        match before.as_ref().and_then(read::<Execution>).flatten() {
-            Some(execution) => drop(executions.insert(id, execution)),
-            None => drop(executions.remove(&id)),
-        }
-    }
-
     /// A target keeps its seats when it changes: what is under way still counts.
     fn put_target(&mut self, instance_id: String, id: String, target: Target) {
         let of_instance = self.targets.entry(instance_id.clone()).or_default();
@@ -215,15 +198,6 @@ impl Definitions {
         let chain =
             |ids: &[&str]| -> Chain { ids.iter().filter_map(|id| self.target(instance_id, id)).cloned().collect() };
         Matcher::of(executions, chain)
-    }
-}
-
-/// The view of targets, or of executions.
-pub fn view_of(aggregate_type: &str) -> Option<&'static Projection> {
-    match aggregate_type {
-        Target::NAME => Some(*TARGETS),
-        Execution::NAME => Some(*EXECUTIONS),
-        _ => None,
     }
 }
 

@@ -1,27 +1,17 @@
 //! Keeps the index up to date: it begins with the read models, or with the beginning of the log where they do not fit it,
 //! and then follows the log.
 
-use std::{
-    collections::HashSet,
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, future::Future};
 
 use base::explain::explain;
 use domain::{resource::target::Target, standard::Resource};
 use eventlog::{
     log::{self, Follower, Log, LogFailure},
-    record::{Position, Record, Recorded},
+    record::{Position, Record},
 };
-use view::{
-    database::Database,
-    failed_event::undone::{left_out, undone},
-};
+use view::database::Database;
 
-use super::{
-    ExecutionIndex,
-    definitions::{Definitions, view_of},
-};
+use super::{ExecutionIndex, definitions::Definitions};
 
 /// Brings the index as far as the log is now. The future that it returns keeps it there.
 pub(super) async fn begin(
@@ -38,21 +28,16 @@ pub(super) async fn begin(
             (Definitions::default(), Position::default())
         }
     };
-    definitions.targets().for_each(|called| index.put_target(called));
-    let (instances, definitions) = (definitions.instances(), Arc::new(Mutex::new(definitions)));
-    let updater = IndexUpdater { index: index.clone(), definitions, history: (database.clone(), shard) };
-    updater.arrange(&updater.lock(), instances);
-    updater.index.reached.advance(at.sequence);
+    let updater = IndexUpdater { index: index.clone(), definitions };
+    updater.definitions.targets().for_each(|called| updater.index.put_target(called));
+    updater.arrange(updater.definitions.instances(), at.sequence);
     log::keep_updated(log, updater, at).await
 }
 
 /// Updates an index and the definitions that it is made of.
-#[derive(Clone)]
 struct IndexUpdater {
     index: ExecutionIndex,
-    definitions: Arc<Mutex<Definitions>>,
-    /// Where history is, of which shard.
-    history: (Database, u16),
+    definitions: Definitions,
 }
 
 impl Follower for IndexUpdater {
@@ -60,51 +45,26 @@ impl Follower for IndexUpdater {
 
     fn apply(&mut self, record: &Record) {
         let mut changed = HashSet::new();
-        let mut definitions = self.lock();
         for recorded in &record.events {
-            if definitions.apply(recorded) {
-                self.show(&definitions, recorded);
-                changed.insert(recorded.event.instance_id.clone());
+            if self.definitions.apply(recorded) {
+                let (instance_id, id) = (&recorded.event.instance_id, &recorded.event.aggregate_id);
+                match self.definitions.target(instance_id, id) {
+                    Some(called) => self.index.put_target(called),
+                    None if recorded.event.aggregate_type == Target::NAME => self.index.remove_target(instance_id, id),
+                    None => {}
+                }
+                changed.insert(instance_id.clone());
             }
-            self.leave_out(recorded);
         }
-        self.arrange(&definitions, changed);
-        self.index.reached.advance(record.position().sequence);
+        self.arrange(changed, record.position().sequence);
     }
 }
 
 impl IndexUpdater {
-    fn lock(&self) -> MutexGuard<'_, Definitions> {
-        self.definitions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Shows the target that an event is about as it is now.
-    fn show(&self, definitions: &Definitions, recorded: &Recorded) {
-        let (instance_id, id) = (&recorded.event.instance_id, &recorded.event.aggregate_id);
-        match definitions.target(instance_id, id) {
-            Some(called) => self.index.put_target(called),
-            None if recorded.event.aggregate_type == Target::NAME => self.index.remove_target(instance_id, id),
-            None => {}
-        }
-    }
-
-    /// Goes back to what was before what operators had left out. History tells what that is, which may take a moment.
-    fn leave_out(&self, recorded: &Recorded) {
-        let Some((discarded, view)) = left_out(recorded, view_of) else { return };
-        let (updater, decided) = (self.clone(), recorded.sequence);
-        tokio::spawn(async move {
-            let (database, shard) = &updater.history;
-            let Some(undone) = undone(database, (view, *shard), (&discarded, decided)).await else { return };
-            let mut definitions = updater.lock();
-            definitions.undo(&undone);
-            updater.show(&definitions, &undone.event);
-            updater.arrange(&definitions, HashSet::from([undone.event.event.instance_id.clone()]));
-        });
-    }
-
-    fn arrange(&self, definitions: &Definitions, instances: HashSet<String>) {
+    fn arrange(&self, instances: HashSet<String>, reached: u64) {
         for instance_id in instances {
-            self.index.replace(&instance_id, definitions.matcher(&instance_id));
+            self.index.replace(&instance_id, self.definitions.matcher(&instance_id));
         }
+        self.index.reached.advance(reached);
     }
 }

@@ -113,24 +113,6 @@ pub static PROJECTION_PARKED: Family<Gauge> = Family::gauge(
     &["projection"],
     "Aggregates that wait because one of their events failed.",
 );
-/// What failed.
-pub static PROJECTION_FAILURES: Family<Counter> =
-    Family::counter("platform_projection_failures_total", &["projection"], "Events at which an aggregate was parked.");
-/// What has failed and is not mended, in all processes.
-pub static FAILED_EVENTS: Family<Gauge> = Family::gauge(
-    "platform_failed_events",
-    &["view"],
-    "Failed events of a view that nobody has mended, as Postgres has them.",
-);
-/// How long the first of them is there.
-pub static FAILED_EVENTS_AGE: Family<Gauge> = Family::gauge(
-    "platform_failed_events_oldest_age_seconds",
-    &["view"],
-    "Since when the oldest failed event of a view waits; 0 where none does.",
-);
-/// Whether it stands still, in all processes.
-pub static VIEW_STOPPED: Family<Gauge> =
-    Family::gauge("platform_view_stopped", &["view"], "1 where a view stands still until somebody acts.");
 
 /// Commits of an index.
 pub static INDEX_COMMITS: Family<Counter> =
@@ -270,10 +252,6 @@ pub static ALL: &[&dyn Metric] = &[
     &PROJECTION_APPLY,
     &PROJECTION_STALLED,
     &PROJECTION_PARKED,
-    &PROJECTION_FAILURES,
-    &FAILED_EVENTS,
-    &FAILED_EVENTS_AGE,
-    &VIEW_STOPPED,
     &INDEX_COMMITS,
     &INDEX_PUBLISHED,
     &INDEX_FETCHED,

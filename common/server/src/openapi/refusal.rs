@@ -76,7 +76,6 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
-        Reason::AggregateParked => reads && names_one,
         Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
         Reason::SettingNotBuilt => !reads && facts.path.starts_with("/settings/"),
         Reason::NameBeingReleased => facts.grpc == CREATE_ROLE.facts.grpc,

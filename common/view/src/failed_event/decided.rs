@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 
 use base::explain::explain;
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::Transaction;
 use domain::{
     aggregate::Aggregate,
-    failed_event::{Event, FailedEvent, Retried},
+    failed_event::{Event, FailedEvent},
 };
 use eventlog::record::{AggregateKey, Recorded, decode};
-use jiff::Timestamp;
 
 use crate::{
     checkpoint::{signed, unsigned},
@@ -70,46 +69,6 @@ fn left_out(recorded: &Recorded, projection: &Projection) -> Option<u64> {
             None
         }
     }
-}
-
-/// How many retries that views have not met are looked at, the last ones.
-const MOST_PENDING: i64 = 100;
-
-/// A retry that somebody has asked for.
-#[derive(Debug, Clone)]
-pub struct Pending {
-    /// Its sequence.
-    pub sequence: u64,
-    /// Who asked.
-    pub by: String,
-    /// When.
-    pub at: Timestamp,
-    /// What is tried again.
-    pub retried: Retried,
-}
-
-/// The retries after a sequence, the last one first.
-///
-/// # Errors
-/// When Postgres does not answer.
-pub async fn pending(client: &impl GenericClient, sequence: u64) -> Result<Vec<Pending>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY.sql(
-            "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and type = $3 and sequence > $4 \
-             order by sequence desc limit $5",
-        )
-    });
-    let (event_type, after) = (format!("{}.retried", FailedEvent::NAME), signed(sequence));
-    let rows = client.query(&**SELECT, &[&SYSTEM, &FailedEvent::NAME, &event_type, &after, &MOST_PENDING]).await?;
-    let events = rows.iter().map(recorded).collect::<Result<Vec<_>, _>>()?;
-    let pending = |recorded: Recorded| match decode::<FailedEvent>(&recorded) {
-        Ok(Event::Retried(retried)) => {
-            let Recorded { sequence, committed_at: at, event } = recorded;
-            Some(Pending { sequence, by: event.actor, at, retried })
-        }
-        _ => None,
-    };
-    Ok(events.into_iter().filter_map(pending).collect())
 }
 
 /// An event of an aggregate, and how many come after it.

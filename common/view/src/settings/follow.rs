@@ -15,11 +15,7 @@ use super::{
 };
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
-    failed_event::{
-        Baseline,
-        undone::{Undone, left_out, undone},
-    },
-    projection::Projection,
+    failed_event::Baseline,
     read_model::ReadModel,
     rows::Stored,
 };
@@ -117,44 +113,6 @@ impl Contexts {
     }
 }
 
-/// The view of a kind of settings or policies.
-fn view_of(aggregate_type: &str) -> Option<&'static Projection> {
-    let of_settings = KINDS.iter().find(|kind| kind.name == aggregate_type).map(|kind| (kind.projection)());
-    of_settings.or_else(|| policy::view_of(aggregate_type))
-}
-
-impl Contexts {
-    /// Goes back to what was before an event that is left out, unless something came after it.
-    fn undo(&mut self, Undone { event, before }: &Undone) {
-        let Some(kind) = KINDS.iter().find(|kind| kind.name == event.event.aggregate_type) else {
-            return policy::undo(&mut self.policies, event, before.as_ref());
-        };
-        if self.sequence(event, kind) > event.sequence {
-            return;
-        }
-        let key = (event.event.instance_id.clone(), event.event.aggregate_id.clone());
-        let set = before.as_ref().and_then(|before| {
-            let set = (kind.apply)(before).ok().flatten()?;
-            Some(Entry { sequence: before.sequence, changed_at: before.committed_at, set })
-        });
-        self.put(key, kind, set);
-    }
-}
-
-impl SettingsIndex {
-    /// Goes back to what was before what operators had left out. History tells what that is, which may take a moment.
-    fn leave_out(&self, recorded: &Recorded) {
-        let Some((discarded, view)) = left_out(recorded, view_of) else { return };
-        let Some((database, shard)) = self.history.clone() else { return };
-        let (contexts, decided) = (self.contexts.clone(), recorded.sequence);
-        tokio::spawn(async move {
-            if let Some(undone) = undone(&database, (view, shard), (&discarded, decided)).await {
-                contexts.write().unwrap_or_else(PoisonError::into_inner).undo(&undone);
-            }
-        });
-    }
-}
-
 impl Follower for SettingsIndex {
     const WHAT: &'static str = "what is set in which context";
 
@@ -165,7 +123,6 @@ impl Follower for SettingsIndex {
             record.events.iter().for_each(|recorded| contexts.apply(recorded));
             contexts.processed = processed;
         }
-        record.events.iter().for_each(|recorded| self.leave_out(recorded));
         self.reached.advance(processed);
     }
 }

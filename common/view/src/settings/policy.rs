@@ -122,25 +122,6 @@ impl Visitor for Kinds {
     fn settings<P: Properties>(&mut self) {}
 }
 
-/// The view of a kind of policies.
-pub(super) fn view_of(aggregate_type: &str) -> Option<&'static Projection> {
-    KINDS.iter().find(|kind| kind.name == aggregate_type).map(|kind| (kind.projection)())
-}
-
-/// Goes back to what was before an event that is left out, unless something came after it.
-pub(super) fn undo(into: &mut HashMap<String, OfInstance>, event: &Recorded, before: Option<&Recorded>) {
-    let Some(kind) = KINDS.iter().find(|kind| kind.name == event.event.aggregate_type) else { return };
-    let (instance_id, owner, id) = (&event.event.instance_id, event.owner(), &event.event.aggregate_id);
-    let of_kinds = into.get(instance_id).and_then(|of| of.get(&owner.id)).and_then(|of| of.get(kind.name));
-    let known = of_kinds.and_then(|of| of.get(StatePolicy::<()>::resource_of(id))).map(|known| known.sequence);
-    if known.is_none_or(|known| known <= event.sequence) {
-        put(into, (instance_id, &owner, id), kind.name, None);
-        if let Some(before) = before {
-            apply(into, before);
-        }
-    }
-}
-
 pub(super) fn is_kind(aggregate_type: &str) -> bool {
     KINDS.iter().any(|kind| kind.name == aggregate_type)
 }

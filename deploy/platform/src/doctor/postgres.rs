@@ -3,13 +3,11 @@
 use std::{str::FromStr as _, time::Duration};
 
 use base::{explain::explain, health::LAGS};
-use domain::log_class::OfEach;
 use eventlog::log::{Lag, Log};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls};
 use view::{
     database::Database,
-    failed_event::stand::{Trouble, troubles},
     projection::{PROJECTIONS, Projection},
     read_model::ReadModel,
 };
@@ -23,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// By how many seconds a projection lags that nobody works on.
 const STANDING: f64 = 60.0;
 
-pub(super) async fn check(options: &cli::Doctor, logs: &OfEach<Option<Log>>, report: &mut Report) {
+pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut Report) {
     let url = match running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
         Ok(url) => url,
         Err(error) => return report.fail("postgres", error.to_string(), ""),
@@ -53,40 +51,13 @@ pub(super) async fn check(options: &cli::Doctor, logs: &OfEach<Option<Log>>, rep
         Err(_) => return report.fail("postgres", "Postgres does not answer", "see its own log, and its load"),
     }
     for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
-        if let Err(error) = check_projection(&url, projection, logs[projection.class].as_ref(), report).await {
+        if let Err(error) = check_projection(&url, projection, log, report).await {
             let found = format!("{} cannot be read: {error}", projection.schema_name());
             report.fail(
                 "read model",
                 found,
                 "let the user of --postgres-url own the schemas, or rebuild (docs/operations.md)",
             );
-        }
-    }
-    check_failures(&url, report).await;
-}
-
-/// Whether events failed, and views stand still. What is not there yet has no failures either.
-async fn check_failures(url: &str, report: &mut Report) {
-    const CHECK: &str = "failed events";
-    let Ok(database) = Database::new(url, 1) else { return };
-    let read = async { troubles(&database.connection().await?, SHARD).await };
-    let found = match database.within(read).await {
-        Ok(found) => found,
-        Err(error) => {
-            return report.warn(CHECK, format!("they are not known: {}", explain(&error)), "start the platform once");
-        }
-    };
-    if found.is_empty() {
-        return report.ok(CHECK, "nothing has failed, and no view stands still");
-    }
-    for (view, Trouble { failed, stopped, .. }) in found {
-        if failed > 0 {
-            let remedy = "`platform failed-events list`, then docs/failed-events.md";
-            report.warn(CHECK, format!("{view} could not process {failed} events"), remedy);
-        }
-        if let Some(stopped) = stopped {
-            let found = format!("{view} stands still since {}: {}", stopped.since, stopped.error);
-            report.fail(CHECK, found, "docs/failed-events.md tells what to do");
         }
     }
 }

@@ -6,5 +6,4 @@ mod docs;
 mod event;
 mod function;
 mod lockout;
-mod mending;
 mod nodes;

@@ -20,15 +20,13 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services.
-const BUILT: [&str; 26] = [
+const BUILT: [&str; 25] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.settings.domain.v3alpha.PlatformDomainSettings",
     "platform.resources.event.v3alpha.PlatformEvents",
-    "platform.system.v1.PlatformSystem",
-    "platform.resources.failed_event.v3alpha.PlatformFailedEvents",
     "platform.settings.feature.v3alpha.PlatformFeatureSettings",
     "platform.resources.grant.v3alpha.PlatformGrants",
     "platform.settings.help.v3alpha.PlatformHelpSettings",
@@ -43,6 +41,7 @@ const BUILT: [&str; 26] = [
     "platform.resources.organization.v3alpha.PlatformOrganizations",
     "platform.settings.password.v3alpha.PlatformPasswordSettings",
     "platform.resources.project.v3alpha.PlatformProjects",
+    "platform.system.v1.PlatformSystem",
     "platform.settings.text.v3alpha.PlatformTextSettings",
     "platform.resources.token.v3alpha.PlatformTokens",
     "platform.resources.user.v3alpha.PlatformUsers",

@@ -1,11 +1,8 @@
 //! What operators do about failed events: they look at one, have it tried again, or have it left out.
 
-use std::path::Path;
-
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    auditor::Audit,
     client::{Client, TARGETS, post, send},
     eventually,
     platform::Platform,
@@ -18,23 +15,23 @@ use super::parking::{failed, name, rename};
 const FAILED: &str = "/system/v1/failedevents";
 
 /// The id of what failed of an aggregate in a view, once it has.
-pub(super) async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
+async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
     let filters = json!([{ "viewName": view }, { "aggregateId": aggregate_id }]);
     let one = async || Some(failed(operator, filters.clone()).await.first()?["id"].as_str()?.to_owned());
     eventually("it fails", one).await
 }
 
 /// One failed event, with the event itself.
-pub(super) async fn one(operator: &Client, id: &str) -> Value {
+async fn one(operator: &Client, id: &str) -> Value {
     send(operator.request(Method::GET, &format!("{FAILED}/{id}"))).await.body
 }
 
-pub(super) async fn is_named(client: &Client, id: &str, wanted: &str) {
+async fn is_named(client: &Client, id: &str, wanted: &str) {
     eventually(wanted, async || (name(client, id).await == wanted).then_some(())).await;
 }
 
 /// Waits until a search finds so many targets of a name.
-pub(super) async fn is_found(client: &Client, name: &str, times: usize) {
+async fn is_found(client: &Client, name: &str, times: usize) {
     let search = format!("{TARGETS}/_search");
     let found = async || {
         let answer = post(client, &search, json!([{ "name": { "name": name } }])).await;
@@ -44,37 +41,34 @@ pub(super) async fn is_found(client: &Client, name: &str, times: usize) {
     eventually(name, found).await;
 }
 
-fn fault(switch: &Path) -> String {
-    format!("table.folding/*:1:panic-while={}", switch.display())
-}
-
 /// A platform whose views fail at everything as long as a file is there.
-pub(super) struct Failing {
-    pub(super) servers: Servers,
-    pub(super) platform: Platform,
-    pub(super) client: Client,
-    pub(super) operator: Client,
+struct Failing {
+    servers: Servers,
+    platform: Platform,
+    client: Client,
+    operator: Client,
     switch: tempfile::TempPath,
 }
 
 impl Failing {
-    pub(super) async fn start() -> Self {
+    async fn start() -> Self {
         let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
         std::fs::remove_file(&switch).expect("it was just made");
         let servers = Servers::start().await;
-        let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault(&switch))]).await;
+        let fault = format!("table.folding/*:1:panic-while={}", switch.display());
+        let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
         platform.ready().await;
         let (client, operator) = (platform.client().await, platform.operator().await);
         Self { servers, platform, client, operator, switch }
     }
 
-    pub(super) fn fails(&self, fails: bool) {
+    fn fails(&self, fails: bool) {
         let switched = if fails { std::fs::write(&self.switch, "") } else { std::fs::remove_file(&self.switch) };
         switched.expect("the folder can be written");
     }
 
     /// Targets with these names, which views know.
-    pub(super) async fn targets<const N: usize>(&self, names: [&str; N]) -> [String; N] {
+    async fn targets<const N: usize>(&self, names: [&str; N]) -> [String; N] {
         let mut ids = vec![];
         for name in names {
             ids.push(self.client.create_target(name).await.expect("it is made"));
@@ -83,14 +77,8 @@ impl Failing {
         ids.try_into().expect("there are as many")
     }
 
-    /// Starts again with the same build.
-    pub(super) async fn restart(&mut self) {
-        // Each of many panics would be told in many lines.
-        self.platform.restart(&[("PLATFORM_FAULT", &fault(&self.switch)), ("RUST_BACKTRACE", "0")]).await;
-    }
-
     /// Runs a tool of operators.
-    pub(super) fn tool(&self, arguments: &[&str]) -> (bool, String, String) {
+    fn tool(&self, arguments: &[&str]) -> (bool, String, String) {
         let data = self.platform.data().display().to_string();
         run(&[&["failed-events"], arguments, &["--data-dir", &data]].concat())
     }
@@ -155,47 +143,6 @@ async fn what_is_tried_again_goes_on_and_nothing_else_does() {
     post(client, &format!("{FAILED}/_retry"), json!({})).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
 }
 
-/// What is left out is found by that, with who had it left out, when and why.
-async fn assert_left_out(operator: &Client, id: &str) {
-    let left_out = json!({ "state": "FAILED_EVENT_STATE_DISCARDED" });
-    let found = failed(operator, json!([left_out])).await;
-    assert_eq!(found.len(), 2, "{found:?}");
-    let found = failed(operator, json!([left_out, { "id": id }, { "errorMessage": "PANICKED" }])).await;
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!((&found[0]["reason"], &found[0]["viewName"]), (&json!("nobody needs it"), &json!("targets")));
-    assert!(found[0]["discardedBy"].is_string() && found[0]["discardedAt"].is_string(), "{}", found[0]);
-    let shown = one(operator, id).await;
-    assert_eq!((&shown["failedEvent"], &shown["event"]["type"]), (&found[0], &json!("target.changed")));
-    assert_eq!(failed(operator, json!([left_out, { "failedUntil": "2000-01-01T00:00:00Z" }])).await.len(), 0);
-}
-
-#[tokio::test]
-async fn a_retry_that_is_killed_at_any_step_is_done_by_the_next() {
-    let mut failing = Failing::start().await;
-    let [a, b] = failing.targets(["a", "b"]).await;
-    let (client, operator) = (failing.client.clone(), failing.operator.clone());
-    failing.fails(true);
-    for id in [&a, &b] {
-        rename(&client, id, "renamed").await;
-        id_in(&operator, "targets", id).await;
-        id_in(&operator, "targets_index", id).await;
-        rename(&client, id, "renamed twice").await;
-    }
-    failing.platform.stop().await;
-    // What is parked is tried again when its unit begins.
-    for point in ["project.applied", "project.committed", "index.committing", "index.committed"] {
-        failing.platform.respawn(&[("PLATFORM_FAULT", &format!("{point}:1:kill"))]);
-        eventually(point, || std::future::ready(failing.platform.process().has_ended().then_some(()))).await;
-    }
-    failing.platform.restart(&[]).await;
-    for id in [&a, &b] {
-        is_named(&client, id, "renamed twice").await;
-    }
-    is_found(&client, "renamed twice", 2).await;
-    eventually("nothing waits", async || failed(&operator, json!([])).await.is_empty().then_some(())).await;
-    Audit::of(failing.servers.nats().await).await.assert_projected(&failing.servers.places.postgres_url).await;
-}
-
 #[tokio::test]
 async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
     let mut failing = Failing::start().await;
@@ -225,7 +172,6 @@ async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
     assert_eq!(name(&client, &a).await, "a");
     post(&operator, &discard, json!({ "reason": "x" })).await.assert_refused("again", 404, "RESOURCE_NOT_FOUND");
     assert_eq!(failed(&operator, json!([])).await.len(), 2, "the index has its own");
-    assert_left_out(&operator, &of_a).await;
 
     // Every way to build the rows again leaves it out, and the index, of which nothing was said, has it.
     failing.platform.stop().await;
