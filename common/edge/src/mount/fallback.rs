@@ -15,8 +15,8 @@ use crate::error::{Error, Reason};
 /// The paths of OpenID Connect nodes, which are no operations.
 const OIDC: [&str; 3] = ["/oauth/", "/oidc/", "/.well-known/"];
 
-/// The paths of the pages for operators and of their files, which are no operations either.
-const PAGES: &str = "/ui/";
+/// The path of the pages for operators, which are no operations either. Who has them answers all that is below it.
+const PAGES: &str = "/ui/operate";
 
 /// Makes unknown paths and methods answer like everything else, and `/` lead to what there is. This comes last: axum gives
 /// these answers to the routes that it has by then, and routers that both have such answers cannot be merged.
@@ -29,7 +29,7 @@ async fn not_found(request: Request) -> Response {
     let is_grpc = Grpc::of(request.headers()).is_some();
     let (reason, what) = if is_grpc { (Reason::NotImplemented, "method") } else { (Reason::RouteNotFound, "path") };
     let path = request.uri().path();
-    let message = match role(request.method(), path, is_grpc) {
+    let message = match role_elsewhere(request.method(), path, is_grpc) {
         Some(role) => format!("this node does not answer {path}: {role} nodes do"),
         None => format!("there is no {what} {path}"),
     };
@@ -45,13 +45,16 @@ async fn not_allowed(request: Request) -> Response {
     refuse(request, Error::new(Reason::MethodNotAllowed, message)).await
 }
 
+/// The role whose nodes have a path that this one has not.
+fn role_elsewhere(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
+    let is_page = path.strip_prefix(PAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if is_page { Some("query") } else { role(method, path, is_grpc) }
+}
+
 /// The role whose nodes answer what this one does not.
 fn role(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
     if OIDC.iter().any(|beginning| path.starts_with(beginning)) {
         return Some("oidc");
-    }
-    if path.starts_with(PAGES) {
-        return Some("query");
     }
     let is_it = |facts: &&&Facts| {
         let is_called =
@@ -85,13 +88,22 @@ mod tests {
 
     #[test]
     fn the_role_is_named_that_answers() {
-        let of = |method: &str, path: &str| role(&method.parse().unwrap(), path, false);
+        let of = |method: &str, path: &str| role_elsewhere(&method.parse().unwrap(), path, false);
         assert_eq!(of("POST", "/resources/v3alpha/targets"), Some("command"));
         assert_eq!(of("GET", "/resources/v3alpha/targets/7"), Some("query"));
         assert_eq!(of("POST", "/resources/v3alpha/targets/_search"), Some("query"));
         assert_eq!(of("POST", "/oauth/v2/token"), Some("oidc"));
         assert_eq!(of("GET", "/ui/operate"), Some("query"));
-        for nowhere in ["/", "/x", "/resources/v3alpha/targets/", "/resources/v3alpha/targets/7/8"] {
+        assert_eq!(of("GET", "/ui/operate/failed/7"), Some("query"));
+        assert_eq!(role(&Method::DELETE, "/ui/operate", false), None, "whoever has the path has no such method");
+        for nowhere in [
+            "/",
+            "/x",
+            "/ui/static/gone.css",
+            "/ui/operated",
+            "/resources/v3alpha/targets/",
+            "/resources/v3alpha/targets/7/8",
+        ] {
             assert_eq!(of("GET", nowhere), None, "{nowhere}");
         }
         let method = "/platform.resources.action.v3alpha.PlatformActions/CreateTarget";
