@@ -170,6 +170,11 @@ async fn no_event_is_lost_when_the_worker_is_killed_and_none_comes_again_with_a_
         platform.process().kill().await;
         platform.restart(&[]).await;
     }
+    // Once these are told, the relay has come past all that it saw before it was killed.
+    for id in &ids {
+        assert!(rename(&client, id, "last").await);
+        names.get_mut(id).expect("it is known").push("last".to_owned());
+    }
     eventually("everything is told", || {
         let told = told(&endpoint.calls());
         let all =
