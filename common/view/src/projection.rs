@@ -100,6 +100,11 @@ pub(crate) fn of_histories(text: &str) -> OfEach<String> {
     OfEach { events: HISTORY.sql(text), sessions: SESSION_HISTORY.sql(text) }
 }
 
+/// The projections that follow a log: what is said of a sequence is said to them.
+pub fn following(class: LogClass) -> impl Iterator<Item = &'static Projection> {
+    PROJECTIONS.iter().filter(move |projection| projection.class == class)
+}
+
 /// What admits requests and issues tokens: tenants, users, roles, keys.
 pub static ACCESS: Named = LazyLock::new(|| named(Some(projection::ACCESS)));
 
