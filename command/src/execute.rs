@@ -10,7 +10,6 @@ use domain::{
     address::Allowed,
     aggregate::Aggregate,
     context::{Owner, OwnerType},
-    log_class::LogClass,
     rejection::Rejection,
     standard::{Resource, Standard},
 };
@@ -37,7 +36,7 @@ use view::{
     ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
     progress::Progress,
-    projection::following,
+    projection::PROJECTIONS,
     settings::SettingsIndex,
 };
 
@@ -345,9 +344,9 @@ impl Commands {
         Ok(Answer { message, status, metadata })
     }
 
-    /// Waits until every read model has processed a sequence of the log that is kept for ever.
+    /// Waits until every read model has processed a sequence.
     async fn read_models_have(&self, sequence: u64) {
-        for projection in following(LogClass::Events) {
+        for projection in PROJECTIONS.iter() {
             // Its sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }

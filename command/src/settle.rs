@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use base::{explain::explain, fault, metric::catalog::SETTLES, secret};
 use bytes::Bytes;
-use domain::log_class::LogClass;
 use eventlog::{
     log::{Log, LogFailure},
     record::{Broken, CommitRecord, Position, Record},
@@ -31,13 +30,13 @@ pub enum Settled {
 /// decides. An answer of the broker other than success decides nothing.
 pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled {
     let bytes = Bytes::from(commit.encode_to_vec());
-    let (place, subject) = (after.stream_sequence + 1, subject(log));
+    let place = after.stream_sequence + 1;
     let mut pause = PAUSES.0;
     loop {
-        fault::point_of("commit.publishing", subject);
+        fault::point("commit.publishing");
         match log.publish(bytes.clone(), after.stream_sequence).await {
             Ok(stream_sequence) if stream_sequence == place => {
-                fault::point_of("commit.published", subject);
+                fault::point("commit.published");
                 return Settled::Committed(Record::new(stream_sequence, secret::sha256(&bytes), commit));
             }
             Ok(other) => tracing::error!(
@@ -58,14 +57,6 @@ pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled
             Ok(None) => sleep_longer(&mut pause).await,
             Err(broken) => return Settled::Foreign(broken),
         }
-    }
-}
-
-/// What fail points are about: those of the log that ages out have its name.
-const fn subject(log: &Log) -> &'static str {
-    match log.class() {
-        LogClass::Events => "",
-        LogClass::Sessions => LogClass::Sessions.name(),
     }
 }
 

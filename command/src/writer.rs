@@ -1,7 +1,7 @@
-//! The writer: one per shard, which writes both logs, fenced by the logs themselves.
+//! The writer: one per log, fenced by the log itself.
 //!
-//! It waits for the lease, commits a barrier record in each log, and then takes turns: what arrived while a record was in flight is
-//! decided together and committed in the next one. A record is of one log, and while it is in flight none is in the other. Answers leave only when the record that they were decided with is
+//! It waits for the lease, commits a barrier record, and then takes turns: what arrived while a record was in flight is
+//! decided together and committed in the next one. Answers leave only when the record that they were decided with is
 //! in the log; answers without a record leave only while the lease is valid.
 
 mod activate;
@@ -9,7 +9,6 @@ mod clocks;
 mod fill;
 mod load;
 mod queue;
-mod recall;
 mod report;
 mod ruling;
 mod serve;
@@ -21,7 +20,6 @@ use std::{mem, ops::ControlFlow, sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
 pub use clocks::WrongClock;
-use domain::log_class::OfEach;
 use eventlog::{
     durability::{Durability, Unsafe},
     lease::{Lease, Leases},
@@ -48,11 +46,11 @@ const WAY: Duration = Duration::from_secs(2);
 /// How long it then stays, when nobody else took over.
 const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 
-/// What the writer of a shard needs.
+/// What the writer of one log needs.
 #[derive(Debug, Clone)]
 pub struct Writer {
-    /// The logs.
-    pub logs: OfEach<Log>,
+    /// The log.
+    pub log: Log,
     /// Where the lease is.
     pub leases: Leases,
     /// Where history is.
@@ -104,12 +102,6 @@ pub enum WriterFailure {
         /// Where the log ends.
         end: u64,
     },
-    /// The logs are not of one platform.
-    #[error(
-        "EVENTS and SESSIONS are logs of different platforms: one of them was restored or copied from elsewhere, and nothing is \
-         written to either"
-    )]
-    Strangers,
     /// The read models follow another log.
     #[error(
         "history stands at message {checkpoint}, which is another record in this log: Postgres holds read models of \

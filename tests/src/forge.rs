@@ -8,7 +8,6 @@ use base::{clock, secret};
 use domain::{
     aggregate::Aggregate,
     context::OwnerType,
-    log_class::LogClass,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
     secret::Sealed,
     standard::{self, Standard},
@@ -95,7 +94,7 @@ const BYTES: usize = 500_000;
 ///
 /// No other node may write meanwhile. As every writer does, it begins with a barrier of an epoch of its own.
 pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize) -> Vec<String> {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
     let mut last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     last = publish(&log, &last, next(&last, epoch, vec![])).await;
@@ -113,7 +112,7 @@ pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize)
 
 /// Appends an empty record that was committed so much later than now. Every record behind it is, too.
 pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let committed_at = (clock::now() + by).as_microsecond();
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch + 1, vec![]) }).await;
@@ -121,7 +120,7 @@ pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
 
 /// Appends an event of a type that only the next version of the platform has, to a target that has one event.
 pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &str) {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let newer = Event {
         aggregate_id: id.to_owned(),
@@ -137,7 +136,7 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
 
 /// Appends one record with many small events of one aggregate, committed so long ago.
 pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDuration) {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
@@ -148,7 +147,7 @@ pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDur
 
 /// Appends a record that creates a target of a name that no writer would let pass, and tells the id of the target.
 pub async fn append_named(client: async_nats::Client, instance_id: &str, name: &str) -> String {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;

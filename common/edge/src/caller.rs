@@ -13,10 +13,7 @@ use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
-use view::{
-    directory::{PersonalToken, Principal, Tenant},
-    revoked::TokenId,
-};
+use view::directory::{PersonalToken, Principal, Tenant};
 
 pub use self::refused::RefusedToken;
 use self::refused::{Signed, refused};
@@ -56,24 +53,9 @@ pub struct AccessToken {
     pub scope: String,
     /// The sequence of the log that its issuer had seen.
     pub seq: u64,
-    /// The same of the log that revocations are in; builds before them had seen none.
-    #[serde(rename = "sessionSeq", default)]
-    pub session_seq: u64,
     /// Other claims: roles, the organization, and what executions have added; never one of those above.
     #[serde(flatten)]
     pub added: Map<String, Value>,
-}
-
-impl AccessToken {
-    /// As what it can be revoked.
-    pub fn id(&self) -> TokenId {
-        TokenId {
-            id: self.jti.clone(),
-            user_id: self.sub.clone(),
-            client_id: self.client_id.clone(),
-            sequence: self.session_seq,
-        }
-    }
 }
 
 /// How instances are reached from outside.
@@ -107,8 +89,6 @@ pub struct Verified {
     pub(crate) system: Option<Arc<Principal>>,
     /// The instance's key that signed it; none where a system user did, and of a personal access token.
     pub(crate) key_id: Option<String>,
-    /// As what it can be revoked, where it was issued by the instance.
-    pub(crate) id: Option<TokenId>,
     pub(crate) expires: i64,
     /// The personal access token that it is, where it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
@@ -162,17 +142,15 @@ impl Verifier {
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
-            return Ok(Verified { user_id, sequence: 0, system, key_id: None, id: None, expires, personal: None });
+            return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires, personal: None });
         }
         let audience = Some(tenant.instance.platform_project_id.as_str());
-        let (key_id, token) = self.signed(token, tenant, audience)?;
-        if !token.scope.split(' ').any(|scope| scope == OPENID) {
+        let (key_id, AccessToken { sub, seq, exp, scope, .. }) = self.signed(token, tenant, audience)?;
+        if !scope.split(' ').any(|scope| scope == OPENID) {
             let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
             return Err(error.with("scope", OPENID).into());
         }
-        let (key_id, id) = (Some(key_id), Some(token.id()));
-        let AccessToken { sub: user_id, seq: sequence, exp: expires, .. } = token;
-        Ok(Verified { user_id, sequence, system: None, key_id, id, expires, personal: None })
+        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id), expires: exp, personal: None })
     }
 
     /// Which key has signed a token of this instance, and what it says, whomever it is for; `None` where it is no such token, or

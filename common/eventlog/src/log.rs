@@ -20,7 +20,6 @@ use async_nats::jetstream::{
 };
 use base::explain::explain;
 use bytes::Bytes;
-use domain::log_class::LogClass;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
@@ -90,10 +89,9 @@ pub enum LogFailure {
 #[error("{0}")]
 pub struct Unsettled(String);
 
-/// One of the logs of a shard.
+/// The log of one shard.
 #[derive(Debug, Clone)]
 pub struct Log {
-    class: LogClass,
     context: jetstream::Context,
     stream: stream::Stream,
     /// The stream on the connection of readers.
@@ -103,18 +101,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens a log of a shard and creates its stream where there is none.
+    /// Opens the log of a shard and creates its stream where there is none.
     ///
     /// # Errors
     /// An existing stream whose rules differ from ours is refused: it could lose events. So is one that has lost some.
-    pub async fn open(
-        client: async_nats::Client,
-        (class, shard): (LogClass, u16),
-        replicas: usize,
-    ) -> Result<Self, LogFailure> {
+    pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, LogFailure> {
         let context = context(client);
-        let name = name(class, shard);
-        let wanted = rules(class, shard, replicas);
+        let name = format!("EVENTS_{shard}");
+        let wanted = rules(shard, replicas);
         let stream = match context.get_stream(&name).await {
             Ok(stream) => stream,
             Err(error) if is_absent(&error) => match context.create_stream(wanted.clone()).await {
@@ -126,19 +120,13 @@ impl Log {
             Err(error) => return Err(nats(error)),
         };
         check_rules(&stream.cached_info().config, &wanted)?;
-        let log = Self::of(context, stream, (class, shard));
+        let log = Self::of(context, stream, shard);
         log.check_whole().await?;
         Ok(log)
     }
 
-    fn of(context: jetstream::Context, stream: stream::Stream, (class, shard): (LogClass, u16)) -> Self {
-        let subject = subject(class, shard);
-        Self { class, context, reading: stream.clone(), stream, subject, feeds: Arc::default() }
-    }
-
-    /// Which one it is.
-    pub const fn class(&self) -> LogClass {
-        self.class
+    fn of(context: jetstream::Context, stream: stream::Stream, shard: u16) -> Self {
+        Self { context, reading: stream.clone(), stream, subject: subject(shard), feeds: Arc::default() }
     }
 
     /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait for
@@ -217,27 +205,21 @@ impl Log {
     }
 }
 
-/// The name of a log's stream.
-fn name(class: LogClass, shard: u16) -> String {
-    format!("{}_{shard}", class.name())
+/// The subject that the records of a shard are published to.
+fn subject(shard: u16) -> String {
+    format!("events.{shard}")
 }
 
-/// The subject that its records are published to.
-fn subject(class: LogClass, shard: u16) -> String {
-    format!("{}.{shard}", class.name().to_lowercase())
-}
-
-fn rules(class: LogClass, shard: u16, replicas: usize) -> stream::Config {
+fn rules(shard: u16, replicas: usize) -> stream::Config {
     stream::Config {
-        name: name(class, shard),
-        subjects: vec![subject(class, shard)],
+        name: format!("EVENTS_{shard}"),
+        subjects: vec![subject(shard)],
         retention: RetentionPolicy::Limits,
         discard: DiscardPolicy::New,
         storage: StorageType::File,
         num_replicas: replicas,
         deny_delete: true,
-        // What ages out is purged one day, and a stream that has denied that once denies it for ever.
-        deny_purge: class == LogClass::Events,
+        deny_purge: true,
         allow_direct: false,
         duplicate_window: Duration::from_mins(2),
         max_messages: -1,
@@ -250,8 +232,7 @@ fn rules(class: LogClass, shard: u16, replicas: usize) -> stream::Config {
 fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), LogFailure> {
     let broken = [
         (!found.deny_delete, "deletes allowed"),
-        (wanted.deny_purge && !found.deny_purge, "purges allowed"),
-        (found.deny_purge && !wanted.deny_purge, "purges denied"),
+        (!found.deny_purge, "purges allowed"),
         (found.discard != DiscardPolicy::New, "discard policy old"),
         (found.storage != StorageType::File, "memory storage"),
         (!found.max_age.is_zero(), "a maximum age"),

@@ -23,20 +23,15 @@ use command::reaction::{
 use command::{
     Challenges, Commands,
     forward::{Bus, forwarding},
-    internal::Taker,
     writer::{Handle, Phase, Writer},
 };
 pub(crate) use connect::connect;
 use connect::{ConnectError, renewing};
-use domain::{
-    address::Allowed,
-    log_class::{LogClass, OfEach},
-};
+use domain::address::Allowed;
 use edge::{
     admission::{Edge, Known},
     caller::{External, SystemUsers},
     consistency::Tokens,
-    internal::Internal,
     seats::Seats,
 };
 use eventlog::{durability::Durability, lease::Leases, log::Log, once::Once};
@@ -79,12 +74,9 @@ const PROJECTOR_CONNECTIONS: usize = 4;
 /// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
-/// What every node has: the logs, the leases and the database.
+/// What every node has: the log, the leases and the database.
 pub(crate) struct Adapters {
-    /// The log that is kept for ever.
     pub(crate) log: Log,
-    /// The one that ages out.
-    pub(crate) sessions: Log,
     pub(crate) database: Database,
     pub(crate) remote: Remote,
     pub(crate) health: Health,
@@ -137,11 +129,7 @@ impl Adapters {
         let replicas = usize::from(options.nats.nats_replicas);
         let reading = connect(&format!("{}, reading", options.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
-        let open = async |class| {
-            let log = Log::open(client.clone(), (class, SHARD), replicas).await?;
-            log.read_through(reading.clone()).await
-        };
-        let (log, sessions) = (open(LogClass::Events).await?, open(LogClass::Sessions).await?);
+        let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
         let leases = Leases::open(log.context(), (options.role, &options.name), replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
@@ -153,7 +141,6 @@ impl Adapters {
         let NodeOptions { health, postgres_url, writes, .. } = options;
         Ok(Self {
             log,
-            sessions,
             database,
             remote,
             health,
@@ -168,17 +155,12 @@ impl Adapters {
         })
     }
 
-    /// Both logs.
-    pub(crate) fn logs(&self) -> OfEach<Log> {
-        OfEach { events: self.log.clone(), sessions: self.sessions.clone() }
-    }
-
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
     pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
         let databases = [Some(&self.database), projector.map(|projector| &projector.database)];
         let measuring = Measuring {
             health: self.health.clone(),
-            logs: self.logs(),
+            log: self.log.clone(),
             shard: SHARD,
             clients: self.clients.clone(),
             databases: databases.into_iter().flatten().cloned().collect(),
@@ -193,8 +175,8 @@ impl Adapters {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
         let grace = Duration::from_secs(index.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
-        let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
-        Ok(Projector { logs, leases, database, indexing, health, shard: SHARD })
+        let (log, leases, health) = (self.log.clone(), self.leases.clone(), self.health.clone());
+        Ok(Projector { log, leases, database, indexing, health, shard: SHARD })
     }
 }
 
@@ -211,7 +193,7 @@ impl Node {
         tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
         let targets = Arc::new(options.targets);
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
-        let ended = Ended::open(adapters.logs(), &adapters.database, SHARD, options.silence).await?;
+        let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, options.silence).await?;
         let settings = SettingsIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
@@ -241,7 +223,7 @@ impl Node {
     ) -> (Handle, JoinHandle<Result<(), command::writer::WriterFailure>>) {
         let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
         let writer = Writer {
-            logs: self.adapters.logs(),
+            log: log.clone(),
             leases: leases.clone(),
             database: database.clone(),
             progress: self.progress.clone(),
@@ -365,9 +347,6 @@ impl Node {
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
-        let (writer, keyring, client) = (commands.writer.clone(), self.keyring.clone(), log.client());
-        let taker = Taker { writer, keyring, client, shard: SHARD };
-        tasks.spawn(taker.work(tasks.clone(), stopping.clone()));
         let bus = Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
         Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
     }
@@ -398,8 +377,7 @@ impl Node {
 
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
-        let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone(), internal))
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone()))
     }
 }
 

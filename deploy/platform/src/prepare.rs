@@ -6,7 +6,6 @@ use command::{
     setup::{Outcome, Plan, Wanted, setup},
     writer::{Handle, Phase},
 };
-use domain::log_class::OfEach;
 use tokio::time::{Instant, timeout};
 use view::{directory::Named, projection::PROJECTIONS};
 
@@ -126,15 +125,14 @@ async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Res
     }
 }
 
-/// Waits until every read model has the whole log that it follows.
+/// Waits until every read model has the whole log.
 async fn caught_up(node: &Node) -> Result<(), Failure> {
-    let logs = node.adapters.logs();
-    let ends = OfEach { events: logs.events.end().await?, sessions: logs.sessions.end().await? };
+    let end = node.adapters.log.last().await?.map(|record| record.position()).unwrap_or_default();
     for projection in PROJECTIONS.iter() {
         let mut heard = node.progress.of(projection);
         loop {
             let reached = *heard.borrow_and_update();
-            if reached.stream_sequence >= ends[projection.class] {
+            if reached.stream_sequence >= end.stream_sequence {
                 break;
             }
             timeout(LIMIT, heard.wait_for(|later| *later != reached))

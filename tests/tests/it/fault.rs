@@ -17,6 +17,5 @@ mod parking;
 mod projector;
 mod replay;
 mod rest;
-mod sessions;
 mod settle;
 mod tail;

@@ -5,7 +5,6 @@ mod clients;
 mod introspection;
 mod key;
 mod personal;
-mod revocation;
 mod role;
 mod rotation;
 mod shop;

@@ -2,10 +2,9 @@
 
 use base::{clock, health::Reached};
 use bytes::Bytes;
-use domain::log_class::LogClass;
 use futures::{Stream, StreamExt};
 
-use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, name, nats, rules};
+use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, nats, rules};
 use crate::record::{Broken, Record};
 
 /// How much of a log comes after a place in it.
@@ -28,13 +27,13 @@ impl Log {
         Ok(Lag { events: end.sequence.saturating_sub(at.sequence), seconds: next.map_or(0.0, age) })
     }
 
-    /// Opens a log of a shard where there is one, whatever its rules are.
-    pub async fn find(client: async_nats::Client, (class, shard): (LogClass, u16)) -> Result<Self, LogFailure> {
+    /// Opens the log of a shard where there is one, whatever its rules are.
+    pub async fn find(client: async_nats::Client, shard: u16) -> Result<Self, LogFailure> {
         let has_jetstream = client.server_info().jetstream;
         let context = context(client);
-        let name = name(class, shard);
+        let name = format!("EVENTS_{shard}");
         match context.get_stream(&name).await {
-            Ok(stream) => Ok(Self::of(context, stream, (class, shard))),
+            Ok(stream) => Ok(Self::of(context, stream, shard)),
             Err(error) if is_absent(&error) => Err(LogFailure::Absent { stream: name }),
             Err(_) if !has_jetstream => Err(LogFailure::NoJetStream),
             Err(error) => Err(nats(error)),
@@ -43,7 +42,7 @@ impl Log {
 
     /// Whether the stream's rules are such that it can lose no event, and as many servers keep it as asked for.
     pub async fn check_rules(&self, shard: u16, replicas: usize) -> Result<(), LogFailure> {
-        check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(self.class, shard, replicas))
+        check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(shard, replicas))
     }
 
     /// The servers that keep the log and are away or lag.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_nats::{Client, jetstream};
 use base::{clock::since_start, explain::explain};
-use domain::log_class::{LogClass, OfEach};
 use eventlog::{
     durability::{Durability, Unsafe},
     log::{Log, LogFailure},
@@ -28,12 +27,8 @@ const LITTLE: u64 = 1 << 30;
 const NOTHING: u64 = 64 << 20;
 const API_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks NATS, and gives the logs where there are some that can be read.
-pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> OfEach<Option<Log>> {
-    look(servers, report).await.unwrap_or_default()
-}
-
-async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Option<Log>>> {
+/// Checks NATS, and gives the log where there is one that can be read.
+pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option<Log> {
     let flags = match running_servers::nats(servers) {
         Ok(flags) => flags,
         Err(error) => {
@@ -58,11 +53,7 @@ async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Opti
     check_jetstream(&context, &durability, report).await?;
     check_payload(&client, report);
     let replicas = usize::from(flags.nats_replicas);
-    let events = check_log(&client, LogClass::Events, replicas, report).await;
-    let sessions = check_log(&client, LogClass::Sessions, replicas, report).await;
-    if let Some(ahead) = Ahead::of(server_time(&client, "EVENTS_0")).await {
-        ahead.report("nats clock", "NATS", report);
-    }
+    let log = check_log(&client, replicas, report).await;
     for beside in &BESIDE {
         let name = beside.stream;
         match beside.look(&context, replicas).await {
@@ -81,7 +72,7 @@ async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Opti
             Err(error) => report.fail("stream", format!("{name}: {error}"), "see that this user may ask for it"),
         }
     }
-    Some(OfEach { events, sessions })
+    log
 }
 
 fn check_version(client: &Client, report: &mut Report) {
@@ -162,10 +153,9 @@ fn check_payload(client: &Client, report: &mut Report) {
     }
 }
 
-async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &mut Report) -> Option<Log> {
+async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Option<Log> {
     const CHECK: &str = "log";
-    let name = format!("{}_{SHARD}", class.name());
-    let log = match Log::find(client.clone(), (class, SHARD)).await {
+    let log = match Log::find(client.clone(), SHARD).await {
         Ok(log) => log,
         Err(error @ LogFailure::Absent { .. }) => {
             let remedy = "none, before the first start: `platform setup` or `platform standalone` makes the log";
@@ -173,24 +163,20 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
             return None;
         }
         Err(error) => {
-            report.fail(CHECK, error.to_string(), &format!("see that this user may ask for the stream {name}"));
+            report.fail(CHECK, error.to_string(), "see that this user may ask for the stream EVENTS_0");
             return None;
         }
     };
     match log.check_rules(SHARD, replicas).await {
-        Ok(()) => report.ok(CHECK, format!("{name} has the rules of a log, {replicas} replicas or more")),
+        Ok(()) => report.ok(CHECK, format!("EVENTS_0 has the rules of a log, {replicas} replicas or more")),
         Err(error) => {
-            let remedy = format!(
-                "for replicas and maxima edit the stream (`nats stream edit {name}`); else make it anew with the same \
-                 messages, as docs/nats-permissions.md tells under \"When there is a foreign message\""
-            );
-            report.fail(CHECK, error.to_string(), &remedy);
+            let remedy = "for replicas and maxima edit the stream (`nats stream edit EVENTS_0`); else make it anew with the \
+                          same messages, as docs/nats-permissions.md tells under \"When there is a foreign message\"";
+            report.fail(CHECK, error.to_string(), remedy);
         }
     }
     match log.check_whole().await {
-        Ok(()) => {
-            report.ok("log messages", format!("no message of {name} is missing; {} reads them all", verify(class)));
-        }
+        Ok(()) => report.ok("log messages", "no message of EVENTS_0 is missing; `platform log verify` reads them all"),
         Err(error) => {
             report.fail("log messages", error.to_string(), "");
             return None;
@@ -198,24 +184,19 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
     }
     match log.lagging().await {
         Ok(lagging) if !lagging.is_empty() => {
-            let found = format!("these servers are away or behind with {name}: {}", lagging.join(", "));
+            let found = format!("these servers are away or behind with EVENTS_0: {}", lagging.join(", "));
             report.warn("log servers", found, "bring them back: with a majority away no write is acknowledged");
         }
         _ => {}
     }
+    if let Some(ahead) = Ahead::of(server_time(client, "EVENTS_0")).await {
+        ahead.report("nats clock", "NATS", report);
+    }
     match log.last().await {
         Ok(_) => Some(log),
         Err(error) => {
-            report.fail("log end", error.to_string(), &format!("{} says more", verify(class)));
+            report.fail("log end", error.to_string(), "`platform log verify` says more");
             None
         }
-    }
-}
-
-/// What reads all of a log.
-const fn verify(class: LogClass) -> &'static str {
-    match class {
-        LogClass::Events => "`platform log verify`",
-        LogClass::Sessions => "`platform log verify --log sessions`",
     }
 }

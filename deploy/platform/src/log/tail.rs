@@ -34,7 +34,7 @@ struct Window {
 
 /// Prints events until the end of the log, or with `--follow` until `shutdown`.
 pub(crate) async fn run(options: cli::Tail, shutdown: CancellationToken) -> Result<(), Failure> {
-    let log = super::open(&options.servers, options.log).await?;
+    let log = super::open(&options.servers).await?;
     let printed = tokio::select! {
         printed = print(&log, &options) => printed,
         () = shutdown.cancelled() => Ok(()),

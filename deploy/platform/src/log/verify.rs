@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// Checks the log as it is now, and prints that it is whole, or ends with its first fault.
 pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Result<(), Failure> {
-    let log = super::open(&options.servers, options.log).await?;
+    let log = super::open(&options.servers).await?;
     let end = log.end().await?;
     if end == 0 {
         output::print("the log is empty: no platform was set up in it yet");

@@ -162,10 +162,6 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     let (id, consistency) = id.await;
     let found = client.at(query).get_target(&id, Some(&consistency)).await;
     assert_eq!(found.status, 200, "{found:?}");
-    let (user, token) = (&bootstrap.service_user, Client::log_in(oidc, &bootstrap.service_user).await.token);
-    let revoking = client.at(oidc).anonymous(Method::POST, "/oauth/v2/revoke");
-    let revoking = revoking.basic_auth(&user.client_id, Some(&user.client_secret)).form(&[("token", &token)]);
-    assert_eq!(send(revoking).await.status, 200);
     let search = eventually("a search", || async {
         let request = client.at(query).request(Method::POST, &format!("{TARGETS}/_search"));
         let answer = send(request.header("consistency-token", &consistency).header("consistency-wait", "10s")).await;
@@ -185,7 +181,6 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
 
     only_one_writes(&nats).await;
     nobody_hears_the_answers_of_command_nodes(&nats).await;
-    only_oidc_nodes_send_internal_commands(&nats).await;
     assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
     replies_are_not_refused(&nats).await;
 }
@@ -213,7 +208,6 @@ async fn only_one_writes(nats: &Nats) {
     for user in ["projector", "query", "oidc"] {
         let client = nats.client(user).await;
         client.publish("events.0", "hello".into()).await.expect("it is sent");
-        client.publish("sessions.0", "hello".into()).await.expect("it is sent");
         client.publish("$KV.HOLDERS.writer.0", user.into()).await.expect("it is sent");
         client.flush().await.expect("NATS is there");
         let refused = || async {
@@ -221,32 +215,17 @@ async fn only_one_writes(nats: &Nats) {
             let is_refused = |subject: &str| {
                 refused.iter().any(|line| line.contains(&format!("user:{user}\"")) && line.contains(subject))
             };
-            let subjects = ["events.0", "sessions.0", "$KV.HOLDERS.writer.0"];
-            subjects.into_iter().all(is_refused).then_some(())
+            (is_refused("events.0") && is_refused("$KV.HOLDERS.writer.0")).then_some(())
         };
-        eventually("all are refused", refused).await;
+        eventually("both are refused", refused).await;
     }
     assert_eq!(end().await, before);
     for user in ["command", "projector", "query", "oidc"] {
         let mut context = jetstream::new(nats.client(user).await);
         context.set_timeout(std::time::Duration::from_millis(300));
         assert!(context.delete_stream("EVENTS_0").await.is_err(), "{user} cannot delete the log");
-        assert!(context.delete_stream("SESSIONS_0").await.is_err(), "{user} cannot delete the log of sessions");
     }
     assert_eq!(end().await, before);
-}
-
-/// Only oidc nodes may ask for what no client can ask for by itself.
-async fn only_oidc_nodes_send_internal_commands(nats: &Nats) {
-    for user in ["projector", "query"] {
-        let client = nats.client(user).await;
-        client.publish("commands.0.internal", "hello".into()).await.expect("it is sent");
-        client.flush().await.expect("NATS is there");
-        let is_refused =
-            |line: &String| line.contains(&format!("user:{user}\"")) && line.contains("commands.0.internal");
-        let told = || async { nats.refused().iter().any(is_refused).then_some(()) };
-        eventually(&format!("{user} is refused"), told).await;
-    }
 }
 
 /// They hold what only their callers may know, such as new signing keys.
