@@ -31,6 +31,14 @@ async fn rename(client: &Client, id: &str, name: &str) -> bool {
     request.send().await.is_ok_and(|answer| answer.status() == 200)
 }
 
+/// Gives each target the same new name, after those that it had.
+async fn rename_all(client: &Client, names: &mut BTreeMap<String, Vec<String>>, name: &str) {
+    for (id, names) in names {
+        assert!(rename(client, id, name).await);
+        names.push(name.to_owned());
+    }
+}
+
 /// The names that targets were given, in the order in which they were told, by target.
 fn told(calls: &[Called]) -> BTreeMap<String, Vec<String>> {
     let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -154,27 +162,19 @@ async fn no_event_is_lost_when_the_worker_is_killed_and_none_comes_again_with_a_
     let client = platform.client().await;
     let (hook, _) = endpoint.target(&client, WEBHOOK, &json!({})).await;
     execute(&client, on("group", "target"), &[&hook]).await;
-    let mut ids = vec![];
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for _ in 0..4 {
-        ids.push(client.create_target("0").await.expect("it is created"));
+        names.insert(client.create_target("0").await.expect("it is created"), vec!["0".to_owned()]);
     }
-    let mut names: BTreeMap<String, Vec<String>> = ids.iter().map(|id| (id.clone(), vec!["0".to_owned()])).collect();
     for round in 0..3 {
         for number in 0..10 {
-            for id in &ids {
-                let name = format!("{round}.{number}");
-                assert!(rename(&client, id, &name).await);
-                names.get_mut(id).expect("it is known").push(name);
-            }
+            rename_all(&client, &mut names, &format!("{round}.{number}")).await;
         }
         platform.process().kill().await;
         platform.restart(&[]).await;
     }
     // Once these are told, the relay has come past all that it saw before it was killed.
-    for id in &ids {
-        assert!(rename(&client, id, "last").await);
-        names.get_mut(id).expect("it is known").push("last".to_owned());
-    }
+    rename_all(&client, &mut names, "last").await;
     eventually("everything is told", || {
         let told = told(&endpoint.calls());
         let all =
