@@ -18,6 +18,12 @@ create table if not exists platform.heartbeats (
   heard_at timestamptz not null
 );
 
+create table if not exists platform.session_heartbeats (
+  shard integer primary key,
+  stream_sequence bigint not null,
+  heard_at timestamptz not null
+);
+
 create table if not exists platform.failed_events (
   projection text collate "C" not null,
   version integer not null,
@@ -86,6 +92,41 @@ create table if not exists history_2.answers (
   committed_at timestamptz not null
 );
 create index if not exists answers_by_time on history_2.answers (committed_at);
+
+create schema if not exists session_history_1;
+
+create table if not exists session_history_1.events (
+  instance_id text collate "C" not null,
+  aggregate_type text collate "C" not null,
+  aggregate_id text collate "C" not null,
+  version bigint not null,
+  sequence bigint not null,
+  event_id text not null,
+  type text not null,
+  revision integer not null,
+  restores boolean not null,
+  owner_type smallint not null,
+  owner_id text not null,
+  actor text not null,
+  committed_at timestamptz not null,
+  created_at timestamptz not null,
+  payload bytea not null,
+  primary key (instance_id, aggregate_type, aggregate_id, version)
+);
+create index if not exists events_by_sequence on session_history_1.events (instance_id, sequence);
+create index if not exists events_in_order on session_history_1.events (sequence);
+
+create index if not exists events_by_time on session_history_1.events (aggregate_type, committed_at);
+
+create table if not exists session_history_1.answers (
+  command_id bytea primary key,
+  request_digest bytea not null,
+  answer bytea not null,
+  instance_id text not null,
+  sequence bigint not null,
+  committed_at timestamptz not null
+);
+create index if not exists answers_by_time on session_history_1.answers (committed_at);
 
 create schema if not exists access_6;
 

@@ -10,6 +10,7 @@ use domain::{
     address::Allowed,
     aggregate::Aggregate,
     context::{Owner, OwnerType},
+    log_class::LogClass,
     rejection::Rejection,
     standard::{Resource, Standard},
 };
@@ -36,7 +37,7 @@ use view::{
     ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
     progress::Progress,
-    projection::PROJECTIONS,
+    projection::following,
     settings::SettingsIndex,
 };
 
@@ -344,9 +345,9 @@ impl Commands {
         Ok(Answer { message, status, metadata })
     }
 
-    /// Waits until every read model has processed a sequence.
+    /// Waits until every read model has processed a sequence of the log that is kept for ever.
     async fn read_models_have(&self, sequence: u64) {
-        for projection in PROJECTIONS.iter() {
+        for projection in following(LogClass::Events) {
             // Its sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }

@@ -18,6 +18,7 @@ mod founding;
 mod generate;
 mod granted;
 mod held;
+pub mod internal;
 mod plan;
 pub mod reaction;
 mod references;

@@ -6,6 +6,7 @@ use base::secret;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
+    log_class::OfEach,
     setting::features::{Features, FeaturesChange},
     settings::{Command as Asked, Set, Settings},
     standard::{self, Resource, Standard},
@@ -37,7 +38,7 @@ impl Scene {
         let key = |byte| Arc::new(secret::Key::new([byte; 32]));
         let end = Position { sequence: 10, ..Position::default() };
         Self {
-            memory: Memory::new(Tail::at(end)),
+            memory: Memory::new(OfEach { events: Tail::at(end), sessions: Tail::at(Position::default()) }),
             draft: Draft::default(),
             now: Timestamp::UNIX_EPOCH,
             keys: ClaimKeys { instance: key(1), system: key(2) },

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base::{explain::explain, fault, metric::catalog::SETTLES, secret};
 use bytes::Bytes;
+use domain::log_class::LogClass;
 use eventlog::{
     log::{Log, LogFailure},
     record::{Broken, CommitRecord, Position, Record},
@@ -30,13 +31,13 @@ pub enum Settled {
 /// decides. An answer of the broker other than success decides nothing.
 pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled {
     let bytes = Bytes::from(commit.encode_to_vec());
-    let place = after.stream_sequence + 1;
+    let (place, subject) = (after.stream_sequence + 1, subject(log));
     let mut pause = PAUSES.0;
     loop {
-        fault::point("commit.publishing");
+        fault::point_of("commit.publishing", subject);
         match log.publish(bytes.clone(), after.stream_sequence).await {
             Ok(stream_sequence) if stream_sequence == place => {
-                fault::point("commit.published");
+                fault::point_of("commit.published", subject);
                 return Settled::Committed(Record::new(stream_sequence, secret::sha256(&bytes), commit));
             }
             Ok(other) => tracing::error!(
@@ -60,6 +61,14 @@ pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled
     }
 }
 
+/// What fail points are about: those of the log that ages out have its name.
+const fn subject(log: &Log) -> &'static str {
+    match log.class() {
+        LogClass::Events => "",
+        LogClass::Sessions => LogClass::Sessions.name(),
+    }
+}
+
 /// What was found, as metrics have it.
 fn outcome(found: &Result<Option<Record>, Broken>, own: &CommitRecord) -> &'static str {
     match found {
@@ -76,7 +85,7 @@ async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
     loop {
         match log.read(place).await {
             Ok(record) => return Ok(record),
-            Err(LogFailure::Broken(broken)) => return Err(broken),
+            Err(LogFailure::Broken { broken, .. }) => return Err(broken),
             Err(error) => {
                 tracing::warn!(error = explain(&error), "cannot read what became of a publish; trying again");
                 sleep_longer(&mut pause).await;

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
     context::{Owner, OwnerType},
+    log_class::LogClass,
     reference::Link,
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
@@ -83,6 +84,8 @@ pub(crate) struct ClaimKeys {
 /// The record being filled.
 #[derive(Default)]
 pub(crate) struct Draft {
+    /// The log that it is for.
+    pub(crate) class: LogClass,
     /// Its events.
     pub(crate) events: Vec<Event>,
     /// Its answers to idempotent commands.
@@ -191,9 +194,9 @@ impl<'a> Turn<'a> {
         self.now
     }
 
-    /// The sequence of the last event that is committed.
+    /// The sequence of the last event that is committed, of those that are kept for ever.
     pub(crate) fn end(&self) -> u64 {
-        self.memory.tail.end().sequence
+        self.memory.tails.events.end().sequence
     }
 
     /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
@@ -210,6 +213,9 @@ impl<'a> Turn<'a> {
         keys: &ClaimKeys,
         cause: &Cause,
     ) -> Result<Decided, Refusal> {
+        if A::CLASS != self.draft.class {
+            return Err(Error::internal(&WrongLog(A::NAME)).into());
+        }
         let owner = current.owner()?.clone();
         let Current { key, state: before, mut head, notes_all } = current;
         if events.is_empty() {
@@ -251,7 +257,8 @@ impl<'a> Turn<'a> {
         let noted = if notes_all { vec![] } else { A::references(&before, &owner) };
         note_references(&mut written, &noted, &A::references(&state, &owner));
         let pending: usize = self.appended.iter().map(|appended| appended.events.len()).sum();
-        head.sequence = self.memory.tail.end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
+        head.sequence =
+            self.memory.tails[A::CLASS].end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
         (head.changed_at, head.owner) = (self.now, Some(owner.clone()));
         let decided = Decided::at::<A>(&head, owner, is_new);
         self.appended.push(Appended { key, cached: Cached { state: Arc::new(state), head }, events: written, claims });
@@ -374,6 +381,10 @@ impl Draft {
 #[derive(Debug, thiserror::Error)]
 #[error("an aggregate is read as another type than it was written")]
 struct WrongType;
+
+#[derive(Debug, thiserror::Error)]
+#[error("a command of one log writes {0}, which is in the other")]
+struct WrongLog(&'static str);
 
 #[cfg(test)]
 mod tests;

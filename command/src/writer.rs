@@ -1,7 +1,7 @@
-//! The writer: one per log, fenced by the log itself.
+//! The writer: one per shard, which writes both logs, fenced by the logs themselves.
 //!
-//! It waits for the lease, commits a barrier record, and then takes turns: what arrived while a record was in flight is
-//! decided together and committed in the next one. Answers leave only when the record that they were decided with is
+//! It waits for the lease, commits a barrier record in each log, and then takes turns: what arrived while a record was in flight is
+//! decided together and committed in the next one. A record is of one log, and while it is in flight none is in the other. Answers leave only when the record that they were decided with is
 //! in the log; answers without a record leave only while the lease is valid.
 
 mod activate;
@@ -9,6 +9,7 @@ mod clocks;
 mod fill;
 mod load;
 mod queue;
+mod recall;
 mod report;
 mod ruling;
 mod serve;
@@ -20,6 +21,7 @@ use std::{mem, ops::ControlFlow, sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
 pub use clocks::WrongClock;
+use domain::log_class::OfEach;
 use eventlog::{
     durability::{Durability, Unsafe},
     lease::{Lease, Leases},
@@ -46,11 +48,11 @@ const WAY: Duration = Duration::from_secs(2);
 /// How long it then stays, when nobody else took over.
 const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 
-/// What the writer of one log needs.
+/// What the writer of a shard needs.
 #[derive(Debug, Clone)]
 pub struct Writer {
-    /// The log.
-    pub log: Log,
+    /// The logs.
+    pub logs: OfEach<Log>,
     /// Where the lease is.
     pub leases: Leases,
     /// Where history is.
@@ -92,22 +94,42 @@ pub enum WriterFailure {
     Log(#[from] eventlog::log::LogFailure),
     /// The read models follow another or a longer log.
     #[error(
-        "history stands at message {checkpoint}, but the log ends at {end}: Postgres holds read models of another log, or \
+        "{history} stands at message {checkpoint}, but {stream} ends at {end}: Postgres holds read models of another log, or \
          this one has lost its last messages or was restored from an older backup. Keep the read models until it is clear \
          which: they may be the last copy of what is missing (docs/operations.md, \"When the log has lost messages\")"
     )]
     Ahead {
+        /// The projection.
+        history: &'static str,
+        /// The stream.
+        stream: String,
         /// Where history stands.
         checkpoint: u64,
         /// Where the log ends.
         end: u64,
     },
+    /// The logs are not of one platform.
+    #[error(
+        "EVENTS and SESSIONS are logs of different platforms: one of them was restored or copied from elsewhere, and nothing is \
+         written to either"
+    )]
+    Strangers,
+    /// One log is older than the other.
+    #[error(
+        "the last writer of SESSIONS did not write to EVENTS: EVENTS was restored from an older backup than SESSIONS, and nothing is \
+         written to either (docs/operations.md, \"When the log has lost messages\")"
+    )]
+    Apart,
     /// The read models follow another log.
     #[error(
-        "history stands at message {checkpoint}, which is another record in this log: Postgres holds read models of \
+        "{history} stands at message {checkpoint}, which is another record in {stream}: Postgres holds read models of \
          another log"
     )]
     OtherLog {
+        /// The projection.
+        history: &'static str,
+        /// The stream.
+        stream: String,
         /// Where history stands.
         checkpoint: u64,
     },

@@ -125,6 +125,47 @@ fn is_live_app(oidc: &Oidc, tenant: &Tenant, app: &Client) -> bool {
     app.is_live && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
 }
 
+/// The id of whoever the request authenticates as, be it a service user or an app. Apps send their secrets as they like.
+///
+/// An unknown client takes as long as a wrong secret, and neither is told apart.
+pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<String, Error> {
+    let Secret { client_id, client_secret } = match credentials(headers, form)? {
+        Credentials::Secret(secret) => secret,
+        Credentials::Assertion(assertion) => return any_signing(oidc, tenant, &assertion, form).await,
+    };
+    if !oidc.edge.ended.is_known() {
+        return Err(Error::Unavailable);
+    }
+    let app = oidc.edge.directory.app(&tenant.id, &client_id, 0).await?;
+    let user = oidc.edge.directory.principal(&tenant.id, name(client_id), 0).await?;
+    let known_app = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
+    let known = known_app.or_else(|| user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets)));
+    let is_right = is_right(oidc, tenant, known, &client_secret).await?;
+    let app_id = match app {
+        Some(app) => {
+            let may = app.app.config.auth_method().has_secret() && is_live_app(oidc, tenant, &app);
+            may.then(|| app.id.clone())
+        }
+        None => user.filter(|user| is_live(oidc, tenant, user)).map(|user| user.id.clone()),
+    };
+    app_id.filter(|_| is_right).ok_or(Error::InvalidClient)
+}
+
+async fn any_signing(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>, form: &Form) -> Result<String, Error> {
+    match signing_user(oidc, tenant, assertion, Use::Client).await {
+        Ok(user) => {
+            check_id(form, &[&user.id, &user.user.username])?;
+            Ok(user.id.clone())
+        }
+        Err(Flaw::Unsigned) => {
+            let app = signing_app(oidc, tenant, assertion).await.map_err(refused)?;
+            check_id(form, &[&app.id])?;
+            Ok(app.id.clone())
+        }
+        Err(flaw) => Err(refused(flaw)),
+    }
+}
+
 /// The app that has signed an assertion, if that is how it authenticates.
 async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
     let key = assertion.key::<App>(oidc, tenant).await?;

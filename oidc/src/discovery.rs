@@ -26,6 +26,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "issuer": issuer,
         "token_endpoint": at(endpoint::TOKEN),
         "introspection_endpoint": at(endpoint::INTROSPECTION),
+        "revocation_endpoint": at(endpoint::REVOCATION),
         "jwks_uri": at(endpoint::KEYS),
         "scopes_supported": ["openid"],
         "grant_types_supported": [token::CLIENT_CREDENTIALS, token::JWT_BEARER],
@@ -35,6 +36,8 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "token_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
         "introspection_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
+        "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "revocation_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
     });
     Ok(cached::answer(&parts.headers, &document))
 }

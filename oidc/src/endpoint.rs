@@ -6,6 +6,9 @@ pub(crate) const TOKEN: &str = "/oauth/v2/token";
 /// What tokens are worth (RFC 7662).
 pub(crate) const INTROSPECTION: &str = "/oauth/v2/introspect";
 
+/// The end of tokens (RFC 7009).
+pub(crate) const REVOCATION: &str = "/oauth/v2/revoke";
+
 /// The public keys (RFC 7517, section 5).
 pub(crate) const KEYS: &str = "/oauth/v2/keys";
 

@@ -22,6 +22,8 @@ pub(crate) enum Error {
     InvalidGrant(&'static str),
     /// The grant type is not one of this server.
     UnsupportedGrantType,
+    /// The token is of a type that cannot be revoked here (RFC 7009, section 2.2.1).
+    UnsupportedTokenType(&'static str),
     /// The scope is missing or malformed.
     InvalidScope(&'static str),
     /// A target of the operator said no.
@@ -70,6 +72,7 @@ impl Error {
                 "unsupported_grant_type",
                 "this server supports client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
             ),
+            Self::UnsupportedTokenType(description) => (StatusCode::BAD_REQUEST, "unsupported_token_type", description),
             Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),
             Self::AccessDenied(description) => (StatusCode::BAD_REQUEST, "access_denied", description),
             Self::Unavailable => (

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::{Oidc, error::Error, owner, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
-const RESERVED: [&str; 34] = [
+const RESERVED: [&str; 35] = [
     "acr",
     "act",
     "active",
@@ -41,6 +41,7 @@ const RESERVED: [&str; 34] = [
     "scope",
     "scp",
     "seq",
+    "sessionSeq",
     "sid",
     "sub",
     "sub_jwk",
@@ -218,6 +219,7 @@ mod tests {
             client_id: String::new(),
             scope: String::new(),
             seq: 0,
+            session_seq: 1,
             added: Map::new(),
         };
         for token in [serde_json::to_value(token), serde_json::to_value(IdToken::default())] {

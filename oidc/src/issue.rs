@@ -93,6 +93,7 @@ impl Issuer {
             client_id: user.id.clone(),
             scope,
             seq: *sequence,
+            session_seq: self.ended.revoked().sequence(),
             added,
         };
         let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);

@@ -13,6 +13,7 @@ mod introspect;
 mod issue;
 mod keys;
 mod owner;
+mod revoke;
 mod role;
 mod scope;
 mod subject;
@@ -27,6 +28,7 @@ use axum::{
 };
 use edge::{
     admission::Edge,
+    internal::Internal,
     observe::{Meter, observed},
 };
 use eventlog::once::Once;
@@ -38,7 +40,7 @@ use crate::issue::Issuer;
 pub const DESCRIPTION: &str = include_str!("openapi.json");
 
 /// The endpoints of the contract that are not built yet. This list only shrinks; what leaves it is listed in [`discovery`].
-const NOT_BUILT: [&str; 4] = ["/oauth/v2/authorize", "/oauth/v2/revoke", "/oidc/v1/userinfo", "/oidc/v1/end_session"];
+const NOT_BUILT: [&str; 3] = ["/oauth/v2/authorize", "/oidc/v1/userinfo", "/oidc/v1/end_session"];
 
 /// What metrics call the endpoints together.
 const SERVICE: &str = "oauth";
@@ -48,14 +50,15 @@ pub struct Oidc {
     edge: Arc<Edge>,
     keyring: Keyring,
     once: Once,
+    internal: Internal,
     issuer: Issuer,
 }
 
 impl Oidc {
     /// Endpoints with an empty cache of keys.
-    pub fn new(edge: Arc<Edge>, keyring: Keyring, once: Once) -> Self {
+    pub fn new(edge: Arc<Edge>, keyring: Keyring, once: Once, internal: Internal) -> Self {
         let issuer = Issuer::new(keyring.clone(), edge.ended.clone());
-        Self { edge, keyring, once, issuer }
+        Self { edge, keyring, once, internal, issuer }
     }
 }
 
@@ -64,6 +67,7 @@ pub fn routes(oidc: Oidc) -> Router {
     let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);
     let unbuilt = |router: Router<_>, path| router.route(path, any(error::not_built).layer(observe("unbuilt")));
     let token = post(token::token).fallback(error::method_not_allowed);
+    let revoke = post(revoke::revoke).fallback(error::method_not_allowed);
     let introspect = post(introspect::introspect).fallback(error::method_not_allowed);
     NOT_BUILT
         .into_iter()
@@ -71,6 +75,7 @@ pub fn routes(oidc: Oidc) -> Router {
         .route(endpoint::DISCOVERY, get(discovery::document).layer(observe("discovery")))
         .route(endpoint::KEYS, get(keys::key_set).layer(observe("keys")))
         .route(endpoint::TOKEN, token.layer(observe("token")))
+        .route(endpoint::REVOCATION, revoke.layer(observe("revoke")))
         .route(endpoint::INTROSPECTION, introspect.layer(observe("introspect")))
         .with_state(Arc::new(oidc))
 }

@@ -36,14 +36,14 @@ pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Event>, BatchFai
 /// The sequences of the events that a unit leaves out. One that begins with the log waits until history has all of that: it would
 /// take up what was left out by the one before.
 pub(crate) async fn discarded<E: From<LogFailure> + From<BatchFailure>>(
-    Projector { log, database, .. }: &Projector,
+    Projector { logs, database, .. }: &Projector,
     (projection, shard): Partition,
     from: Position,
 ) -> Result<HashSet<u64>, E> {
     if Parking::of(projection, shard).is_none() {
         return Ok(HashSet::new());
     }
-    let end = if from == Position::default() { log.end().await? } else { 0 };
+    let end = if from == Position::default() { logs.events.end().await? } else { 0 };
     loop {
         match decided::discarded(database, (projection, shard), end).await.map_err(BatchFailure::from)? {
             Some(found) => return Ok(found),

@@ -1,8 +1,9 @@
-//! Notes in Postgres, once a second, that the read model of what has ended has all that is in the log.
+//! Notes in Postgres, once a second, that what tells what has ended has all that is in each log.
 
 use std::time::Duration;
 
 use base::{clock::since_start, explain::explain};
+use domain::log_class::LogClass;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use view::{database::DatabaseFailure, heartbeat};
@@ -20,16 +21,18 @@ pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
             _ = beats.tick() => {}
             () = shutdown.cancelled() => return,
         }
-        let asked = since_start();
-        // Where NATS is silent there is nothing to note, and that is what readers have to learn.
-        let Ok(Ok(end)) = timeout(EVERY, projector.log.end()).await else { continue };
-        if let Err(failure) = projector.database.within(beat(&projector, end, asked)).await {
-            tracing::debug!(error = explain(&failure), "no heartbeat can be noted");
+        for class in LogClass::ALL {
+            let asked = since_start();
+            // Where NATS is silent there is nothing to note, and that is what readers have to learn.
+            let Ok(Ok(end)) = timeout(EVERY, projector.logs[class].end()).await else { continue };
+            if let Err(failure) = projector.database.within(beat(&projector, class, (end, asked))).await {
+                tracing::debug!(error = explain(&failure), "no heartbeat can be noted");
+            }
         }
     }
 }
 
-async fn beat(projector: &Projector, end: u64, asked: Duration) -> Result<(), DatabaseFailure> {
+async fn beat(projector: &Projector, class: LogClass, (end, asked): (u64, Duration)) -> Result<(), DatabaseFailure> {
     let connection = projector.database.connection().await?;
-    heartbeat::beat(&connection, projector.shard, end, asked).await
+    heartbeat::beat(&connection, (class, projector.shard), end, asked).await
 }

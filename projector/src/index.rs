@@ -168,7 +168,7 @@ impl Unit {
         shown: Shown,
     ) -> Result<Self, index::IndexFailure> {
         let Indexing { folder, remote, .. } = &projector.indexing;
-        let (log, shard) = (projector.log.clone(), projector.shard);
+        let (log, shard) = (projector.log_of(projection).clone(), projector.shard);
         let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
         let incomplete = AtomicU32::new(0);
         let reporter = Reporter::new(&projector.health, projection, shard);
@@ -341,7 +341,7 @@ impl Unit {
         mut publisher: Publisher,
         mut newest: watch::Receiver<Option<Arc<Snapshot>>>,
     ) -> Result<Infallible, Stall> {
-        let Projector { log, shard, indexing, .. } = &self.projector;
+        let (log, Projector { shard, indexing, .. }) = (self.projector.log_of(self.projection), &self.projector);
         let announcer = Announcer::new(log.client(), self.projection, *shard);
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -17,6 +17,7 @@ mod unit;
 
 use ::index::{IndexFailure, Indexes};
 use base::health::Health;
+use domain::log_class::OfEach;
 use eventlog::{lease::Leases, log::Log};
 pub use index::Indexing;
 use tokio::{sync::watch, task::JoinSet};
@@ -32,8 +33,8 @@ pub(crate) type Partition = (&'static Projection, u16);
 /// What the units of a process share.
 #[derive(Debug, Clone)]
 pub struct Projector {
-    /// The log.
-    pub log: Log,
+    /// The logs.
+    pub logs: OfEach<Log>,
     /// Where the leases of the work units are.
     pub leases: Leases,
     /// Where the read models are. Its commits need not wait for the disk: rows and checkpoint are lost together.
@@ -47,6 +48,11 @@ pub struct Projector {
 }
 
 impl Projector {
+    /// The log that a projection follows.
+    pub(crate) fn log_of(&self, projection: &Projection) -> &Log {
+        &self.logs[projection.class]
+    }
+
     /// Starts working on every projection; the tasks end in order when `shutdown` is cancelled. Whoever searches in this
     /// process finds the indexes here.
     ///

@@ -147,7 +147,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
             );
         }
         Stall::Batch(BatchFailure::Event(_) | BatchFailure::Flood(_))
-        | Stall::Log(LogFailure::Broken(_))
+        | Stall::Log(LogFailure::Broken { .. })
         | Stall::OtherLog(OtherLog::Differs(_)) => {
             tracing::error!(projection = projection.name, error, "the projection stands still");
         }
@@ -160,7 +160,8 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
 impl Rows {
     /// Applies batch after batch; it ends only when it cannot go on.
     async fn follow(&self, lease: &Lease, applied: &mut bool) -> Result<Infallible, Stall> {
-        let Self { projector: Projector { log, database, shard, .. }, projection, reporter, .. } = self;
+        let Self { projector, projection, reporter, .. } = self;
+        let (log, Projector { database, shard, .. }) = (projector.log_of(projection), projector);
         let mut checkpoint = lease.during(self.take_over()).await?;
         recognise(log, checkpoint.position).await?;
         let read_model = ReadModel::new(projection, *shard);

@@ -28,6 +28,7 @@ use axum::{
     middleware::from_fn_with_state,
     routing::{get, post},
 };
+use domain::log_class::OfEach;
 use edge::{
     admission::Edge,
     observe::{Meter, observed},
@@ -90,7 +91,9 @@ struct Operate {
 /// The pages and their files; they ask these routes of queries.
 pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
     let Parts { edge, keyring, once, writes, nodes } = parts;
-    let samples = Samples::start(queries.progress.clone(), queries.ended.reached().changes());
+    let (ended, revoked) = (queries.ended.reached(), queries.ended.revoked().reached());
+    let ends = OfEach { events: ended.changes(), sessions: revoked.changes() };
+    let samples = Samples::start(queries.progress.clone(), ends);
     let (api, streams) = (Api::new(asked, writes), Arc::new(Semaphore::new(MOST_STREAMS)));
     let operate = Arc::new(Operate { edge, keyring, once, api, nodes, samples, streams });
     let pages = Router::new()

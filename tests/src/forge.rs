@@ -8,9 +8,11 @@ use base::{clock, secret};
 use domain::{
     aggregate::Aggregate,
     context::OwnerType,
+    log_class::LogClass,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
     secret::Sealed,
     standard::{self, Standard},
+    token_revocation::{self, Revoked, TokenRevocation},
 };
 use eventlog::{
     log::Log,
@@ -94,7 +96,7 @@ const BYTES: usize = 500_000;
 ///
 /// No other node may write meanwhile. As every writer does, it begins with a barrier of an epoch of its own.
 pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize) -> Vec<String> {
-    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let mut last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     last = publish(&log, &last, next(&last, epoch, vec![])).await;
@@ -112,7 +114,7 @@ pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize)
 
 /// Appends an empty record that was committed so much later than now. Every record behind it is, too.
 pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
-    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let committed_at = (clock::now() + by).as_microsecond();
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch + 1, vec![]) }).await;
@@ -120,7 +122,7 @@ pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
 
 /// Appends an event of a type that only the next version of the platform has, to a target that has one event.
 pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &str) {
-    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let newer = Event {
         aggregate_id: id.to_owned(),
@@ -134,9 +136,29 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
     publish(&log, &barrier, next(&barrier, epoch, vec![newer])).await;
 }
 
+/// Appends a record that revokes a token for the first time, committed so long ago.
+pub async fn append_revocation(client: async_nats::Client, instance_id: &str, token_id: &str, ago: SignedDuration) {
+    let log = Log::open(client, (LogClass::Sessions, 0), 1).await.expect("the log can be opened");
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let key = AggregateKey::of::<TokenRevocation>(instance_id, token_id);
+    let revoked = Revoked { user_id: "7".into(), client_id: "8".into(), expires_at: 0, is_all: false };
+    let (r#type, payload) = encode::<TokenRevocation>(&token_revocation::Event::Revoked(revoked));
+    let event = Event {
+        owner_id: instance_id.to_owned(),
+        aggregate_type: key.aggregate_type,
+        aggregate_id: key.id,
+        r#type,
+        payload,
+        restores: true,
+        ..created(instance_id, 0)
+    };
+    let committed_at = (clock::now() - ago).as_microsecond();
+    publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch, vec![event]) }).await;
+}
+
 /// Appends one record with many small events of one aggregate, committed so long ago.
 pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDuration) {
-    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
@@ -147,7 +169,7 @@ pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDur
 
 /// Appends a record that creates a target of a name that no writer would let pass, and tells the id of the target.
 pub async fn append_named(client: async_nats::Client, instance_id: &str, name: &str) -> String {
-    let log = Log::open(client, 0, 1).await.expect("the log can be opened");
+    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
+use domain::log_class::LogClass;
 use eventlog::log::Log;
 use reqwest::Method;
 use serde::Deserialize;
@@ -114,7 +115,7 @@ impl Instance {
     pub async fn log(&self) -> Log {
         let (url, token) = self.nats();
         let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
-        Log::open(client, 0, 1).await.expect("the log can be opened")
+        Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened")
     }
 
     /// A client of the service user with all rights.

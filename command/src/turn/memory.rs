@@ -3,7 +3,11 @@
 use std::{any::Any, sync::Arc};
 
 use bytes::Bytes;
-use domain::links::links_to;
+use domain::{
+    catalog::class_of,
+    links::links_to,
+    log_class::{LogClass, OfEach},
+};
 use eventlog::record::{AggregateKey, Answer, Recorded};
 use jiff::Timestamp;
 use view::history::{Answered, ClaimHash, ReferenceChange, Referred, Referrers, Snapshot};
@@ -22,8 +26,8 @@ pub(crate) struct Memory {
     pub(super) claims: Cache<ClaimHash, Option<AggregateKey>>,
     pub(super) referrers: Cache<Referred, Referrers>,
     answers: Cache<Bytes, Option<Answered>>,
-    /// The records that history may not have.
-    pub(crate) tail: Tail,
+    /// The records of each log that its history may not have.
+    pub(crate) tails: OfEach<Tail>,
 }
 
 pub(super) enum Entry {
@@ -40,49 +44,57 @@ pub(super) struct Cached {
 }
 
 impl Memory {
-    /// A memory that knows the tail only.
-    pub(crate) fn new(tail: Tail) -> Self {
+    /// A memory that knows the tails only.
+    pub(crate) fn new(tails: OfEach<Tail>) -> Self {
         Self {
             aggregates: Cache::new(HOT),
             claims: Cache::new(HOT),
             referrers: Cache::new(MOST_REFERRED),
             answers: Cache::new(HOT),
-            tail,
+            tails,
         }
     }
 
-    /// Takes up what was loaded, brought up to the end of the log. The snapshot must reach the tail.
+    /// About how many bytes the tails have.
+    pub(crate) fn tail_bytes(&self) -> usize {
+        self.tails.events.bytes() + self.tails.sessions.bytes()
+    }
+
+    /// Takes up what was loaded, brought up to the ends of the logs. The snapshot must reach the tails. Only aggregates of the
+    /// log that is kept for ever take claims and name others.
     pub(crate) fn learn(&mut self, snapshot: Snapshot) {
-        let from = snapshot.checkpoint.position;
+        let reached = snapshot.checkpoints.map(|checkpoint| checkpoint.position);
+        let (tail, from) = (&self.tails.events, reached.events);
         for (key, mut events) in snapshot.aggregates {
             if self.aggregates.get(&key).is_none() {
-                events.extend(self.tail.events_after(&key, from).cloned());
+                let class = class_of(&key.aggregate_type);
+                events.extend(self.tails[class].events_after(&key, reached[class]).cloned());
                 self.aggregates.insert(key, Entry::Loaded(events));
             }
         }
         for (claim, holder) in snapshot.claims {
             if self.claims.get(&claim).is_none() {
-                let holder = self.tail.claim_after(&claim, from).unwrap_or(holder);
+                let holder = tail.claim_after(&claim, from).unwrap_or(holder);
                 self.claims.insert(claim, holder);
             }
         }
         for (referred, mut referrers) in snapshot.referrers {
             if self.referrers.get(&referred).is_none() {
-                for change in self.tail.references_after(&referred, from) {
+                for change in tail.references_after(&referred, from) {
                     referrers.apply(&change.referrer, change.is_taken);
                 }
                 self.referrers.insert(referred, referrers);
             }
         }
         for (command, answer) in snapshot.commands {
-            let answer = self.tail.answer(&command).cloned().or(answer);
+            let answer = answer_in(&self.tails, &command).cloned().or(answer);
             self.answers.insert(command, answer);
         }
     }
 
     /// The answer to an idempotent command: `None` when it must be loaded first.
     pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Option<Answered>> {
-        match self.tail.answer(command_id) {
+        match answer_in(&self.tails, command_id) {
             Some(answered) => Some(Some(answered.clone())),
             None => self.answers.get(command_id).map(|answered| answered.clone()),
         }
@@ -130,4 +142,9 @@ impl Memory {
         self.referrers.clear();
         self.answers.clear();
     }
+}
+
+/// The answer to a command that one of the tails has, whichever log it was about.
+fn answer_in<'a>(tails: &'a OfEach<Tail>, command_id: &Bytes) -> Option<&'a Answered> {
+    LogClass::ALL.into_iter().find_map(|class| tails[class].answer(command_id))
 }

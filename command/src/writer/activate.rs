@@ -1,10 +1,17 @@
-//! Taking a log over: the barrier record, then the tail.
+//! Taking the logs over: the barrier records, then the tails.
+
+use std::time::Duration;
 
 use base::{fault, secret};
+use bytes::Bytes;
+use domain::log_class::{LogClass, OfEach};
 use eventlog::{
     lease::Lease,
+    log::LogFailure,
     record::{CommitRecord, Position, Record},
 };
+
+use tokio::time::timeout;
 
 use super::{Writer, WriterFailure, serve::Active};
 use crate::{
@@ -12,47 +19,95 @@ use crate::{
     turn::Memory,
 };
 
+/// How long a barrier may take before the lease is left to another node, whose user may be allowed more.
+const LONGEST: Duration = Duration::from_secs(30);
+
 impl Writer {
     /// Becomes the one that writes; `None` when the lease went to another node meanwhile.
     pub(super) async fn activate(&self, lease: &Lease) -> Result<Option<Active<'_>>, WriterFailure> {
         self.durability.check().await?;
         self.compare_clocks().await?;
-        let Some(barrier) = self.raise_barrier(lease).await? else { return Ok(None) };
-        tracing::info!(epoch = barrier.commit.epoch, after = barrier.position().sequence, "this node writes now");
-        self.report_barrier(&barrier);
+        let Some(barriers) = self.raise_barriers(lease).await? else { return Ok(None) };
+        let (epoch, after) = (barriers.events.commit.epoch, barriers.events.position().sequence);
+        tracing::info!(epoch, after, "this node writes now");
+        self.report_barriers(&barriers);
         // Also of a node with the same number, whose clock was ahead.
-        self.ids.not_before(barrier.committed_at());
+        self.ids.not_before(barriers.events.committed_at().max(barriers.sessions.committed_at()));
         fault::point("activate.barrier");
-        let Some(tail) = self.fill(barrier.position(), lease).await? else { return Ok(None) };
+        let Some(tails) = self.fill(barriers.as_ref().map(Record::position), lease).await? else { return Ok(None) };
         // A barrier that was long on its way may come when another writer has the lease. That one may answer without a record,
         // so nothing but barriers may be written beside it.
         if !lease.confirm().await {
             return Ok(None);
         }
-        Ok(Some(Active::new(self, barrier, Memory::new(tail))))
+        Ok(Some(Active::new(self, barriers, Memory::new(tails))))
     }
 
-    /// Commits an empty record with an epoch above every epoch in the log. From then on no older writer can commit.
-    async fn raise_barrier(&self, lease: &Lease) -> Result<Option<Record>, WriterFailure> {
+    /// Commits an empty record in each log, with an epoch above every epoch in both. From then on no older writer can commit
+    /// anything, and nothing is decided before.
+    async fn raise_barriers(&self, lease: &Lease) -> Result<Option<OfEach<Record>>, WriterFailure> {
+        // A barrier in one log alone keeps everybody from writing.
+        tokio::try_join!(self.logs.events.check_publish(), self.logs.sessions.check_publish())?;
         while lease.is_held() {
-            let last = self.log.last().await?;
-            let end = last.as_ref().map(Record::position).unwrap_or_default();
-            match commit(&self.log, end, barrier(last.as_ref(), end)).await {
-                Settled::Committed(record) => return Ok(Some(record)),
-                Settled::Overtaken(_) => {}
-                Settled::Foreign(broken) => return Err(eventlog::log::LogFailure::Broken(broken).into()),
-            }
+            let last = OfEach { events: self.logs.events.last().await?, sessions: self.logs.sessions.last().await? };
+            let epoch = epoch_of(last.events.as_ref()).max(epoch_of(last.sessions.as_ref())) + 1;
+            let log_id = log_id(&last)?;
+            let Some(events) = self.raise(LogClass::Events, last.events.as_ref(), (&log_id, epoch)).await? else {
+                continue;
+            };
+            fault::point("activate.between");
+            let raised = self.raise(LogClass::Sessions, last.sessions.as_ref(), (&log_id, epoch)).await?;
+            // Somebody else takes over, who has the lease or is about to find that this node has it.
+            let Some(sessions) = raised else { continue };
+            return Ok(Some(OfEach { events, sessions }));
         }
         Ok(None)
     }
+
+    /// Commits a barrier behind the last record of a log; `None` where another record took its place.
+    async fn raise(
+        &self,
+        class: LogClass,
+        last: Option<&Record>,
+        (log_id, epoch): (&Bytes, u64),
+    ) -> Result<Option<Record>, WriterFailure> {
+        let (log, end) = (&self.logs[class], last.map(Record::position).unwrap_or_default());
+        let raised = timeout(LONGEST, commit(log, end, barrier(last, end, (log_id, epoch)))).await;
+        let Ok(raised) = raised else {
+            let why = format!("{} has taken no barrier for {} s", log.stream(), LONGEST.as_secs());
+            return Err(LogFailure::Nats(why).into());
+        };
+        match raised {
+            Settled::Committed(record) => Ok(Some(record)),
+            Settled::Overtaken(_) => Ok(None),
+            Settled::Foreign(broken) => Err(log.broken(broken).into()),
+        }
+    }
 }
 
-fn barrier(last: Option<&Record>, end: Position) -> CommitRecord {
+fn epoch_of(last: Option<&Record>) -> u64 {
+    last.map_or(0, |record| record.commit.epoch)
+}
+
+/// The id that both logs have, so that those of two platforms are told from each other.
+fn log_id(last: &OfEach<Option<Record>>) -> Result<Bytes, WriterFailure> {
+    let id_of = |last: &Option<Record>| last.as_ref().map(|record| record.commit.log_id.clone());
+    match (id_of(&last.events), id_of(&last.sessions)) {
+        (Some(events), Some(sessions)) if events != sessions => Err(WriterFailure::Strangers),
+        (Some(_), Some(_)) if epoch_of(last.events.as_ref()) < epoch_of(last.sessions.as_ref()) => {
+            Err(WriterFailure::Apart)
+        }
+        (Some(id), _) | (None, Some(id)) => Ok(id),
+        (None, None) => Ok(secret::random::<16>().to_vec().into()),
+    }
+}
+
+fn barrier(last: Option<&Record>, end: Position, (log_id, epoch): (&Bytes, u64)) -> CommitRecord {
     let commit = last.map(|record| &record.commit);
     CommitRecord {
-        log_id: commit.map_or_else(|| secret::random::<16>().to_vec().into(), |commit| commit.log_id.clone()),
+        log_id: log_id.clone(),
         incarnation: commit.map_or(1, |commit| commit.incarnation),
-        epoch: commit.map_or(0, |commit| commit.epoch) + 1,
+        epoch,
         record_id: secret::random::<16>().to_vec().into(),
         first_sequence: end.sequence + 1,
         committed_at: super::serve::commit_time(commit.map_or(0, |commit| commit.committed_at)).as_microsecond(),

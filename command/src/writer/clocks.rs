@@ -42,8 +42,8 @@ impl WrongClock {
 impl Writer {
     /// Compares the clock of this node with those of NATS and Postgres, where they answer.
     pub(super) async fn compare_clocks(&self) -> Result<(), WrongClock> {
-        let client = self.log.client();
-        let nats = clock::ahead(server_time(&client, self.log.stream()));
+        let client = self.logs.events.client();
+        let nats = clock::ahead(server_time(&client, self.logs.events.stream()));
         let (nats, postgres) = tokio::join!(nats, clock::ahead(self.database.time()));
         WrongClock::of("NATS", nats).and(WrongClock::of("Postgres", postgres))
     }

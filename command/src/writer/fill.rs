@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use base::explain::explain;
+use domain::log_class::{LogClass, OfEach};
 use eventlog::{lease::Lease, log::Log, record::Position};
 use futures::StreamExt;
 use tokio::time::{sleep, timeout};
-use view::{projection::HISTORY, read_model::ReadModel};
+use view::{projection::history_of, read_model::ReadModel};
 
 use super::{PAUSE, Writer, WriterFailure};
 use crate::tail::Tail;
@@ -15,28 +16,38 @@ use crate::tail::Tail;
 const REFILL_TIME: Duration = Duration::from_secs(10);
 
 impl Writer {
-    /// Reads what history does not have, and waits while that is more than may be kept. `None` when the lease went to
-    /// another node meanwhile.
-    pub(super) async fn fill(&self, end: Position, lease: &Lease) -> Result<Option<Tail>, WriterFailure> {
+    /// Reads what history does not have of either log, and waits while that is more than may be kept. `None` when the lease
+    /// went to another node meanwhile.
+    pub(super) async fn fill(
+        &self,
+        ends: OfEach<Position>,
+        lease: &Lease,
+    ) -> Result<Option<OfEach<Tail>>, WriterFailure> {
+        let filled = async {
+            let of_each = |class: LogClass| self.fill_all(class, ends[class]);
+            let (events, sessions) = tokio::try_join!(of_each(LogClass::Events), of_each(LogClass::Sessions))?;
+            Ok(OfEach { events, sessions }.both())
+        };
         tokio::select! {
-            filled = self.fill_all(end) => filled,
+            filled = filled => filled,
             () = lease.lost() => Ok(None),
         }
     }
 
-    async fn fill_all(&self, end: Position) -> Result<Option<Tail>, WriterFailure> {
-        let Some(history) = self.history(end).await? else { return Ok(None) };
+    async fn fill_all(&self, class: LogClass, end: Position) -> Result<Option<Tail>, WriterFailure> {
+        let Some(history) = self.history(class, end).await? else { return Ok(None) };
         let mut tail = Tail::at(history);
         loop {
-            extend(&mut tail, &self.log, end, self.tail_limit).await?;
+            extend(&mut tail, &self.logs[class], end, self.tail_limit).await?;
             if tail.end() == end {
                 return Ok(Some(tail));
             }
-            tracing::info!(read = tail.end().sequence, end = end.sequence, "waiting for history to catch up");
+            let (log, read) = (class.name(), tail.end().sequence);
+            tracing::info!(log, read, end = end.sequence, "waiting for history to catch up");
             // Half of it at once, so that the log is not asked again for every record.
             while tail.bytes() > self.tail_limit / 2 {
                 sleep(PAUSE).await;
-                let Some(history) = self.history(end).await? else { return Ok(None) };
+                let Some(history) = self.history(class, end).await? else { return Ok(None) };
                 if tail.continues(history) && history.stream_sequence <= tail.end().stream_sequence {
                     tail.trim(history.stream_sequence);
                 } else {
@@ -50,16 +61,16 @@ impl Writer {
     /// long: an active writer has callers that wait.
     pub(super) async fn refill(
         &self,
-        history: Position,
-        end: Position,
+        class: LogClass,
+        (history, end): (Position, Position),
         lease: &Lease,
     ) -> Result<Option<Tail>, WriterFailure> {
         let read = async {
-            if !self.lags(history, end).await? {
+            if !self.lags(class, history, end).await? {
                 return Ok(None);
             }
             let mut tail = Tail::at(history);
-            extend(&mut tail, &self.log, end, self.tail_limit).await?;
+            extend(&mut tail, &self.logs[class], end, self.tail_limit).await?;
             Ok((tail.end() == end).then_some(tail))
         };
         tokio::select! {
@@ -70,18 +81,24 @@ impl Writer {
 
     /// Where history stands in this log. It waits for a history that is not there yet or cannot be read. `None` when
     /// another writer has written after `end`.
-    async fn history(&self, end: Position) -> Result<Option<Position>, WriterFailure> {
+    async fn history(&self, class: LogClass, end: Position) -> Result<Option<Position>, WriterFailure> {
+        let (projection, mut is_told) = (history_of(class), false);
+        let name = projection.name;
         loop {
             let read = async {
                 let connection = self.database.connection().await?;
-                ReadModel::new(&HISTORY, self.shard).checkpoint(&connection).await
+                ReadModel::new(projection, self.shard).checkpoint(&connection).await
             };
             match self.database.within(read).await {
                 Ok(Some(checkpoint)) => {
                     let history = checkpoint.position;
-                    return Ok(self.lags(history, end).await?.then_some(history));
+                    return Ok(self.lags(class, history, end).await?.then_some(history));
                 }
-                Ok(None) => tracing::debug!("waiting for history"),
+                Ok(None) if !is_told => {
+                    tracing::warn!(projection = name, "waiting for a projector that has begun with this projection");
+                    is_told = true;
+                }
+                Ok(None) => {}
                 Err(error) => tracing::warn!(error = explain(&error), "cannot read how far history is"),
             }
             sleep(PAUSE).await;
@@ -90,15 +107,17 @@ impl Writer {
 
     /// Whether history stands nowhere beyond `end`, the last record that this writer knows; it fails where history stands
     /// at a record that this log does not have. What history has beyond `end` is another writer's.
-    async fn lags(&self, history: Position, end: Position) -> Result<bool, WriterFailure> {
-        if self.log.has(history).await? {
+    async fn lags(&self, class: LogClass, history: Position, end: Position) -> Result<bool, WriterFailure> {
+        let log = &self.logs[class];
+        if log.has(history).await? {
             return Ok(history.stream_sequence <= end.stream_sequence);
         }
-        let (checkpoint, end) = (history.stream_sequence, self.log.end().await?);
+        let (checkpoint, end) = (history.stream_sequence, log.end().await?);
+        let (history, stream) = (history_of(class).name, log.stream().to_owned());
         Err(if checkpoint > end {
-            WriterFailure::Ahead { checkpoint, end }
+            WriterFailure::Ahead { history, stream, checkpoint, end }
         } else {
-            WriterFailure::OtherLog { checkpoint }
+            WriterFailure::OtherLog { history, stream, checkpoint }
         })
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use base::{explain::explain, fair::Turns};
+use domain::log_class::{LogClass, OfEach};
 use tokio::task::{Id, JoinError, JoinSet};
 use view::{
     database::{Database, DatabaseFailure},
@@ -38,9 +39,9 @@ pub(super) struct Unread {
 pub(super) struct Loaded {
     pub(super) snapshot: Result<Option<Snapshot>, DatabaseFailure>,
     pub(super) unread: Vec<Unread>,
-    /// Where history was known to be in the log when it set out. A snapshot of an earlier place is one of a Postgres that has
+    /// Where history was known to be in each log when it set out. A snapshot of an earlier place is one of a Postgres that has
     /// lost commits.
-    pub(super) since: u64,
+    pub(super) since: OfEach<u64>,
 }
 
 /// The commands that wait for history, and the loads that are under way.
@@ -55,7 +56,7 @@ pub(super) struct Loads {
 
 /// A load that is under way.
 struct Flight {
-    since: u64,
+    since: OfEach<u64>,
     instances: HashSet<Arc<str>>,
     is_alone: bool,
 }
@@ -71,8 +72,8 @@ impl Loads {
         self.together.push(unread.submission.origin.instance_id.clone(), unread);
     }
 
-    /// Begins what may begin, with history at a place of the log or after that.
-    pub(super) fn begin(&mut self, since: u64) {
+    /// Begins what may begin, with history at a place of each log or after that.
+    pub(super) fn begin(&mut self, since: OfEach<u64>) {
         while self.running.len() < LOADS {
             let (is_alone, unread) = match self.next_alone() {
                 Some(unread) => (true, vec![unread]),
@@ -135,9 +136,9 @@ impl Loads {
         !self.running.is_empty()
     }
 
-    /// Where history was when the oldest load set out that is under way.
-    pub(super) fn oldest(&self) -> Option<u64> {
-        self.flights.values().map(|flight| flight.since).min()
+    /// Where the history of a log was when the oldest load set out that is under way.
+    pub(super) fn oldest(&self, class: LogClass) -> Option<u64> {
+        self.flights.values().map(|flight| flight.since[class]).min()
     }
 
     /// Takes those out that wait for a load.
@@ -196,7 +197,7 @@ fn next(unread: &mut Turns<Arc<str>, Unread>, may: impl Fn(&Arc<str>) -> bool) -
 }
 
 /// Loads what these commands need, in one snapshot.
-async fn load(database: Database, shard: u16, unread: Vec<Unread>, since: u64) -> Loaded {
+async fn load(database: Database, shard: u16, unread: Vec<Unread>, since: OfEach<u64>) -> Loaded {
     let limit = (unread.len() > 1).then_some(TOGETHER);
     let snapshot = database.within(merged(&unread).load(&database, shard, limit)).await;
     Loaded { snapshot, unread, since }

@@ -9,6 +9,7 @@ use base::{
         WRITER_EPOCH,
     },
 };
+use domain::log_class::{LogClass, OfEach};
 use eventlog::record::Record;
 use tokio::sync::watch;
 
@@ -51,19 +52,22 @@ impl Writer {
         self.health.report(PART, State::Degraded(wrong.to_string()));
     }
 
-    /// Reports a barrier: from now on the epoch is this writer's.
-    pub(super) fn report_barrier(&self, barrier: &Record) {
-        WRITER_EPOCH.one().set_integer(barrier.commit.epoch);
-        self.report_end(barrier);
+    /// Reports the barriers: from now on the epoch is this writer's.
+    pub(super) fn report_barriers(&self, barriers: &OfEach<Record>) {
+        WRITER_EPOCH.one().set_integer(barriers.events.commit.epoch);
+        self.report_end(&barriers.events);
     }
 
     /// Reports a record that was committed.
-    pub(super) fn report_commit(&self, record: &Record, took: Duration) {
+    pub(super) fn report_commit(&self, class: LogClass, record: &Record, took: Duration) {
         COMMIT_EVENTS.one().record_number(record.events.len());
         COMMIT_DURATION.one().record_time(took);
-        self.report_end(record);
+        if class == LogClass::Events {
+            self.report_end(record);
+        }
         let (sequence, events) = (record.position().sequence, record.events.len());
-        tracing::debug!(sequence, events, duration_ms = took.as_secs_f64() * 1e3, "a record was committed");
+        let (log, duration_ms) = (class.name(), took.as_secs_f64() * 1e3);
+        tracing::debug!(log, sequence, events, duration_ms, "a record was committed");
     }
 
     fn report_end(&self, record: &Record) {

@@ -16,6 +16,7 @@ use base::{
     metric::catalog::{FENCE_REJECTIONS, TAIL_BYTES},
     secret,
 };
+use domain::log_class::{LogClass, OfEach};
 use edge::error::Error;
 use eventlog::{
     lease::Lease,
@@ -25,7 +26,10 @@ use jiff::Timestamp;
 use prost::Message;
 use tokio::{sync::watch, time::interval};
 use tokio_util::sync::CancellationToken;
-use view::{history::Needs, projection::HISTORY};
+use view::{
+    history::Needs,
+    projection::{HISTORY, SESSION_HISTORY},
+};
 
 use super::{
     End, Writer,
@@ -40,8 +44,6 @@ use crate::{
     turn::{Draft, Lack, Memory, Turn},
 };
 
-/// How often a command may wait for history before something must be wrong.
-const MOST_ROUNDS: u8 = 20;
 /// For how long commands may gather before they are decided, while more arrive without a pause.
 const GATHER: Duration = Duration::from_millis(1);
 /// How often it gives a sign of life while nothing arrives.
@@ -51,19 +53,21 @@ const FILLING: Duration = Duration::from_millis(3);
 
 /// The writer while it writes.
 pub(super) struct Active<'a> {
-    writer: &'a Writer,
-    /// What every record of this writer says, and when the last one was committed.
-    header: CommitRecord,
-    memory: Memory,
-    /// The commands whose turn may come, by instance.
-    waiting: Turns<Arc<str>, Submission>,
+    pub(super) writer: &'a Writer,
+    /// What every record of this writer says in each log, and when the last one was committed.
+    headers: OfEach<CommitRecord>,
+    pub(super) memory: Memory,
+    /// The commands whose turn may come, by the log that they write and by instance.
+    pub(super) waiting: OfEach<Turns<Arc<str>, Submission>>,
+    /// The log whose turn it is where commands of both wait.
+    next: LogClass,
     /// Those that wait for history.
-    loads: Loads,
+    pub(super) loads: Loads,
     /// Those that had their turn in a record that was not committed.
-    undone: Vec<Submission>,
-    /// What history says of how far it is, and what was heard of it.
-    history: watch::Receiver<Reached>,
-    reached: u64,
+    pub(super) undone: Vec<Submission>,
+    /// What each history says of how far it is, and what was heard of it.
+    histories: OfEach<watch::Receiver<Reached>>,
+    pub(super) reached: OfEach<u64>,
     /// Whether the turn met an event that only a newer build can read.
     is_outdated: bool,
     /// Whether it then leaves the writing to another node.
@@ -93,16 +97,18 @@ pub(super) fn commit_time(last_committed_at: i64) -> Timestamp {
 }
 
 impl<'a> Active<'a> {
-    pub(super) fn new(writer: &'a Writer, barrier: Record, memory: Memory) -> Self {
+    pub(super) fn new(writer: &'a Writer, barriers: OfEach<Record>, memory: Memory) -> Self {
+        let (events, sessions) = (writer.progress.of(&HISTORY), writer.progress.of(&SESSION_HISTORY));
         Self {
             writer,
-            header: barrier.commit,
+            headers: barriers.map(|barrier| barrier.commit),
             memory,
-            waiting: Turns::default(),
+            waiting: OfEach::default(),
+            next: LogClass::Events,
             loads: Loads::new(writer.database.clone(), writer.shard),
             undone: vec![],
-            history: writer.progress.of(&HISTORY),
-            reached: 0,
+            histories: OfEach { events, sessions },
+            reached: OfEach::default(),
             is_outdated: false,
             gives_way: true,
         }
@@ -122,7 +128,8 @@ impl<'a> Active<'a> {
     ) -> (End, Undone) {
         let end = self.take_all_turns(queue, lease, shutdown).await;
         let mut submissions = self.undone;
-        submissions.extend(self.waiting.drain());
+        submissions.extend(self.waiting.events.drain());
+        submissions.extend(self.waiting.sessions.drain());
         submissions.extend(self.loads.drain());
         (end, Undone { submissions, under_way: Some(self.loads) })
     }
@@ -138,10 +145,14 @@ impl<'a> Active<'a> {
                 () = shutdown.cancelled() => return End::Shutdown,
                 () = lease.lost() => return End::SteppedDown,
                 wrong = &mut clocks_differ => return End::Failed(wrong.into()),
-                () = std::future::ready(()), if !self.waiting.is_empty() => None,
+                () = std::future::ready(()), if self.waits() > 0 => None,
                 loaded = self.loads.next(), if self.loads.are_under_way() => loaded,
-                Ok(()) = self.history.changed() => {
-                    self.trim();
+                Ok(()) = self.histories.events.changed() => {
+                    self.trim(LogClass::Events);
+                    None
+                }
+                Ok(()) = self.histories.sessions.changed() => {
+                    self.trim(LogClass::Sessions);
                     None
                 }
                 Some(submission) = queue.arrivals.recv() => {
@@ -153,7 +164,7 @@ impl<'a> Active<'a> {
             if let Err(end) = self.take_turn(loaded, queue, lease).await {
                 return end;
             }
-            TAIL_BYTES.one().set_integer(self.memory.tail.bytes() as u64);
+            TAIL_BYTES.one().set_integer(self.memory.tail_bytes() as u64);
         }
     }
 
@@ -164,25 +175,34 @@ impl<'a> Active<'a> {
             self.take_up(loaded, lease).await?;
             next = self.loads.ready();
         }
-        if self.history.has_changed().unwrap_or_default() {
-            self.trim();
+        for class in LogClass::ALL {
+            if self.histories[class].has_changed().unwrap_or_default() {
+                self.trim(class);
+            }
         }
         self.begin_loads();
         self.gather(queue).await;
-        if self.waiting.is_empty() { Ok(()) } else { self.fill_record(lease).await }
+        if self.waits() == 0 { Ok(()) } else { self.fill_record(lease).await }
+    }
+
+    /// How many commands wait for their turn.
+    fn waits(&self) -> usize {
+        self.waiting.events.len() + self.waiting.sessions.len()
     }
 
     fn begin_loads(&mut self) {
-        self.loads.begin(self.memory.tail.begin().stream_sequence.max(self.reached));
+        let begins = self.memory.tails.as_ref().map(|tail| tail.begin().stream_sequence);
+        self.loads.begin(begins.zip(self.reached).map(|(begin, reached)| begin.max(reached)));
     }
 
     /// Forgets what history has. What is loaded at the moment has to continue the tail when it comes, so the tail waits for
     /// it; but not where the tail is long, since no load may keep all commands waiting.
-    fn trim(&mut self) {
-        self.reached = self.history.borrow_and_update().stream_sequence;
-        let may_wait = self.memory.tail.bytes() <= self.writer.tail_limit / 2;
-        let oldest = self.loads.oldest().filter(|_| may_wait);
-        self.memory.tail.trim(oldest.map_or(self.reached, |oldest| oldest.min(self.reached)));
+    fn trim(&mut self, class: LogClass) {
+        let reached = self.histories[class].borrow_and_update().stream_sequence;
+        self.reached[class] = reached;
+        let may_wait = self.memory.tail_bytes() <= self.writer.tail_limit / 2;
+        let oldest = self.loads.oldest(class).filter(|_| may_wait);
+        self.memory.tails[class].trim(oldest.map_or(reached, |oldest| oldest.min(reached)));
     }
 
     /// Lets those go first who are about to ask, as long as there are some: a record costs about the same for many
@@ -190,11 +210,11 @@ impl<'a> Active<'a> {
     async fn gather(&mut self, queue: &mut Queue) {
         let begun = Instant::now();
         self.admit_all(queue);
-        while !self.waiting.is_empty() && begun.elapsed() < GATHER {
-            let before = self.waiting.len();
+        while self.waits() > 0 && begun.elapsed() < GATHER {
+            let before = self.waits();
             tokio::task::yield_now().await;
             self.admit_all(queue);
-            if self.waiting.len() == before {
+            if self.waits() == before {
                 return;
             }
         }
@@ -207,22 +227,25 @@ impl<'a> Active<'a> {
     }
 
     fn admit(&mut self, submission: Submission) {
-        if self.memory.tail.bytes() > self.writer.tail_limit {
+        if self.memory.tail_bytes() > self.writer.tail_limit {
             let message = "the read model that the write node reads lags too far";
             return submission
-                .refuse(writer_unavailable(message).with("tailBytes", self.memory.tail.bytes().to_string()));
+                .refuse(writer_unavailable(message).with("tailBytes", self.memory.tail_bytes().to_string()));
         }
-        self.waiting.push(submission.origin.instance_id.clone(), submission);
+        self.waiting[submission.task.class()].push(submission.origin.instance_id.clone(), submission);
     }
 
-    /// Decides what waits, of each instance in turn, as much as fits one record, and commits it.
+    /// Decides what waits for the log whose turn it is, of each instance in turn, as much as fits one record, and commits it. As
+    /// no record of the other log is in flight, all that it rests on there is committed.
     async fn fill_record(&mut self, lease: &Lease) -> Result<(), End> {
-        let now = commit_time(self.header.committed_at);
-        let (mut draft, mut decided) = (Draft::default(), vec![]);
+        let class = if self.waiting[self.next].is_empty() { self.next.other() } else { self.next };
+        self.next = class.other();
+        let now = commit_time(self.headers.events.committed_at.max(self.headers.sessions.committed_at));
+        let (mut draft, mut decided) = (Draft { class, ..Draft::default() }, vec![]);
         let begun = Instant::now();
         while draft.bytes <= self.writer.record_limit / 2
             && begun.elapsed() < FILLING
-            && let Some((_, mut submission)) = self.waiting.pop()
+            && let Some((_, mut submission)) = self.waiting[class].pop()
         {
             match self.decide(&mut submission, &mut draft, now) {
                 Turned::Decided(verdict) => decided.push((submission, verdict)),
@@ -300,7 +323,8 @@ impl<'a> Active<'a> {
     }
 
     async fn commit(&mut self, draft: Draft, now: Timestamp) -> Result<(), End> {
-        let end = self.memory.tail.end();
+        let class = draft.class;
+        let end = self.memory.tails[class].end();
         let record = CommitRecord {
             record_id: secret::random::<16>().to_vec().into(),
             first_sequence: end.sequence + 1,
@@ -308,86 +332,25 @@ impl<'a> Active<'a> {
             previous_digest: end.digest.to_vec().into(),
             events: draft.events,
             answers: draft.answers,
-            ..self.header.clone()
+            ..self.headers[class].clone()
         };
         let begun = Instant::now();
-        match commit(&self.writer.log, end, record).await {
+        match commit(&self.writer.logs[class], end, record).await {
             Settled::Committed(record) => {
-                self.writer.report_commit(&record, begun.elapsed());
+                self.writer.report_commit(class, &record, begun.elapsed());
                 self.memory.remember_answers(&record.commit.answers, now);
-                self.header.committed_at = record.commit.committed_at;
-                self.memory.tail.push(&record);
+                self.headers[class].committed_at = record.commit.committed_at;
+                self.memory.tails[class].push(&record);
                 Ok(())
             }
             Settled::Overtaken(other) => {
                 FENCE_REJECTIONS.with(&["command"]).count();
-                tracing::warn!(epoch = other.commit.epoch, own = self.header.epoch, "another writer took the log over");
+                let (log, own) = (class.name(), self.headers[class].epoch);
+                tracing::warn!(log, epoch = other.commit.epoch, own, "another writer took the log over");
                 self.memory.forget();
                 Err(End::SteppedDown)
             }
-            Settled::Foreign(broken) => Err(End::Failed(eventlog::log::LogFailure::Broken(broken).into())),
+            Settled::Foreign(broken) => Err(End::Failed(self.writer.logs[class].broken(broken).into())),
         }
-    }
-
-    async fn take_up(&mut self, loaded: Loaded, lease: &Lease) -> Result<(), End> {
-        let Loaded { snapshot, unread, since } = loaded;
-        let snapshot = match snapshot {
-            Ok(Some(snapshot)) => snapshot,
-            Ok(None) => {
-                refuse(unread, "history is not there yet");
-                return Ok(());
-            }
-            Err(failure) => {
-                if let Some((failure, unread)) = self.loads.again(failure, unread) {
-                    tracing::warn!(error = explain(&failure), commands = unread.len(), "history cannot be read");
-                    refuse(unread, "history cannot be read");
-                }
-                return Ok(());
-            }
-        };
-        let begin = snapshot.checkpoint.position;
-        if !self.memory.tail.continues(begin) {
-            if begin.stream_sequence >= since {
-                // It was slow, and the tail did not wait for it.
-                for unread in unread {
-                    self.load(unread);
-                }
-                return Ok(());
-            }
-            // Postgres lost its last commits: the log fills the gap.
-            tracing::warn!(history = begin.sequence, "reading again what history does not have");
-            let refilled = lease.during(self.writer.refill(begin, self.memory.tail.end(), lease)).await;
-            // Where there is no tail, the next take-over waits for history.
-            match refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown)) {
-                Ok(tail) => self.memory.tail = tail,
-                Err(end) => {
-                    self.undone.extend(unread.into_iter().map(|unread| unread.submission));
-                    return Err(end);
-                }
-            }
-            self.reached = self.reached.min(begin.stream_sequence);
-        }
-        self.memory.learn(snapshot);
-        // They were here before those of their instance that wait now.
-        for Unread { submission, .. } in unread.into_iter().rev() {
-            self.waiting.push_first(submission.origin.instance_id.clone(), submission);
-        }
-        Ok(())
-    }
-
-    /// Has loaded what a command lacks, unless it has waited for that too often.
-    fn load(&mut self, mut unread: Unread) {
-        unread.submission.rounds += 1;
-        if unread.submission.rounds > MOST_ROUNDS {
-            refuse(vec![unread], "what the command rests on keeps changing");
-        } else {
-            self.loads.add(unread);
-        }
-    }
-}
-
-fn refuse(unread: Vec<Unread>, message: &str) {
-    for Unread { submission, .. } in unread {
-        submission.refuse(writer_unavailable(message));
     }
 }

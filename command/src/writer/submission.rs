@@ -1,6 +1,7 @@
 //! A command on its way through the writer, with its caller.
 
 use bytes::Bytes;
+use domain::log_class::LogClass;
 use edge::error::Error;
 use eventlog::record::Answer;
 use tokio::sync::oneshot;
@@ -11,6 +12,8 @@ use crate::turn::{Decided, Refusal, Turn};
 
 /// What the writer decides in a turn. It may be decided again, with more to know or on another state.
 pub(crate) trait Decide: Send + 'static {
+    /// The log that it writes. It reads of both.
+    const CLASS: LogClass = LogClass::Events;
     /// What a decision yields beside the new version of the object.
     type Outcome: Send + 'static;
 
@@ -60,6 +63,9 @@ pub(super) struct Submission {
 
 /// A command with its caller, without the type of its outcome.
 pub(super) trait Task: Send {
+    /// See [`Decide::CLASS`].
+    fn class(&self) -> LogClass;
+
     /// Under which id it was answered before, if ever, and what was asked then.
     fn once(&self) -> Option<(&Bytes, &[u8; 32])>;
 
@@ -86,6 +92,10 @@ pub(super) struct Waiting<C: Decide> {
 }
 
 impl<C: Decide> Task for Waiting<C> {
+    fn class(&self) -> LogClass {
+        C::CLASS
+    }
+
     fn once(&self) -> Option<(&Bytes, &[u8; 32])> {
         self.once.as_ref().map(|once| (&once.command_id, &once.request_digest))
     }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{claim::Claim, context::Owner, reference::Reference, rejection::Rejection};
+use crate::{claim::Claim, context::Owner, log_class::LogClass, reference::Reference, rejection::Rejection};
 
 /// A consistency boundary: commands are decided against its state, events change its state.
 pub trait Aggregate: 'static {
@@ -16,6 +16,9 @@ pub trait Aggregate: 'static {
 
     /// The names of its events, for example `added` of `target.added`.
     const EVENTS: &'static [&'static str];
+
+    /// The log that its events are in. Those of the one that ages out take no claims and name no references.
+    const CLASS: LogClass = LogClass::Events;
 
     /// Whether it is there without having been created, at sequence 0 before its first event.
     const ALWAYS_EXISTS: bool = false;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     aggregate::Aggregate,
     failed_event::FailedEvent,
+    log_class::LogClass,
     resource::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
@@ -21,6 +22,7 @@ use crate::{
     },
     settings::{Properties, Settings},
     standard::{Resource, Standard},
+    token_revocation::TokenRevocation,
 };
 
 /// Something is made of each resource and of each settings service.
@@ -100,6 +102,14 @@ impl Visitor for Aggregates {
     }
 }
 
+/// The aggregates of the log that ages out. Executions and the search of events are about the other one.
+pub const OF_SESSIONS: [&str; 1] = [TokenRevocation::NAME];
+
+/// The log that the events of an aggregate type are in.
+pub fn class_of(aggregate_type: &str) -> LogClass {
+    if OF_SESSIONS.contains(&aggregate_type) { LogClass::Sessions } else { LogClass::Events }
+}
+
 /// Takes secrets out of a payload, however deep they are: they leave the platform for nobody.
 pub fn without_secrets(value: &mut Value) {
     match value {
@@ -143,6 +153,12 @@ mod tests {
         assert_eq!(groups("user.schema.added").collect::<Vec<_>>(), ["user.schema", "user"]);
         assert!(is_event_type("target.added") && !is_event_type("target.exploded") && !is_event_type("target"));
         assert!(is_group("feature_settings") && !is_group("target.added") && !is_group("tar"));
+    }
+
+    #[test]
+    fn each_aggregate_is_in_one_log() {
+        assert!(AGGREGATES.iter().all(|(name, _)| class_of(name) == LogClass::Events));
+        assert_eq!(class_of(TokenRevocation::NAME), TokenRevocation::CLASS);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod context;
 pub mod event;
 pub mod failed_event;
 pub mod links;
+pub mod log_class;
 pub mod permission;
 pub mod projection;
 mod properties;
@@ -28,6 +29,7 @@ pub mod secret;
 pub mod setting;
 pub mod settings;
 pub mod standard;
+pub mod token_revocation;
 pub mod with_unknown;
 
 #[cfg(test)]

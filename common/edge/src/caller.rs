@@ -13,7 +13,10 @@ use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
-use view::directory::{PersonalToken, Principal, Tenant};
+use view::{
+    directory::{PersonalToken, Principal, Tenant},
+    revoked::TokenId,
+};
 
 pub use self::refused::RefusedToken;
 use self::refused::{Signed, refused};
@@ -53,9 +56,25 @@ pub struct AccessToken {
     pub scope: String,
     /// The sequence of the log that its issuer had seen.
     pub seq: u64,
+    /// The same of the log that revocations are in; builds before them had seen none.
+    #[serde(rename = "sessionSeq", default)]
+    pub session_seq: u64,
     /// Other claims: roles, the organization, and what executions have added; never one of those above.
     #[serde(flatten)]
     pub added: Map<String, Value>,
+}
+
+impl AccessToken {
+    /// As what it can be revoked.
+    pub fn id(&self) -> TokenId {
+        TokenId {
+            id: self.jti.clone(),
+            user_id: self.sub.clone(),
+            client_id: self.client_id.clone(),
+            sequence: self.session_seq,
+            issued_at: self.iat,
+        }
+    }
 }
 
 /// How instances are reached from outside.
@@ -89,6 +108,8 @@ pub struct Verified {
     pub(crate) system: Option<Arc<Principal>>,
     /// The instance's key that signed it; none where a system user did, and of a personal access token.
     pub(crate) key_id: Option<String>,
+    /// As what it can be revoked, where it was issued by the instance.
+    pub(crate) id: Option<TokenId>,
     pub(crate) expires: i64,
     /// The personal access token that it is, where it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
@@ -142,15 +163,17 @@ impl Verifier {
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
-            return Ok(Verified { user_id, sequence: 0, system, key_id: None, expires, personal: None });
+            return Ok(Verified { user_id, sequence: 0, system, key_id: None, id: None, expires, personal: None });
         }
         let audience = Some(tenant.instance.platform_project_id.as_str());
-        let (key_id, AccessToken { sub, seq, exp, scope, .. }) = self.signed(token, tenant, audience)?;
-        if !scope.split(' ').any(|scope| scope == OPENID) {
+        let (key_id, token) = self.signed(token, tenant, audience)?;
+        if !token.scope.split(' ').any(|scope| scope == OPENID) {
             let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
             return Err(error.with("scope", OPENID).into());
         }
-        Ok(Verified { user_id: sub, sequence: seq, system: None, key_id: Some(key_id), expires: exp, personal: None })
+        let (key_id, id) = (Some(key_id), Some(token.id()));
+        let AccessToken { sub: user_id, seq: sequence, exp: expires, .. } = token;
+        Ok(Verified { user_id, sequence, system: None, key_id, id, expires, personal: None })
     }
 
     /// Which key has signed a token of this instance, and what it says, whomever it is for; `None` where it is no such token, or
@@ -170,22 +193,38 @@ impl Verifier {
         tenant: &Tenant,
         audience: Option<&str>,
     ) -> Result<(String, AccessToken), RefusedToken> {
-        let unknown = |why: &str| refused(token, Signed::Elsewhere, why);
-        let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
-        let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
-        let (key_id, key) = key.ok_or_else(|| unknown("it is signed with no key of this instance"))?;
-        let algorithm: Algorithm = key.algorithm.parse().map_err(|_| unknown("its key has an unknown algorithm"))?;
-        if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
-            return Err(unknown("its type or algorithm is not that of an access token"));
-        }
-        let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| unknown("its key cannot be read"))?;
-        let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| unknown("its key cannot be used"))?;
-        let mut validation = Validation::new(algorithm);
+        let (key_id, key, mut validation) = key_of(token, tenant)?;
         validation.set_issuer(&[self.external.issuer(tenant)]);
         validation.validate_aud = audience.is_some();
         validation.aud = audience.map(|audience| [audience.to_owned()].into());
-        Ok((key_id.clone(), claims(token, &decoding, validation)?))
+        Ok((key_id.to_owned(), claims(token, &key, validation)?))
     }
+}
+
+/// What a token says that a key of an instance has signed, whatever its issuer was called then and whatever time it is by the clock of
+/// this node: other nodes may take it.
+pub fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
+    if token.len() > LONGEST {
+        return None;
+    }
+    let (_, key, mut validation) = key_of(token, tenant).ok()?;
+    (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
+    Some(decode::<AccessToken>(token, &key, &validation).ok()?.claims)
+}
+
+/// The key of an instance that has signed an access token, as the token says, with its id and how it verifies.
+fn key_of<'a>(token: &str, tenant: &'a Tenant) -> Result<(&'a str, DecodingKey, Validation), RefusedToken> {
+    let unknown = |why: &str| refused(token, Signed::Elsewhere, why);
+    let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
+    let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
+    let (key_id, key) = key.ok_or_else(|| unknown("it is signed with no key of this instance"))?;
+    let algorithm: Algorithm = key.algorithm.parse().map_err(|_| unknown("its key has an unknown algorithm"))?;
+    if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
+        return Err(unknown("its type or algorithm is not that of an access token"));
+    }
+    let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| unknown("its key cannot be read"))?;
+    let decoding = DecodingKey::from_jwk(&jwk).map_err(|_| unknown("its key cannot be used"))?;
+    Ok((key_id, decoding, Validation::new(algorithm)))
 }
 
 /// What a token claims, if this key has signed it, and it is of now.

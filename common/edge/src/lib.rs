@@ -14,6 +14,7 @@ pub mod error;
 pub mod freshness;
 pub mod handler;
 pub mod header;
+pub mod internal;
 pub mod json;
 pub mod mount;
 pub mod observe;

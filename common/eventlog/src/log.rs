@@ -12,7 +12,7 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use async_nats::jetstream::{
     self, ErrorCode,
-    context::{CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind},
+    context::{CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind},
     message::PublishMessage,
     stream::{
         self, DiscardPolicy, PersistenceMode, RawMessageError, RawMessageErrorKind, RetentionPolicy, StorageType,
@@ -20,6 +20,7 @@ use async_nats::jetstream::{
 };
 use base::explain::explain;
 use bytes::Bytes;
+use domain::log_class::LogClass;
 use tokio::time::timeout;
 
 use self::feed::Feeds;
@@ -40,6 +41,8 @@ const API_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one publish waits for its answer before it is settled by reading, which is safe at any time. No record is
 /// written meanwhile.
 const ACK_TIMEOUT: Duration = Duration::from_secs(1);
+/// The sequence of a message that no stream will ever have.
+const NEVER_LAST: u64 = i64::MAX as u64;
 
 /// A log that cannot be opened, read or trusted.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -47,9 +50,14 @@ pub enum LogFailure {
     /// NATS did not answer, or answered with an error.
     #[error("NATS: {0}")]
     Nats(String),
-    /// What the log holds is not what it must hold.
-    #[error(transparent)]
-    Broken(#[from] Broken),
+    /// What a log holds is not what it must hold.
+    #[error("{stream}: {broken}")]
+    Broken {
+        /// The stream.
+        stream: String,
+        /// What is wrong with it.
+        broken: Broken,
+    },
     /// The stream is configured so that it could lose events.
     #[error("stream {stream} has {rule}; the log must never lose an event nor refuse one, so it is not used")]
     Rules {
@@ -72,8 +80,8 @@ pub enum LogFailure {
     },
     /// There is no log, and this process must not create one.
     #[error(
-        "there is no stream {stream} on this NATS server, or none that this user may see: no platform was set up there; \
-         check --nats-url, and the user or account"
+        "there is no stream {stream} on this NATS server, or none that this user may see: no platform of this version was set \
+         up there; check --nats-url, and the user or account"
     )]
     Absent {
         /// The stream.
@@ -89,9 +97,10 @@ pub enum LogFailure {
 #[error("{0}")]
 pub struct Unsettled(String);
 
-/// The log of one shard.
+/// One of the logs of a shard.
 #[derive(Debug, Clone)]
 pub struct Log {
+    class: LogClass,
     context: jetstream::Context,
     stream: stream::Stream,
     /// The stream on the connection of readers.
@@ -101,14 +110,18 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log of a shard and creates its stream where there is none.
+    /// Opens a log of a shard and creates its stream where there is none.
     ///
     /// # Errors
     /// An existing stream whose rules differ from ours is refused: it could lose events. So is one that has lost some.
-    pub async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, LogFailure> {
+    pub async fn open(
+        client: async_nats::Client,
+        (class, shard): (LogClass, u16),
+        replicas: usize,
+    ) -> Result<Self, LogFailure> {
         let context = context(client);
-        let name = format!("EVENTS_{shard}");
-        let wanted = rules(shard, replicas);
+        let name = name(class, shard);
+        let wanted = rules(class, shard, replicas);
         let stream = match context.get_stream(&name).await {
             Ok(stream) => stream,
             Err(error) if is_absent(&error) => match context.create_stream(wanted.clone()).await {
@@ -120,13 +133,19 @@ impl Log {
             Err(error) => return Err(nats(error)),
         };
         check_rules(&stream.cached_info().config, &wanted)?;
-        let log = Self::of(context, stream, shard);
+        let log = Self::of(context, stream, (class, shard));
         log.check_whole().await?;
         Ok(log)
     }
 
-    fn of(context: jetstream::Context, stream: stream::Stream, shard: u16) -> Self {
-        Self { context, reading: stream.clone(), stream, subject: subject(shard), feeds: Arc::default() }
+    fn of(context: jetstream::Context, stream: stream::Stream, (class, shard): (LogClass, u16)) -> Self {
+        let subject = subject(class, shard);
+        Self { class, context, reading: stream.clone(), stream, subject, feeds: Arc::default() }
+    }
+
+    /// Which one it is.
+    pub const fn class(&self) -> LogClass {
+        self.class
     }
 
     /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait for
@@ -153,10 +172,32 @@ impl Log {
     /// The message of this stream sequence as the stream's leader has it.
     pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, LogFailure> {
         match self.stream.get_raw_message(stream_sequence).await {
-            Ok(message) => Ok(Some(Record::decode(stream_sequence, &message.payload)?)),
+            Ok(message) => {
+                let record = Record::decode(stream_sequence, &message.payload);
+                Ok(Some(record.map_err(|broken| self.broken(broken))?))
+            }
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(nats(error)),
         }
+    }
+
+    /// Looks whether this user may publish to the log, with a message that no log takes.
+    ///
+    /// # Errors
+    /// When it may not, or NATS does not answer.
+    pub async fn check_publish(&self) -> Result<(), LogFailure> {
+        let message = PublishMessage::build().expected_last_sequence(NEVER_LAST);
+        let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
+        let untaken = match timeout(ACK_TIMEOUT, publish).await {
+            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => return Ok(()),
+            Ok(Err(error)) => nats(error),
+            Ok(Ok(_)) => LogFailure::Nats("it took a message that was written for no place in it".to_owned()),
+            Err(_) => nats(Unsettled("no answer".to_owned())),
+        };
+        Err(match untaken {
+            LogFailure::Nats(why) => LogFailure::Nats(format!("nothing can be written to {}: {why}", self.stream())),
+            other => other,
+        })
     }
 
     /// Whether the stream has a message.
@@ -194,6 +235,11 @@ impl Log {
         self.context.client()
     }
 
+    /// What it holds is not what it must hold.
+    pub fn broken(&self, broken: Broken) -> LogFailure {
+        self::broken(&self.stream, broken)
+    }
+
     /// The name of its stream.
     pub fn stream(&self) -> &str {
         &self.stream.cached_info().config.name
@@ -205,21 +251,31 @@ impl Log {
     }
 }
 
-/// The subject that the records of a shard are published to.
-fn subject(shard: u16) -> String {
-    format!("events.{shard}")
+fn broken(stream: &stream::Stream, broken: Broken) -> LogFailure {
+    LogFailure::Broken { stream: stream.cached_info().config.name.clone(), broken }
 }
 
-fn rules(shard: u16, replicas: usize) -> stream::Config {
+/// The name of a log's stream.
+fn name(class: LogClass, shard: u16) -> String {
+    format!("{}_{shard}", class.name())
+}
+
+/// The subject that its records are published to.
+fn subject(class: LogClass, shard: u16) -> String {
+    format!("{}.{shard}", class.name().to_lowercase())
+}
+
+fn rules(class: LogClass, shard: u16, replicas: usize) -> stream::Config {
     stream::Config {
-        name: format!("EVENTS_{shard}"),
-        subjects: vec![subject(shard)],
+        name: name(class, shard),
+        subjects: vec![subject(class, shard)],
         retention: RetentionPolicy::Limits,
         discard: DiscardPolicy::New,
         storage: StorageType::File,
         num_replicas: replicas,
         deny_delete: true,
-        deny_purge: true,
+        // What ages out is purged one day, and a stream that has denied that once denies it for ever.
+        deny_purge: class == LogClass::Events,
         allow_direct: false,
         duplicate_window: Duration::from_mins(2),
         max_messages: -1,
@@ -232,7 +288,8 @@ fn rules(shard: u16, replicas: usize) -> stream::Config {
 fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), LogFailure> {
     let broken = [
         (!found.deny_delete, "deletes allowed"),
-        (!found.deny_purge, "purges allowed"),
+        (wanted.deny_purge && !found.deny_purge, "purges allowed"),
+        (found.deny_purge && !wanted.deny_purge, "purges denied"),
         (found.discard != DiscardPolicy::New, "discard policy old"),
         (found.storage != StorageType::File, "memory storage"),
         (!found.max_age.is_zero(), "a maximum age"),

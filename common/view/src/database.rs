@@ -178,6 +178,12 @@ create table if not exists platform.heartbeats (
   heard_at timestamptz not null
 );
 
+create table if not exists platform.session_heartbeats (
+  shard integer primary key,
+  stream_sequence bigint not null,
+  heard_at timestamptz not null
+);
+
 create table if not exists platform.failed_events (
   projection text collate \"C\" not null,
   version integer not null,

@@ -4,9 +4,8 @@
 //!
 //! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
 //!
-//! Every second NATS is asked where the log ends. Where it does not answer, or the reader is not there, the read model is
-//! read instead, with the time at which it had all that was in the log. A node that hears from neither for too long does not
-//! know what is dead, and says so.
+//! Beside it stands which tokens were revoked, by the other log. A node that hears neither from NATS nor from Postgres for too long
+//! does not know what is dead, and says so.
 
 use std::{
     collections::HashMap,
@@ -23,6 +22,7 @@ use base::{
 };
 use domain::{
     context::{Owner, OwnerType},
+    log_class::{LogClass, OfEach},
     resource::{
         app::App, instance::Instance, key::Key, organization::Organization, personal_access_token::PersonalAccessToken,
         project::Project, signing_key::SigningKey, user::User,
@@ -34,22 +34,18 @@ use eventlog::{
     record::{Position, Record},
 };
 use jiff::Timestamp;
-use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
+    hearing::{Hearing, Hears, REMEMBERED, hear},
     heartbeat,
     projection::{ENDED, Kind},
     read_model::{ReadModel, Select},
+    revoked::Revoked,
     rows::Stored,
     table::{Effect, HowEnded},
 };
 
-/// The longest that a token lives, and a little for clocks that differ: what ended before that has no tokens left.
-const REMEMBERED: Duration = Duration::from_hours(25);
-/// How often NATS is asked where the log ends, and how often what is too old is forgotten.
-const BEAT: Duration = Duration::from_secs(1);
-const FORGET_EVERY: u64 = 600;
 /// How long tokens are accepted when it is not known what has ended, unless told otherwise.
 pub const SILENCE: Duration = Duration::from_mins(5);
 
@@ -60,14 +56,11 @@ pub struct Ended(Arc<State>);
 struct State {
     ends: RwLock<Ends>,
     reached: Reached,
-    /// The stream sequence of the record with that event.
-    reached_in_stream: AtomicU64,
     /// Up to which sequence some of what ended may not be known any more.
     forgotten: AtomicU64,
-    /// Up to when everything is known, by [`since_start`].
-    heard: RwLock<Duration>,
-    /// How long that may be ago.
-    silence: Duration,
+    hearing: Hearing,
+    /// Which tokens were revoked.
+    revoked: Revoked,
 }
 
 /// By instance, then by kind and id.
@@ -89,12 +82,19 @@ impl std::fmt::Debug for Ended {
 }
 
 impl Ended {
-    /// What has ended up to now, and follows the log from here. It is known as long as neither NATS nor Postgres is silent
+    /// What has ended up to now, and follows the logs from here. It is known as long as neither NATS nor Postgres is silent
     /// for longer than `silence`.
     ///
     /// # Errors
-    /// When the log cannot be read.
-    pub async fn open(log: Log, database: &Database, shard: u16, silence: Duration) -> Result<Self, log::LogFailure> {
+    /// When a log cannot be read.
+    pub async fn open(
+        logs: OfEach<Log>,
+        database: &Database,
+        shard: u16,
+        silence: Duration,
+    ) -> Result<Self, log::LogFailure> {
+        let OfEach { events: log, sessions } = logs;
+        let revoked = Revoked::open(sessions, database, shard, silence).await?;
         let (ends, at) = match load(database, shard).await {
             Ok(Loaded { ends, at, .. }) if log.has(at).await? => (ends, at),
             Ok(_) => (Ends::new(), Position::default()),
@@ -106,23 +106,26 @@ impl Ended {
                 (Ends::new(), Position::default())
             }
         };
-        let ended = Self::new(ends, at, silence);
+        let ended = Self::new(ends, at, (silence, revoked));
         tokio::spawn(log::keep_updated(log.clone(), ended.clone(), at).await?);
-        tokio::spawn(ended.clone().watch(log, database.clone(), shard));
+        tokio::spawn(hear(ended.clone(), log, database.clone(), shard));
         Ok(ended)
     }
 
-    fn new(ends: Ends, at: Position, silence: Duration) -> Self {
-        let (ends, heard) = (RwLock::new(ends), RwLock::new(since_start()));
-        let (reached, reached_in_stream) = (Reached::new(at.sequence), AtomicU64::new(at.stream_sequence));
-        let forgotten = AtomicU64::new(at.sequence);
-        Self(Arc::new(State { ends, reached, reached_in_stream, forgotten, heard, silence }))
+    fn new(ends: Ends, at: Position, (silence, revoked): (Duration, Revoked)) -> Self {
+        let (reached, forgotten) = (Reached::new(at.sequence), AtomicU64::new(at.sequence));
+        let hearing = Hearing::new(at, silence);
+        Self(Arc::new(State { ends: RwLock::new(ends), reached, forgotten, hearing, revoked }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
     pub fn is_known(&self) -> bool {
-        let heard = *self.0.heard.read().unwrap_or_else(PoisonError::into_inner);
-        since_start().saturating_sub(heard) <= self.0.silence
+        self.0.hearing.is_known() && self.0.revoked.is_known()
+    }
+
+    /// Which tokens were revoked.
+    pub fn revoked(&self) -> &Revoked {
+        &self.0.revoked
     }
 
     /// Whether all is known that ended after a sequence. Tokens that are older have expired; what does not expire with them, such as
@@ -141,56 +144,6 @@ impl Ended {
         ENDS.iter().any(|(kind, _)| *kind == aggregate_type)
     }
 
-    /// Whoever had what was the end of the log one beat ago knew everything then.
-    async fn watch(self, log: Log, database: Database, shard: u16) {
-        let mut beats = interval(BEAT);
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut before: Option<(Duration, u64)> = None;
-        for beat in 1_u64.. {
-            beats.tick().await;
-            let asked = since_start();
-            let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
-            let has_all = |end: u64| self.0.reached_in_stream.load(Ordering::Acquire) >= end;
-            match before.filter(|(_, end)| has_all(*end)) {
-                Some((then, _)) => self.heard(then),
-                None if end.is_some_and(has_all) => self.heard(asked),
-                // The first beat after a start has nothing to compare with.
-                None if before.is_none() && end.is_some() => {}
-                None => self.look_up(&database, shard).await,
-            }
-            before = end.map(|end| (asked, end));
-            if beat % FORGET_EVERY == 0 {
-                self.forget();
-            }
-        }
-    }
-
-    fn heard(&self, at: Duration) {
-        let mut heard = self.0.heard.write().unwrap_or_else(PoisonError::into_inner);
-        *heard = at.max(*heard);
-    }
-
-    /// Takes what the read model has, which hears of the log by another way.
-    async fn look_up(&self, database: &Database, shard: u16) {
-        let asked = since_start();
-        match load(database, shard).await {
-            Ok(Loaded { ends: found, age, .. }) => {
-                for (instance_id, of_instance) in found {
-                    for (what, end) in of_instance {
-                        self.has_ended(&instance_id, what, end);
-                    }
-                }
-                if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
-                    self.heard(at);
-                }
-            }
-            Err(error) => {
-                let error = explain(&error);
-                tracing::warn!(error, "neither the log nor the read models tell what has ended");
-            }
-        }
-    }
-
     /// The last time counts, whichever is heard of first.
     fn has_ended(&self, instance_id: &str, what: (&'static str, String), end: End) {
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
@@ -198,22 +151,6 @@ impl Ended {
         if newest.sequence < end.sequence {
             *newest = end;
         }
-    }
-
-    /// What was switched off too long ago for any token, and what is still asked for: removed contexts.
-    fn forget(&self) {
-        let since = clock::now() - REMEMBERED;
-        let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
-        let mut forgotten = 0;
-        for of_instance in ends.values_mut() {
-            of_instance.retain(|(kind, _), end| {
-                let stays = end.at > since || is_context(kind);
-                forgotten = if stays { forgotten } else { end.sequence.max(forgotten) };
-                stays
-            });
-        }
-        self.0.forgotten.fetch_max(forgotten, Ordering::AcqRel);
-        ends.retain(|_, of_instance| !of_instance.is_empty());
     }
 
     /// Whether something is dead that belongs to an owner and stands on these, each a kind and an id, where whoever looked at
@@ -258,6 +195,48 @@ fn removed<'a>(of: impl IntoIterator<Item = &'a HashMap<(&'static str, String), 
     removed.map(|((_, id), _)| Owner::organization(id)).collect()
 }
 
+impl Hears for Ended {
+    fn hearing(&self) -> &Hearing {
+        &self.0.hearing
+    }
+
+    async fn look_up(&self, database: &Database, shard: u16) {
+        let asked = since_start();
+        match load(database, shard).await {
+            Ok(Loaded { ends: found, age, .. }) => {
+                for (instance_id, of_instance) in found {
+                    for (what, end) in of_instance {
+                        self.has_ended(&instance_id, what, end);
+                    }
+                }
+                if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
+                    self.0.hearing.heard(at);
+                }
+            }
+            Err(error) => {
+                let error = explain(&error);
+                tracing::warn!(error, "neither the log nor the read models tell what has ended");
+            }
+        }
+    }
+
+    /// What was switched off too long ago for any token, and what is still asked for: removed contexts.
+    fn forget(&self) {
+        let since = clock::now() - REMEMBERED;
+        let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forgotten = 0;
+        for of_instance in ends.values_mut() {
+            of_instance.retain(|(kind, _), end| {
+                let stays = end.at > since || is_context(kind);
+                forgotten = if stays { forgotten } else { end.sequence.max(forgotten) };
+                stays
+            });
+        }
+        self.0.forgotten.fetch_max(forgotten, Ordering::AcqRel);
+        ends.retain(|_, of_instance| !of_instance.is_empty());
+    }
+}
+
 impl Follower for Ended {
     const WHAT: &'static str = "what has ended";
 
@@ -279,7 +258,7 @@ impl Follower for Ended {
                 self.has_ended(&recorded.event.instance_id, what, end);
             }
         }
-        self.0.reached_in_stream.store(record.stream_sequence, Ordering::Release);
+        self.0.hearing.reach(record.stream_sequence);
         self.0.reached.advance(record.position().sequence);
     }
 }
@@ -320,7 +299,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
     let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-    let age = heartbeat::age(&transaction, shard, at).await?;
+    let age = heartbeat::age(&transaction, (LogClass::Events, shard), at).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
         let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
@@ -340,7 +319,8 @@ mod tests {
     fn ended(kind: &'static str, id: &str, is_removed: bool) -> Ended {
         let end = End { sequence: 10, at: Timestamp::UNIX_EPOCH, is_removed };
         let ends = HashMap::from([((kind, id.to_owned()), end)]);
-        Ended::new(HashMap::from([("1".to_owned(), ends)]), Position::default(), SILENCE)
+        let revoked = Revoked::new(Position::default(), SILENCE);
+        Ended::new(HashMap::from([("1".to_owned(), ends)]), Position::default(), (SILENCE, revoked))
     }
 
     #[test]

@@ -1,32 +1,61 @@
-//! When all that was in the log was in the read model of what has ended. Who does not hear from NATS knows by it how old what
+//! When all that was in a log was in the read model of what has ended by it. Who does not hear from NATS knows by it how old what
 //! Postgres says may be.
 
 use std::time::Duration;
 
 use base::clock::since_start;
 use deadpool_postgres::GenericClient;
+use domain::log_class::LogClass;
 use eventlog::record::Position;
 
-use crate::{checkpoint::signed, failure::DatabaseFailure, projection::ENDED, read_model::ReadModel};
+use crate::{
+    checkpoint::signed,
+    failure::DatabaseFailure,
+    projection::{ENDED, Projection, SESSION_HISTORY},
+    read_model::ReadModel,
+};
 
 /// How far the clock of Postgres may have gone back before a heartbeat of the future says nothing.
 const JITTER: f64 = 1.0;
+
+/// The read model that says what has ended by a log.
+fn of(class: LogClass) -> &'static Projection {
+    match class {
+        LogClass::Events => *ENDED,
+        LogClass::Sessions => *SESSION_HISTORY,
+    }
+}
+
+/// Where its heartbeats are.
+const fn table(class: LogClass) -> &'static str {
+    match class {
+        LogClass::Events => "platform.heartbeats",
+        LogClass::Sessions => "platform.session_heartbeats",
+    }
+}
 
 /// Notes, where the read model has the message that was the last of the log at a time, by [`since_start`], that it had all
 /// then.
 ///
 /// # Errors
 /// When Postgres does not answer.
-pub async fn beat(client: &impl GenericClient, shard: u16, end: u64, asked: Duration) -> Result<(), DatabaseFailure> {
-    let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(client).await?;
+pub async fn beat(
+    client: &impl GenericClient,
+    (class, shard): (LogClass, u16),
+    end: u64,
+    asked: Duration,
+) -> Result<(), DatabaseFailure> {
+    let checkpoint = ReadModel::new(of(class), shard).checkpoint(client).await?;
     if checkpoint.is_none_or(|checkpoint| checkpoint.position.stream_sequence < end) {
         return Ok(());
     }
-    let statement = "insert into platform.heartbeats as h values ($1, $2, clock_timestamp() - make_interval(secs => $3)) \
-                     on conflict (shard) do update \
-                     set stream_sequence = excluded.stream_sequence, heard_at = excluded.heard_at \
-                     where h.heard_at < excluded.heard_at or h.heard_at > clock_timestamp()";
-    let statement = client.prepare_cached(statement).await?;
+    let statement = format!(
+        "insert into {} as h values ($1, $2, clock_timestamp() - make_interval(secs => $3)) on conflict (shard) do update \
+         set stream_sequence = excluded.stream_sequence, heard_at = excluded.heard_at \
+         where h.heard_at < excluded.heard_at or h.heard_at > clock_timestamp()",
+        table(class)
+    );
+    let statement = client.prepare_cached(&statement).await?;
     let ago = since_start().saturating_sub(asked).as_secs_f64();
     client.execute(&statement, &[&i32::from(shard), &signed(end), &ago]).await?;
     Ok(())
@@ -35,12 +64,15 @@ pub async fn beat(client: &impl GenericClient, shard: u16, end: u64, asked: Dura
 /// How long ago rows that are at a position were all that there was to know; `None` where nobody said so of them.
 pub(crate) async fn age(
     client: &impl GenericClient,
-    shard: u16,
+    (class, shard): (LogClass, u16),
     at: Position,
 ) -> Result<Option<Duration>, DatabaseFailure> {
-    let statement = "select extract(epoch from clock_timestamp() - heard_at)::double precision from platform.heartbeats \
-                     where shard = $1 and stream_sequence <= $2";
-    let statement = client.prepare_cached(statement).await?;
+    let statement = format!(
+        "select extract(epoch from clock_timestamp() - heard_at)::double precision from {} \
+         where shard = $1 and stream_sequence <= $2",
+        table(class)
+    );
+    let statement = client.prepare_cached(&statement).await?;
     let row = client.query_opt(&statement, &[&i32::from(shard), &signed(at.stream_sequence)]).await?;
     let seconds = row.map(|row| row.get::<_, f64>(0)).filter(|seconds| *seconds > -JITTER);
     Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok()))

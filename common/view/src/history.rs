@@ -2,6 +2,7 @@
 //!
 //! Envelopes of all events by aggregate, who holds which claim, who refers to whom, and the answers to idempotent commands.
 
+mod answers;
 pub mod audit;
 mod referrers;
 pub(crate) mod tables;
@@ -11,19 +12,26 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use deadpool_postgres::{GenericClient, Transaction};
-use eventlog::record::{AggregateKey, Answer, Event, Record, Recorded};
+use domain::{
+    catalog::{OF_SESSIONS, class_of},
+    log_class::{LogClass, OfEach},
+};
+use eventlog::record::{AggregateKey, Event, Record, Recorded};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::{Row, types::Type};
 
-pub use self::referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes};
+pub use self::{
+    answers::{ANSWERS_KEPT, Answered},
+    referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes},
+};
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
     database::{Database, DatabaseFailure, limited, snapshot},
-    projection::{HISTORY, Sql},
+    projection::{HISTORY, OfHistories, Sql, history_of, of_histories},
 };
 
-/// How long the answer to an idempotent command is kept.
-pub const ANSWERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
+/// How long events of the log that ages out are kept: as long as sessions live at most, and a week.
+pub const SESSIONS_KEPT: SignedDuration = SignedDuration::from_hours((90 + 7) * 24);
 
 /// A keyed hash of a value that only one aggregate may hold.
 pub type ClaimHash = [u8; 32];
@@ -50,13 +58,38 @@ pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
 /// Writes a batch of records into the history, within the transaction that moves its checkpoint.
 pub async fn apply(
     transaction: &Transaction<'_>,
+    class: LogClass,
     records: &[Arc<Record>],
     events: &[Arc<Recorded>],
 ) -> Result<(), DatabaseFailure> {
-    copy_events(transaction, events).await?;
-    apply_claims(transaction, fold_claims(events)).await?;
-    referrers::apply(transaction, fold_references(events.iter().map(AsRef::as_ref))).await?;
-    apply_answers(transaction, records).await
+    match class {
+        LogClass::Events => {
+            copy_events(transaction, class, events).await?;
+            apply_claims(transaction, fold_claims(events)).await?;
+            referrers::apply(transaction, fold_references(events.iter().map(AsRef::as_ref))).await?;
+        }
+        LogClass::Sessions => {
+            let events = without_aged(transaction, events).await?;
+            copy_events(transaction, class, &events).await?;
+        }
+    }
+    answers::apply(transaction, class, records).await
+}
+
+/// Forgets what has aged out by the time of the newest of these, so that history is the same from a log that was purged, and gives
+/// those that have not. It comes before they are written: what has aged out may begin anew, with the first version.
+async fn without_aged(
+    transaction: &Transaction<'_>,
+    events: &[Arc<Recorded>],
+) -> Result<Vec<Arc<Recorded>>, DatabaseFailure> {
+    static DELETE: OfHistories = OfHistories::new(|| {
+        of_histories("delete from {schema}.events where aggregate_type = any($1) and committed_at < $2")
+    });
+    let Some(newest) = events.last() else { return Ok(vec![]) };
+    let since = newest.committed_at - SESSIONS_KEPT;
+    let statement = transaction.prepare_cached(&DELETE.sessions).await?;
+    transaction.execute(&statement, &[&OF_SESSIONS.as_slice(), &since]).await?;
+    Ok(events.iter().filter(|recorded| recorded.committed_at >= since).cloned().collect())
 }
 
 const EVENT_COLUMNS: &[Type] = &[
@@ -77,12 +110,16 @@ const EVENT_COLUMNS: &[Type] = &[
     Type::BYTEA,
 ];
 
-async fn copy_events(transaction: &Transaction<'_>, events: &[Arc<Recorded>]) -> Result<(), DatabaseFailure> {
-    static COPY: Sql = Sql::new(|| HISTORY.sql("copy {schema}.events from stdin (format binary)"));
+async fn copy_events(
+    transaction: &Transaction<'_>,
+    class: LogClass,
+    events: &[Arc<Recorded>],
+) -> Result<(), DatabaseFailure> {
+    static COPY: OfHistories = OfHistories::new(|| of_histories("copy {schema}.events from stdin (format binary)"));
     if events.is_empty() {
         return Ok(());
     }
-    let sink = transaction.copy_in(&**COPY).await?;
+    let sink = transaction.copy_in(COPY[class].as_str()).await?;
     let writer = tokio_postgres::binary_copy::BinaryCopyInWriter::new(sink, EVENT_COLUMNS);
     let mut writer = std::pin::pin!(writer);
     for recorded in events {
@@ -144,45 +181,6 @@ async fn apply_claims(
     Ok(())
 }
 
-/// Keeps the answers of the batch, the last one where a command has several, and forgets those that are too old.
-async fn apply_answers(transaction: &Transaction<'_>, records: &[Arc<Record>]) -> Result<(), DatabaseFailure> {
-    static INSERT: Sql = Sql::new(|| {
-        HISTORY.sql(
-            "insert into {schema}.answers \
-             select * from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::bigint[], $6::timestamptz[]) \
-             on conflict (command_id) do update set request_digest = excluded.request_digest, \
-             answer = excluded.answer, sequence = excluded.sequence, committed_at = excluded.committed_at",
-        )
-    });
-    static EXPIRE: Sql = Sql::new(|| HISTORY.sql("delete from {schema}.answers where committed_at < $1"));
-    let all =
-        records.iter().flat_map(|record| record.commit.answers.iter().map(|answer| (answer, record.committed_at())));
-    let last: HashMap<&Bytes, (&Answer, Timestamp)> =
-        all.map(|(answer, at)| (&answer.command_id, (answer, at))).collect();
-    let Some(newest) = last.values().map(|(_, committed_at)| *committed_at).max() else { return Ok(()) };
-    let column = |part: fn(&Answer) -> &[u8]| last.values().map(|(answer, _)| part(answer)).collect::<Vec<_>>();
-    let instances: Vec<&str> = last.values().map(|(answer, _)| answer.instance_id.as_str()).collect();
-    let sequences: Vec<i64> = last.values().map(|(answer, _)| signed(answer.sequence)).collect();
-    let times: Vec<Timestamp> = last.values().map(|(_, committed_at)| *committed_at).collect();
-    let statement = transaction.prepare_cached(&INSERT).await?;
-    transaction
-        .execute(
-            &statement,
-            &[
-                &column(|answer| &answer.command_id),
-                &column(|answer| &answer.request_digest),
-                &column(|answer| &answer.answer),
-                &instances,
-                &sequences,
-                &times,
-            ],
-        )
-        .await?;
-    let statement = transaction.prepare_cached(&EXPIRE).await?;
-    transaction.execute(&statement, &[&(newest - ANSWERS_KEPT)]).await?;
-    Ok(())
-}
-
 /// Keys as the arrays that statements take.
 fn columns<'a>(keys: impl IntoIterator<Item = &'a AggregateKey>) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
     let part = |key: &'a AggregateKey| (key.instance_id.as_str(), (key.aggregate_type.as_str(), key.id.as_str()));
@@ -206,8 +204,8 @@ pub struct Needs {
 /// What history knows of it, all from one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Where the snapshot stands in the log.
-    pub checkpoint: Checkpoint,
+    /// Where the snapshot stands in each log.
+    pub checkpoints: OfEach<Checkpoint>,
     /// The events of every aggregate that was asked for, from the last one that restores its state.
     pub aggregates: HashMap<AggregateKey, Vec<Arc<Recorded>>>,
     /// The holder of every claim that was asked for.
@@ -216,15 +214,6 @@ pub struct Snapshot {
     pub referrers: HashMap<Referred, Referrers>,
     /// The answer of every command that was asked for.
     pub commands: HashMap<Bytes, Option<Answered>>,
-}
-
-/// A stored answer.
-#[derive(Debug, Clone)]
-pub struct Answered {
-    /// The answer.
-    pub answer: Answer,
-    /// When it was committed.
-    pub committed_at: Timestamp,
 }
 
 impl Needs {
@@ -248,26 +237,36 @@ impl Needs {
     ) -> Result<Option<Snapshot>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
-        let ((), checkpoint, aggregates, claims, referrers, commands) = futures::try_join!(
+        let checkpoint = |class| Checkpoint::read(&transaction, history_of(class), shard);
+        let of_class = |class| {
+            let keys = self.aggregates.iter().filter(|key| class_of(&key.aggregate_type) == class).cloned().collect();
+            load_aggregates(&transaction, class, keys)
+        };
+        let ((), events, sessions, mut aggregates, of_sessions, claims, referrers, commands) = futures::try_join!(
             // It is sent first, together with the others.
             limited(&transaction, limit),
-            Checkpoint::read(&transaction, &HISTORY, shard),
-            load_aggregates(&transaction, self.aggregates),
+            checkpoint(LogClass::Events),
+            checkpoint(LogClass::Sessions),
+            of_class(LogClass::Events),
+            of_class(LogClass::Sessions),
             load_claims(&transaction, self.claims),
             referrers::load(&transaction, self.referrers),
-            load_answers(&transaction, self.commands),
+            answers::load(&transaction, self.commands),
         )?;
         transaction.commit().await?;
-        Ok(checkpoint.map(|checkpoint| Snapshot { checkpoint, aggregates, claims, referrers, commands }))
+        aggregates.extend(of_sessions);
+        let checkpoints = OfEach { events, sessions }.both();
+        Ok(checkpoints.map(|checkpoints| Snapshot { checkpoints, aggregates, claims, referrers, commands }))
     }
 }
 
 async fn load_aggregates(
     transaction: &Transaction<'_>,
+    class: LogClass,
     keys: Vec<AggregateKey>,
 ) -> Result<HashMap<AggregateKey, Vec<Arc<Recorded>>>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY.sql(
+    static SELECT: OfHistories = OfHistories::new(|| {
+        of_histories(
             "select e.* from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) join lateral \
              (select * from {schema}.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a \
              and version >= coalesce((select version from {schema}.events where instance_id = k.i \
@@ -278,7 +277,7 @@ async fn load_aggregates(
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let statement = transaction.prepare_cached(&SELECT).await?;
+    let statement = transaction.prepare_cached(&SELECT[class]).await?;
     let (instances, types, ids) = columns(&keys);
     let rows = transaction.query(&statement, &[&instances, &types, &ids]).await?;
     let mut found: HashMap<AggregateKey, Vec<Arc<Recorded>>> = keys.into_iter().map(|key| (key, vec![])).collect();
@@ -368,32 +367,6 @@ async fn load_claims(
         if let Ok(claim) = row.try_get::<_, &[u8]>(0)?.try_into() {
             found.insert(claim, Some(key));
         }
-    }
-    Ok(found)
-}
-
-async fn load_answers(
-    transaction: &Transaction<'_>,
-    commands: Vec<Bytes>,
-) -> Result<HashMap<Bytes, Option<Answered>>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| HISTORY.sql("select * from {schema}.answers where command_id = any($1)"));
-    if commands.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let asked: Vec<&[u8]> = commands.iter().map(AsRef::as_ref).collect();
-    let statement = transaction.prepare_cached(&SELECT).await?;
-    let rows = transaction.query(&statement, &[&asked]).await?;
-    let mut found: HashMap<Bytes, Option<Answered>> = commands.into_iter().map(|command| (command, None)).collect();
-    for row in rows {
-        let command_id = Bytes::from(row.try_get::<_, Vec<u8>>("command_id")?);
-        let answer = Answer {
-            command_id: command_id.clone(),
-            request_digest: row.try_get::<_, Vec<u8>>("request_digest")?.into(),
-            answer: row.try_get::<_, Vec<u8>>("answer")?.into(),
-            instance_id: row.try_get("instance_id")?,
-            sequence: unsigned(row.try_get("sequence")?),
-        };
-        found.insert(command_id, Some(Answered { answer, committed_at: row.try_get("committed_at")? }));
     }
     Ok(found)
 }

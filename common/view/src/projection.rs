@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use domain::{
     catalog::{self, Visitor},
+    log_class::{LogClass, OfEach},
     projection::{self, Name},
     resource::{
         app::App, execution::Execution, instance::Instance, key::Key, organization::Organization,
@@ -33,6 +34,8 @@ pub struct Projection {
     pub name: &'static str,
     /// The version; a change of tables or of their meaning needs a new one.
     pub version: i32,
+    /// The log that it follows.
+    pub class: LogClass,
     /// What it keeps.
     pub kind: Kind,
 }
@@ -47,7 +50,7 @@ pub enum Kind {
     Index(Table),
 }
 
-/// Every projection there is: what follows from the catalog, and two of their own.
+/// Every projection there is: what follows from the catalog, and some of their own.
 pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     let ended = vec![
         ended::<Instance>(),
@@ -63,16 +66,44 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
     found.rows.push((WHAT_HAS_ENDED, ended));
-    let history = Projection::new(ENVELOPES, Kind::History);
+    let histories = [
+        Projection::new(ENVELOPES, Kind::History),
+        Projection { class: LogClass::Sessions, ..Projection::new(SESSION_ENVELOPES, Kind::History) },
+    ];
     let rows = found.rows.into_iter().map(|(name, tables)| Projection::new(name, Kind::Rows(tables)));
-    std::iter::once(history).chain(rows).chain(found.indexes).collect()
+    histories.into_iter().chain(rows).chain(found.indexes).collect()
 });
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
+const SESSION_ENVELOPES: Name = Name { name: "session_history", version: 1 };
 const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 5 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));
+
+/// The same of the log that ages out.
+pub static SESSION_HISTORY: Named = LazyLock::new(|| named(Some(SESSION_ENVELOPES)));
+
+/// What the write node reads of a log.
+pub fn history_of(class: LogClass) -> &'static Projection {
+    match class {
+        LogClass::Events => *HISTORY,
+        LogClass::Sessions => *SESSION_HISTORY,
+    }
+}
+
+/// A statement on each history.
+pub(crate) type OfHistories = LazyLock<OfEach<String>>;
+
+/// The texts of one; see [`Projection::sql`].
+pub(crate) fn of_histories(text: &str) -> OfEach<String> {
+    OfEach { events: HISTORY.sql(text), sessions: SESSION_HISTORY.sql(text) }
+}
+
+/// The projections that follow a log: what is said of a sequence is said to them.
+pub fn following(class: LogClass) -> impl Iterator<Item = &'static Projection> {
+    PROJECTIONS.iter().filter(move |projection| projection.class == class)
+}
 
 /// What admits requests and issues tokens: tenants, users, roles, keys.
 pub static ACCESS: Named = LazyLock::new(|| named(Some(projection::ACCESS)));
@@ -135,7 +166,7 @@ impl Visitor for Found {
 
 impl Projection {
     const fn new(Name { name, version }: Name, kind: Kind) -> Self {
-        Self { name, version, kind }
+        Self { name, version, class: LogClass::Events, kind }
     }
 
     /// The name of this version: of its schema in Postgres, or of its index.
@@ -163,7 +194,7 @@ impl Projection {
     pub fn tables(&self) -> Vec<String> {
         let schema = self.schema_name();
         match &self.kind {
-            Kind::History => tables::NAMES.map(|name| format!("{schema}.{name}")).to_vec(),
+            Kind::History => tables::names(self.class).iter().map(|name| format!("{schema}.{name}")).collect(),
             Kind::Rows(rows) => rows.iter().map(|table| layout::qualified(&schema, table)).collect(),
             Kind::Index(_) => vec![],
         }
@@ -181,7 +212,7 @@ impl Projection {
     pub fn schema(&self) -> Option<String> {
         let schema = self.schema_name();
         let tables = match &self.kind {
-            Kind::History => tables::create(&schema),
+            Kind::History => tables::create(self.class, &schema),
             Kind::Rows(tables) => {
                 tables.iter().map(|table| layout::create(&schema, table)).collect::<Vec<_>>().join("\n")
             }

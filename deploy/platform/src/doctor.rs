@@ -44,9 +44,9 @@ pub(crate) async fn run(options: cli::Doctor, shutdown: CancellationToken) -> Re
 
 async fn check(options: &cli::Doctor, report: &mut Report) {
     machine::check(options, report);
-    let log = nats::check(&options.servers, report).await;
-    postgres::check(options, log.as_ref(), report).await;
-    if let (Some(log), Some(file)) = (log, machine::key_file(options)) {
+    let logs = nats::check(&options.servers, report).await;
+    postgres::check(options, &logs, report).await;
+    if let (Some(log), Some(file)) = (logs.events, machine::key_file(options)) {
         check_key(options, &log, &file, report).await;
     }
 }

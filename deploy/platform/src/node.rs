@@ -2,6 +2,7 @@
 
 mod connect;
 mod options;
+mod writing;
 
 use std::{
     collections::HashMap,
@@ -14,24 +15,24 @@ use std::{
 use action::{Actions, client::Client, executions::ExecutionIndex};
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
-use command::reaction::{
-    Steps,
-    delivery::{Deliveries, Patience},
-    rotation::Rotations,
-    sweep::Sweeps,
-};
 use command::{
     Challenges, Commands,
     forward::{Bus, forwarding},
-    writer::{Handle, Phase, Writer},
+    internal::Taker,
+    reaction::delivery::Patience,
+    writer::Handle,
 };
 pub(crate) use connect::connect;
 use connect::{ConnectError, renewing};
-use domain::address::Allowed;
+use domain::{
+    address::Allowed,
+    log_class::{LogClass, OfEach},
+};
 use edge::{
     admission::{Edge, Known},
     caller::{External, SystemUsers},
     consistency::Tokens,
+    internal::Internal,
     seats::Seats,
 };
 use eventlog::{durability::Durability, lease::Leases, log::Log, once::Once};
@@ -43,7 +44,6 @@ use query::{
     Queries, SearchBounds,
     operate::{self, Nodes, Writes},
 };
-use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
     database::Database,
@@ -74,9 +74,12 @@ const PROJECTOR_CONNECTIONS: usize = 4;
 /// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
-/// What every node has: the log, the leases and the database.
+/// What every node has: the logs, the leases and the database.
 pub(crate) struct Adapters {
+    /// The log that is kept for ever.
     pub(crate) log: Log,
+    /// The one that ages out.
+    pub(crate) sessions: Log,
     pub(crate) database: Database,
     pub(crate) remote: Remote,
     pub(crate) health: Health,
@@ -129,7 +132,11 @@ impl Adapters {
         let replicas = usize::from(options.nats.nats_replicas);
         let reading = connect(&format!("{}, reading", options.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
-        let log = Log::open(client, SHARD, replicas).await?.read_through(reading).await?;
+        let open = async |class| {
+            let log = Log::open(client.clone(), (class, SHARD), replicas).await?;
+            log.read_through(reading.clone()).await
+        };
+        let (log, sessions) = (open(LogClass::Events).await?, open(LogClass::Sessions).await?);
         let leases = Leases::open(log.context(), (options.role, &options.name), replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
@@ -141,6 +148,7 @@ impl Adapters {
         let NodeOptions { health, postgres_url, writes, .. } = options;
         Ok(Self {
             log,
+            sessions,
             database,
             remote,
             health,
@@ -155,12 +163,17 @@ impl Adapters {
         })
     }
 
+    /// Both logs.
+    pub(crate) fn logs(&self) -> OfEach<Log> {
+        OfEach { events: self.log.clone(), sessions: self.sessions.clone() }
+    }
+
     /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
     pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
         let databases = [Some(&self.database), projector.map(|projector| &projector.database)];
         let measuring = Measuring {
             health: self.health.clone(),
-            log: self.log.clone(),
+            logs: self.logs(),
             shard: SHARD,
             clients: self.clients.clone(),
             databases: databases.into_iter().flatten().cloned().collect(),
@@ -175,8 +188,8 @@ impl Adapters {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
         let grace = Duration::from_secs(index.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
-        let (log, leases, health) = (self.log.clone(), self.leases.clone(), self.health.clone());
-        Ok(Projector { log, leases, database, indexing, health, shard: SHARD })
+        let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
+        Ok(Projector { logs, leases, database, indexing, health, shard: SHARD })
     }
 }
 
@@ -193,7 +206,7 @@ impl Node {
         tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
         let targets = Arc::new(options.targets);
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
-        let ended = Ended::open(adapters.log.clone(), &adapters.database, SHARD, options.silence).await?;
+        let ended = Ended::open(adapters.logs(), &adapters.database, SHARD, options.silence).await?;
         let settings = SettingsIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
@@ -214,87 +227,6 @@ impl Node {
             searches: options.searches,
             adapters,
         })
-    }
-
-    /// Starts the writer. When it ends, for whatever reason, so does everything that waits for `shutdown`.
-    pub(crate) fn start_writer(
-        &self,
-        shutdown: &CancellationToken,
-    ) -> (Handle, JoinHandle<Result<(), command::writer::WriterFailure>>) {
-        let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
-        let writer = Writer {
-            log: log.clone(),
-            leases: leases.clone(),
-            database: database.clone(),
-            progress: self.progress.clone(),
-            durability: durability.clone(),
-            ids: self.ids.clone(),
-            health: health.clone(),
-            shard: SHARD,
-            tail_limit: self.tail_limit,
-            record_limit: log.client().server_info().max_payload / 2,
-        };
-        let (handle, writing) = writer.start(shutdown.clone());
-        let last = shutdown.clone().drop_guard();
-        let watched = tokio::spawn(async move {
-            let _last = last;
-            writing.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-        });
-        (handle, watched)
-    }
-
-    /// Starts delivering events to targets whenever no other node does. A node that takes the log over has
-    /// enough to read, so it begins after that.
-    fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let Adapters { log, database, leases, replicas, .. } = &self.adapters;
-        let deliveries = Deliveries {
-            actions: self.actions.clone(),
-            log: log.clone(),
-            leases: leases.clone(),
-            database: database.clone(),
-            patience: self.patience,
-            shard: SHARD,
-            replicas: *replicas,
-        };
-        let (mut phases, shutdown) = (writer.phases(), shutdown.clone());
-        tokio::spawn(async move {
-            let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Standby(Some(_))));
-            let is_settled = tokio::select! {
-                settled = settled => settled.is_ok(),
-                () = shutdown.cancelled() => false,
-            };
-            if is_settled {
-                deliveries.work(shutdown).await;
-            }
-        })
-    }
-
-    /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
-    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 3] {
-        [
-            self.start_deliveries(writer, shutdown),
-            self.start_sweeps(writer, shutdown),
-            self.start_rotations(writer, shutdown),
-        ]
-    }
-
-    /// Starts sweeping what was removed.
-    fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let Adapters { log, database, replicas, .. } = &self.adapters;
-        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
-        let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
-        tokio::spawn(sweeps.work(shutdown.clone()))
-    }
-
-    /// Starts rotating signing keys.
-    fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
-        let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
-        tokio::spawn(rotations.work(shutdown.clone()))
-    }
-
-    fn steps(&self, writer: &Handle) -> Steps {
-        Steps { writer: writer.clone(), keyring: self.keyring.clone() }
     }
 
     /// What admits requests. It waits for the log's first record, which says which log it is; where another node writes it,
@@ -347,6 +279,8 @@ impl Node {
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
+        let taker = Taker::new(commands.writer.clone(), self.keyring.clone(), log.client(), SHARD);
+        tasks.spawn(taker.work(tasks.clone(), stopping.clone()));
         let bus = Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
         Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
     }
@@ -377,7 +311,8 @@ impl Node {
 
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone()))
+        let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
+        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone(), internal))
     }
 }
 

@@ -6,6 +6,7 @@ use command::{
     setup::{Outcome, Plan, Wanted, setup},
     writer::{Handle, Phase},
 };
+use domain::log_class::OfEach;
 use tokio::time::{Instant, timeout};
 use view::{directory::Named, projection::PROJECTIONS};
 
@@ -125,14 +126,15 @@ async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Res
     }
 }
 
-/// Waits until every read model has the whole log.
+/// Waits until every read model has the whole log that it follows.
 async fn caught_up(node: &Node) -> Result<(), Failure> {
-    let end = node.adapters.log.last().await?.map(|record| record.position()).unwrap_or_default();
+    let logs = node.adapters.logs();
+    let ends = OfEach { events: logs.events.end().await?, sessions: logs.sessions.end().await? };
     for projection in PROJECTIONS.iter() {
         let mut heard = node.progress.of(projection);
         loop {
             let reached = *heard.borrow_and_update();
-            if reached.stream_sequence >= end.stream_sequence {
+            if reached.stream_sequence >= ends[projection.class] {
                 break;
             }
             timeout(LIMIT, heard.wait_for(|later| *later != reached))

@@ -2,7 +2,7 @@
 
 use base::{health::Health, secret};
 use command::setup::Wanted;
-use domain::address::Allowed;
+use domain::{address::Allowed, log_class::LogClass};
 use edge::caller::SystemUsers;
 use eventlog::log::{Log, LogFailure};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
 async fn is_set_up(options: &cli::Setup) -> Result<bool, Failure> {
     let url = options.nats.nats_url.as_deref().ok_or(node::NO_NATS)?;
     let client = node::connect(&options.nats, url, ("setup", "platform setup")).await?;
-    match Log::find(client, node::SHARD).await {
+    match Log::find(client, (LogClass::Events, node::SHARD)).await {
         Ok(log) => Ok(log.last().await?.is_some_and(|record| record.position().sequence > 0)),
         Err(LogFailure::Absent { .. }) => Ok(false),
         Err(error) => Err(error.into()),

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use base::explain::explain;
+use domain::log_class::{LogClass, OfEach};
 use eventlog::{
     lease,
-    log::{Lag, Log},
+    log::{Lag, Log, LogFailure},
     record::Record,
 };
 use serde::Serialize;
@@ -37,6 +38,8 @@ struct Progress {
 /// What was found of a platform.
 struct Found {
     last: Option<Record>,
+    /// The last record of the log that ages out.
+    last_of_sessions: Option<Record>,
     nodes: Vec<Presence>,
     leases: Vec<(String, String)>,
     /// Or why it is not known.
@@ -47,14 +50,23 @@ struct Found {
 pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
     let nats = running_servers::nats(&options.servers)?;
     let client = running_servers::connect(&nats, "platform status").await?;
-    let log = Log::find(client.clone(), SHARD).await?;
+    let log = Log::find(client.clone(), (LogClass::Events, SHARD)).await?;
+    let sessions = match Log::find(client.clone(), (LogClass::Sessions, SHARD)).await {
+        Err(LogFailure::Absent { .. }) => None,
+        found => Some(found?),
+    };
     let (nodes, leases) = tokio::join!(gather(&client, SHARD, LISTENING), lease::holders(log.context()));
     let last = log.last().await?;
+    let last_of_sessions = match &sessions {
+        Some(sessions) => sessions.last().await?,
+        None => None,
+    };
+    let logs = OfEach { events: (Some(&log), last.as_ref()), sessions: (sessions.as_ref(), last_of_sessions.as_ref()) };
     let read_models = match running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
-        Ok(url) => read_models(&url, &log, last.as_ref()).await,
+        Ok(url) => read_models(&url, logs).await,
         Err(error) => Err(error.to_string()),
     };
-    let found = Found { last, nodes: nodes?, leases: leases?, read_models };
+    let found = Found { last, last_of_sessions, nodes: nodes?, leases: leases?, read_models };
     if options.json {
         output::print(found.json());
     } else {
@@ -63,14 +75,18 @@ pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn read_models(url: &str, log: &Log, last: Option<&Record>) -> Result<Vec<Progress>, String> {
+async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -> Result<Vec<Progress>, String> {
     let database = Database::new(url, 1).map_err(|error| explain(&error))?;
-    let end = last.map(Record::position).unwrap_or_default();
     let mut found = vec![];
     let read = async { checkpoints(&database.connection().await?, SHARD).await };
     for (projection, checkpoint) in database.within(read).await.map_err(|error| explain(&error))? {
         let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-        let Lag { events, seconds } = log.lag(at.into(), end.into()).await.map_err(|error| explain(&error))?;
+        let (log, last) = logs[projection.class];
+        let end = last.map(Record::position).unwrap_or_default();
+        let Lag { events, seconds } = match log {
+            Some(log) => log.lag(at.into(), end.into()).await.map_err(|error| explain(&error))?,
+            None => Lag::default(),
+        };
         let (projection, sequence) = (projection.name.to_owned(), at.sequence);
         found.push(Progress { projection, sequence, lag_events: events, lag_seconds: seconds });
     }
@@ -84,31 +100,37 @@ impl Found {
     }
 
     fn json(&self) -> serde_json::Value {
-        let log = self.last.as_ref().map(|record| {
-            let (at, commit) = (record.position(), &record.commit);
-            json!({
-                "sequence": at.sequence, "message": at.stream_sequence, "epoch": commit.epoch,
-                "committedAt": record.committed_at().to_string(),
+        let [log, sessions] = [&self.last, &self.last_of_sessions].map(|last| {
+            last.as_ref().map(|record| {
+                let (at, commit) = (record.position(), &record.commit);
+                json!({
+                    "sequence": at.sequence, "message": at.stream_sequence, "epoch": commit.epoch,
+                    "committedAt": record.committed_at().to_string(),
+                })
             })
         });
         let leases: Vec<_> =
             self.leases.iter().map(|(name, holder)| json!({ "name": name, "holder": holder })).collect();
         let read_models = self.read_models.as_ref().ok();
         json!({
-            "log": log, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": read_models,
+            "log": log, "sessionsLog": sessions, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": read_models,
         })
     }
 
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![];
+        let told = |record: &Record| {
+            let (at, epoch) = (record.position(), record.commit.epoch);
+            let (event, message, time) = (at.sequence, at.stream_sequence, record.committed_at());
+            format!("event {event}, message {message}, epoch {epoch}, last commit {time}")
+        };
         lines.push(match &self.last {
-            Some(record) => {
-                let (at, epoch) = (record.position(), record.commit.epoch);
-                let (event, message, time) = (at.sequence, at.stream_sequence, record.committed_at());
-                format!("log: event {event}, message {message}, epoch {epoch}, last commit {time}")
-            }
+            Some(record) => format!("log: {}", told(record)),
             None => "log: empty, no platform was set up in it yet".to_owned(),
         });
+        if let Some(record) = &self.last_of_sessions {
+            lines.push(format!("log of sessions: {}", told(record)));
+        }
         lines.push(format!("writer: {}", self.writer().unwrap_or("nobody: see that a command node runs")));
         if self.nodes.is_empty() {
             lines.push("nodes: none says that it is there".to_owned());

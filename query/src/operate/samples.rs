@@ -6,12 +6,16 @@ use std::{
     time::Duration,
 };
 
+use domain::log_class::{LogClass, OfEach};
 use page::component::POINTS;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
 };
-use view::{progress::Progress, projection::PROJECTIONS};
+use view::{
+    progress::Progress,
+    projection::{PROJECTIONS, Projection},
+};
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,10 +26,10 @@ pub(super) struct Samples(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    /// The end of the log, as this node knows it.
-    ends: VecDeque<u64>,
-    /// Where each projection was.
-    positions: HashMap<&'static str, VecDeque<u64>>,
+    /// The ends of the logs, as this node knows them.
+    ends: OfEach<VecDeque<u64>>,
+    /// Where each projection was, where it had said so, and which log it follows.
+    positions: HashMap<&'static str, (LogClass, VecDeque<Option<u64>>)>,
 }
 
 /// How far a projection is.
@@ -45,7 +49,7 @@ pub(super) struct Lag {
 
 impl Samples {
     /// Looks from now on.
-    pub(super) fn start(progress: Progress, end: watch::Receiver<u64>) -> Self {
+    pub(super) fn start(progress: Progress, ends: OfEach<watch::Receiver<u64>>) -> Self {
         let samples = Self(Arc::default());
         let seen = samples.0.clone();
         tokio::spawn(async move {
@@ -53,8 +57,10 @@ impl Samples {
             beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 beat.tick().await;
-                let positions = PROJECTIONS.iter().map(|it| (it.name, progress.of(it).borrow().sequence));
-                seen.lock().unwrap_or_else(PoisonError::into_inner).add(*end.borrow(), positions);
+                let ends = ends.as_ref().map(|end| *end.borrow());
+                let positions = PROJECTIONS.iter().map(|it| (it, position(&progress, it)));
+                let positions = positions.map(|(it, position)| ((it.name, it.class), position));
+                seen.lock().unwrap_or_else(PoisonError::into_inner).add(ends, positions);
             }
         });
         samples
@@ -65,35 +71,41 @@ impl Samples {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).lag(name)
     }
 
-    /// The end of the log.
+    /// The end of the log that is kept for ever.
     pub(super) fn end(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).ends.back().copied().unwrap_or_default()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).ends.events.back().copied().unwrap_or_default()
     }
 }
 
+/// Where a projection is. It has said so once it has a record, which may be one without events.
+fn position(progress: &Progress, projection: &Projection) -> Option<u64> {
+    let reached = *progress.of(projection).borrow();
+    (reached.stream_sequence > 0).then_some(reached.sequence)
+}
+
 impl Seen {
-    fn add(&mut self, end: u64, positions: impl Iterator<Item = (&'static str, u64)>) {
-        push(&mut self.ends, end);
-        for (name, position) in positions {
-            push(self.positions.entry(name).or_default(), position);
+    fn add(&mut self, mut ends: OfEach<u64>, positions: impl Iterator<Item = ((&'static str, LogClass), Option<u64>)>) {
+        for ((name, class), position) in positions {
+            // What this node has heard of a projection may be ahead of what it has itself.
+            ends[class] = ends[class].max(position.unwrap_or_default());
+            push(&mut self.positions.entry(name).or_insert_with(|| (class, VecDeque::new())).1, position);
         }
-        // What this node has heard of a projection may be ahead of what it has itself.
-        let furthest = self.positions.values().filter_map(|positions| positions.back()).max().copied();
-        if let (Some(end), Some(furthest)) = (self.ends.back_mut(), furthest) {
-            *end = (*end).max(furthest);
+        for class in LogClass::ALL {
+            push(&mut self.ends[class], ends[class]);
         }
     }
 
     fn lag(&self, name: &str) -> Lag {
-        let (Some(positions), Some(end)) = (self.positions.get(name), self.ends.back()) else { return Lag::default() };
-        let Some(position) = positions.back().copied().filter(|position| *position > 0) else { return Lag::default() };
-        let values = self.ends.iter().zip(positions).map(|(end, position)| match position {
-            0 => 0,
-            position => end.saturating_sub(*position),
-        });
-        let missing = self.ends.iter().rev().take_while(|end| **end > position).count() as u64;
-        let first = positions.iter().copied().find(|position| *position > 0).unwrap_or(position);
-        let seconds = (positions.iter().filter(|position| **position > 0).count() as u64).saturating_sub(1).max(1);
+        let Some((class, positions)) = self.positions.get(name) else { return Lag::default() };
+        let ends = &self.ends[*class];
+        let (Some(end), Some(position)) = (ends.back(), positions.back().copied().flatten()) else {
+            return Lag::default();
+        };
+        let values = ends.iter().zip(positions);
+        let values = values.map(|(end, position)| position.map_or(0, |position| end.saturating_sub(position)));
+        let missing = ends.iter().rev().take_while(|end| **end > position).count() as u64;
+        let first = positions.iter().flatten().next().copied().unwrap_or(position);
+        let seconds = (positions.iter().flatten().count() as u64).saturating_sub(1).max(1);
         Lag {
             position: Some(position),
             events: end.saturating_sub(position),
@@ -104,7 +116,7 @@ impl Seen {
     }
 }
 
-fn push(values: &mut VecDeque<u64>, value: u64) {
+fn push<T>(values: &mut VecDeque<T>, value: T) {
     if values.len() == POINTS {
         values.pop_front();
     }
@@ -115,16 +127,22 @@ fn push(values: &mut VecDeque<u64>, value: u64) {
 mod tests {
     use super::*;
 
+    const TARGETS: (&str, LogClass) = ("targets", LogClass::Events);
+
+    fn of_events(end: u64) -> OfEach<u64> {
+        OfEach { events: end, sessions: 0 }
+    }
+
     #[test]
     fn a_lag_is_counted_in_events_and_in_seconds() {
         let mut seen = Seen::default();
         assert_eq!(seen.lag("targets"), Lag::default());
-        for (end, position) in [(10, 0), (10, 10), (14, 10), (16, 12)] {
-            seen.add(end, [("targets", position)].into_iter());
+        for (end, position) in [(10, None), (10, Some(10)), (14, Some(10)), (16, Some(12))] {
+            seen.add(of_events(end), [(TARGETS, position)].into_iter());
         }
         let values = vec![0, 0, 4, 4];
         assert_eq!(seen.lag("targets"), Lag { position: Some(12), events: 4, seconds: 2, rate: 1, values });
-        seen.add(16, [("targets", 16)].into_iter());
+        seen.add(of_events(16), [(TARGETS, Some(16))].into_iter());
         let lag = seen.lag("targets");
         assert_eq!((lag.events, lag.seconds), (0, 0));
     }
@@ -133,8 +151,20 @@ mod tests {
     fn a_minute_is_kept_and_no_projection_is_ahead_of_the_log() {
         let mut seen = Seen::default();
         for second in 1..200 {
-            seen.add(1, [("targets", second)].into_iter());
+            seen.add(of_events(1), [(TARGETS, Some(second))].into_iter());
         }
         assert_eq!((seen.lag("targets").values.len(), seen.lag("targets").events), (POINTS, 0));
+    }
+
+    #[test]
+    fn a_projection_lags_behind_the_log_that_it_follows() {
+        let mut seen = Seen::default();
+        let sessions = ("session_history", LogClass::Sessions);
+        let positions = [(TARGETS, Some(1000)), (sessions, Some(0))];
+        seen.add(OfEach { events: 1000, sessions: 0 }, positions.into_iter());
+        assert_eq!(seen.lag("session_history").position, Some(0), "it has all of a log without events");
+        assert_eq!((seen.lag("targets").events, seen.lag("session_history").events), (0, 0));
+        seen.add(OfEach { events: 1000, sessions: 3 }, positions.into_iter());
+        assert_eq!((seen.lag("targets").events, seen.lag("session_history").events), (0, 3));
     }
 }

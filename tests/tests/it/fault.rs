@@ -17,5 +17,6 @@ mod parking;
 mod projector;
 mod replay;
 mod rest;
+mod sessions;
 mod settle;
 mod tail;

@@ -5,6 +5,7 @@ mod clients;
 mod introspection;
 mod key;
 mod personal;
+mod revocation;
 mod role;
 mod rotation;
 mod shop;

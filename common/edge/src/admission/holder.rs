@@ -53,6 +53,9 @@ impl Edge {
         if token.key_id.as_ref().is_some_and(|key_id| self.is_deleted(tenant, key_id)) {
             return Err(personal::invalid());
         }
+        if token.id.as_ref().is_some_and(|id| self.ended.revoked().has(&tenant.id, id)) {
+            return Err(personal::invalid());
+        }
         match &token.system {
             Some(system) => Ok(system.clone()),
             None => self.user(tenant, &token.user_id, (token.sequence, sequence.max(token.sequence))).await,
@@ -77,9 +80,9 @@ impl Edge {
                     personal::claims(&found, self.external.issuer(tenant), project_id)
                 }
                 None => {
-                    let signed = self.verifier.read(token, tenant);
-                    let signed = signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id));
-                    signed.ok_or_else(personal::invalid)?.1
+                    let signed = self.signed(tenant, token);
+                    let signed = signed.filter(|token| !self.ended.revoked().has(&tenant.id, &token.id()));
+                    signed.ok_or_else(personal::invalid)?
                 }
             };
             let user = self.user(tenant, &token.sub, (token.seq, token.seq)).await?;
@@ -90,6 +93,18 @@ impl Edge {
             Err(error) if [Reason::TokenInvalid, Reason::TokenExpired].contains(&error.reason()) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// What a token says that a key of the instance has signed, whomever it is for, whether or not all that it stands on is still
+    /// there; `None` where it is no such token, or has expired.
+    fn signed(&self, tenant: &Tenant, token: &str) -> Option<AccessToken> {
+        let (key_id, token) = self.verifier.read(token, tenant)?;
+        (!self.is_deleted(tenant, &key_id)).then_some(token)
+    }
+
+    /// Whether something looks like a personal access token.
+    pub fn is_personal(token: &str) -> bool {
+        personal::parse(token).is_some()
     }
 
     /// What a personal access token is, if it counts now; as of a sequence or later.

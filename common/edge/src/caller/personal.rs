@@ -41,6 +41,7 @@ impl Verified {
             sequence: found.processed,
             system: None,
             key_id: None,
+            id: None,
             expires: found.token.expires_at.div_euclid(1000),
             personal: Some(found),
         }
@@ -66,6 +67,7 @@ pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> Ac
         client_id: token.user_id.clone(),
         scope: SCOPE.to_owned(),
         seq: *processed,
+        session_seq: 0,
         added: Map::new(),
     }
 }

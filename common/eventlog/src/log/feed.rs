@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    IDLE, Log, LogFailure, MOST_IN_FLIGHT, is_missing, nats,
+    IDLE, Log, LogFailure, MOST_IN_FLIGHT, broken, is_missing, nats,
     window::{Next, State, Window},
 };
 use crate::record::{Broken, Record};
@@ -97,7 +97,7 @@ impl Feeds {
             match record.stream_sequence {
                 // A consumer that is made anew by its client may begin anywhere; one that is asked for again does not.
                 found if found <= last => return Err(LogFailure::Nats(format!("message {found} came after {last}"))),
-                found if found > last + 1 => return Err(Broken::MessageHole { last, found }.into()),
+                found if found > last + 1 => return Err(broken(stream, Broken::MessageHole { last, found })),
                 found => last = found,
             }
             feed.push(record, size).await;
@@ -203,7 +203,8 @@ async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Res
         }
     };
     let sequence = message.info().map_err(|error| LogFailure::Nats(error.to_string()))?.stream_sequence;
-    Ok((Record::decode(sequence, &message.payload)?, message.payload.len() as u64))
+    let record = Record::decode(sequence, &message.payload).map_err(|found| broken(stream, found))?;
+    Ok((record, message.payload.len() as u64))
 }
 
 /// What is said of records that were sent and did not arrive.
@@ -214,7 +215,7 @@ async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), LogFailu
     match stream.get_info().await.map_err(nats)?.state.last_sequence {
         end if end > last => match stream.get_raw_message(last + 1).await {
             // It will never come.
-            Err(error) if is_missing(&error) => Err(Broken::Lost { end, lost: 1, at: last + 1 }.into()),
+            Err(error) if is_missing(&error) => Err(broken(stream, Broken::Lost { end, lost: 1, at: last + 1 })),
             _ => Err(LogFailure::Nats(LOST.to_owned())),
         },
         _ => Ok(()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::Stream;
 
 use super::{Log, LogFailure, feed::Seat};
-use crate::record::{Lineage, Position, Record};
+use crate::record::{Broken, Lineage, Position, Record};
 
 /// A reader.
 struct Reader {
@@ -50,11 +50,16 @@ impl Reader {
             self.seat = self.log.feeds.join(&self.log, last);
         };
         self.has_failed = false;
-        self.at = self.at.advance(&record)?;
-        self.lineage = Some(match self.lineage.take() {
-            Some(lineage) => lineage.advance(&record)?,
-            None => Lineage::of(&record),
-        });
+        self.advance(&record).map_err(|broken| self.log.broken(broken))?;
         Ok(record)
+    }
+
+    fn advance(&mut self, record: &Record) -> Result<(), Broken> {
+        self.at = self.at.advance(record)?;
+        self.lineage = Some(match self.lineage.take() {
+            Some(lineage) => lineage.advance(record)?,
+            None => Lineage::of(record),
+        });
+        Ok(())
     }
 }

@@ -2,9 +2,10 @@
 
 use base::{clock, health::Reached};
 use bytes::Bytes;
+use domain::log_class::LogClass;
 use futures::{Stream, StreamExt};
 
-use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, nats, rules};
+use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, name, nats, rules};
 use crate::record::{Broken, Record};
 
 /// How much of a log comes after a place in it.
@@ -27,13 +28,13 @@ impl Log {
         Ok(Lag { events: end.sequence.saturating_sub(at.sequence), seconds: next.map_or(0.0, age) })
     }
 
-    /// Opens the log of a shard where there is one, whatever its rules are.
-    pub async fn find(client: async_nats::Client, shard: u16) -> Result<Self, LogFailure> {
+    /// Opens a log of a shard where there is one, whatever its rules are.
+    pub async fn find(client: async_nats::Client, (class, shard): (LogClass, u16)) -> Result<Self, LogFailure> {
         let has_jetstream = client.server_info().jetstream;
         let context = context(client);
-        let name = format!("EVENTS_{shard}");
+        let name = name(class, shard);
         match context.get_stream(&name).await {
-            Ok(stream) => Ok(Self::of(context, stream, shard)),
+            Ok(stream) => Ok(Self::of(context, stream, (class, shard))),
             Err(error) if is_absent(&error) => Err(LogFailure::Absent { stream: name }),
             Err(_) if !has_jetstream => Err(LogFailure::NoJetStream),
             Err(error) => Err(nats(error)),
@@ -42,7 +43,7 @@ impl Log {
 
     /// Whether the stream's rules are such that it can lose no event, and as many servers keep it as asked for.
     pub async fn check_rules(&self, shard: u16, replicas: usize) -> Result<(), LogFailure> {
-        check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(shard, replicas))
+        check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(self.class, shard, replicas))
     }
 
     /// The servers that keep the log and are away or lag.
@@ -65,7 +66,7 @@ impl Log {
         while before + 1 < beyond {
             let middle = before + (beyond - before) / 2;
             let missing = Broken::MessageHole { last: middle - 1, found: middle + 1 };
-            let record = self.read(middle).await?.ok_or(missing)?;
+            let record = self.read(middle).await?.ok_or_else(|| self.broken(missing))?;
             if record.position().sequence < sequence {
                 (before, found) = (middle, Some(record));
             } else {

@@ -13,13 +13,13 @@ impl Log {
     pub async fn check_whole(&self) -> Result<(), LogFailure> {
         let state = self.stream.get_info().await.map_err(nats)?.state;
         if let Some(lost) = lost(&state) {
-            return Err(lost.into());
+            return Err(self.broken(lost));
         }
         // A stream may believe that it has a message whose block is gone.
         for ends in [1, state.last_sequence] {
             let is_there = ends == 0 || ends > state.last_sequence || self.has_message(ends).await?;
             if !is_there {
-                return Err(Broken::Lost { end: state.last_sequence, lost: 1, at: ends }.into());
+                return Err(self.broken(Broken::Lost { end: state.last_sequence, lost: 1, at: ends }));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use deadpool_postgres::GenericClient;
-use domain::failed_event::Filter;
+use domain::{failed_event::Filter, log_class::LogClass};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
@@ -102,8 +102,10 @@ fn reached(checkpoint: Option<Checkpoint>) -> (u64, Timestamp) {
     checkpoint.map_or_else(Default::default, |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at))
 }
 
+/// Of those that follow the log that is kept for ever: sequences of the other one say nothing beside them.
 fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timestamp) {
-    found.iter().map(|(_, checkpoint)| reached(*checkpoint)).min().unwrap_or_default()
+    let following = found.iter().filter(|(projection, _)| projection.class == LogClass::Events);
+    following.map(|(_, checkpoint)| reached(*checkpoint)).min().unwrap_or_default()
 }
 
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use url::Url;
 
@@ -101,6 +101,15 @@ pub(crate) enum Log {
     Verify(Box<Verify>),
 }
 
+/// Which of the logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhichLog {
+    /// What is kept for ever
+    Events,
+    /// Revocations, which age out
+    Sessions,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
     #[command(flatten)]
@@ -118,6 +127,9 @@ pub(crate) struct Tail {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Which log
+    #[arg(long, value_enum, default_value_t = WhichLog::Events)]
+    pub(crate) log: WhichLog,
     /// Print the payloads too: what is secret in them is hashed or encrypted, names and the like are not
     #[arg(long)]
     pub(crate) payload: bool,
@@ -127,6 +139,9 @@ pub(crate) struct Tail {
 pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) servers: Servers,
+    /// Which log
+    #[arg(long, value_enum, default_value_t = WhichLog::Events)]
+    pub(crate) log: WhichLog,
     /// Check from the record with this event on, and take what is before it on trust
     #[arg(long, value_name = "SEQUENCE", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) from: u64,

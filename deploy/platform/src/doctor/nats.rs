@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::{Client, jetstream};
 use base::{clock::since_start, explain::explain};
+use domain::log_class::{LogClass, OfEach};
 use eventlog::{
     durability::{Durability, Unsafe},
     log::{Log, LogFailure},
@@ -27,8 +28,12 @@ const LITTLE: u64 = 1 << 30;
 const NOTHING: u64 = 64 << 20;
 const API_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks NATS, and gives the log where there is one that can be read.
-pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option<Log> {
+/// Checks NATS, and gives the logs where there are some that can be read.
+pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> OfEach<Option<Log>> {
+    look(servers, report).await.unwrap_or_default()
+}
+
+async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Option<Log>>> {
     let flags = match running_servers::nats(servers) {
         Ok(flags) => flags,
         Err(error) => {
@@ -53,7 +58,11 @@ pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option
     check_jetstream(&context, &durability, report).await?;
     check_payload(&client, report);
     let replicas = usize::from(flags.nats_replicas);
-    let log = check_log(&client, replicas, report).await;
+    let events = check_log(&client, LogClass::Events, replicas, report).await;
+    let sessions = check_log(&client, LogClass::Sessions, replicas, report).await;
+    if let Some(ahead) = Ahead::of(server_time(&client, "EVENTS_0")).await {
+        ahead.report("nats clock", "NATS", report);
+    }
     for beside in &BESIDE {
         let name = beside.stream;
         match beside.look(&context, replicas).await {
@@ -72,7 +81,7 @@ pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> Option
             Err(error) => report.fail("stream", format!("{name}: {error}"), "see that this user may ask for it"),
         }
     }
-    log
+    Some(OfEach { events, sessions })
 }
 
 fn check_version(client: &Client, report: &mut Report) {
@@ -153,9 +162,10 @@ fn check_payload(client: &Client, report: &mut Report) {
     }
 }
 
-async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Option<Log> {
+async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &mut Report) -> Option<Log> {
     const CHECK: &str = "log";
-    let log = match Log::find(client.clone(), SHARD).await {
+    let name = format!("{}_{SHARD}", class.name());
+    let log = match Log::find(client.clone(), (class, SHARD)).await {
         Ok(log) => log,
         Err(error @ LogFailure::Absent { .. }) => {
             let remedy = "none, before the first start: `platform setup` or `platform standalone` makes the log";
@@ -163,20 +173,24 @@ async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Opt
             return None;
         }
         Err(error) => {
-            report.fail(CHECK, error.to_string(), "see that this user may ask for the stream EVENTS_0");
+            report.fail(CHECK, error.to_string(), &format!("see that this user may ask for the stream {name}"));
             return None;
         }
     };
     match log.check_rules(SHARD, replicas).await {
-        Ok(()) => report.ok(CHECK, format!("EVENTS_0 has the rules of a log, {replicas} replicas or more")),
+        Ok(()) => report.ok(CHECK, format!("{name} has the rules of a log, {replicas} replicas or more")),
         Err(error) => {
-            let remedy = "for replicas and maxima edit the stream (`nats stream edit EVENTS_0`); else make it anew with the \
-                          same messages, as docs/nats-permissions.md tells under \"When there is a foreign message\"";
-            report.fail(CHECK, error.to_string(), remedy);
+            let remedy = format!(
+                "for replicas and maxima edit the stream (`nats stream edit {name}`); else make it anew with the same \
+                 messages, as docs/nats-permissions.md tells under \"When there is a foreign message\""
+            );
+            report.fail(CHECK, error.to_string(), &remedy);
         }
     }
     match log.check_whole().await {
-        Ok(()) => report.ok("log messages", "no message of EVENTS_0 is missing; `platform log verify` reads them all"),
+        Ok(()) => {
+            report.ok("log messages", format!("no message of {name} is missing; {} reads them all", verify(class)));
+        }
         Err(error) => {
             report.fail("log messages", error.to_string(), "");
             return None;
@@ -184,19 +198,24 @@ async fn check_log(client: &Client, replicas: usize, report: &mut Report) -> Opt
     }
     match log.lagging().await {
         Ok(lagging) if !lagging.is_empty() => {
-            let found = format!("these servers are away or behind with EVENTS_0: {}", lagging.join(", "));
+            let found = format!("these servers are away or behind with {name}: {}", lagging.join(", "));
             report.warn("log servers", found, "bring them back: with a majority away no write is acknowledged");
         }
         _ => {}
     }
-    if let Some(ahead) = Ahead::of(server_time(client, "EVENTS_0")).await {
-        ahead.report("nats clock", "NATS", report);
-    }
     match log.last().await {
         Ok(_) => Some(log),
         Err(error) => {
-            report.fail("log end", error.to_string(), "`platform log verify` says more");
+            report.fail("log end", error.to_string(), &format!("{} says more", verify(class)));
             None
         }
+    }
+}
+
+/// What reads all of a log.
+const fn verify(class: LogClass) -> &'static str {
+    match class {
+        LogClass::Events => "`platform log verify`",
+        LogClass::Sessions => "`platform log verify --log sessions`",
     }
 }

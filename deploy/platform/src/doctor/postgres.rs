@@ -3,6 +3,7 @@
 use std::{str::FromStr as _, time::Duration};
 
 use base::{explain::explain, health::LAGS};
+use domain::log_class::OfEach;
 use eventlog::log::{Lag, Log};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, NoTls};
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// By how many seconds a projection lags that nobody works on.
 const STANDING: f64 = 60.0;
 
-pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut Report) {
+pub(super) async fn check(options: &cli::Doctor, logs: &OfEach<Option<Log>>, report: &mut Report) {
     let url = match running_servers::postgres(&options.servers, options.postgres.postgres_url.as_ref()) {
         Ok(url) => url,
         Err(error) => return report.fail("postgres", error.to_string(), ""),
@@ -51,7 +52,7 @@ pub(super) async fn check(options: &cli::Doctor, log: Option<&Log>, report: &mut
         Err(_) => return report.fail("postgres", "Postgres does not answer", "see its own log, and its load"),
     }
     for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
-        if let Err(error) = check_projection(&url, projection, log, report).await {
+        if let Err(error) = check_projection(&url, projection, logs[projection.class].as_ref(), report).await {
             let found = format!("{} cannot be read: {error}", projection.schema_name());
             report.fail(
                 "read model",

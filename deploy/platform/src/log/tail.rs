@@ -34,7 +34,7 @@ struct Window {
 
 /// Prints events until the end of the log, or with `--follow` until `shutdown`.
 pub(crate) async fn run(options: cli::Tail, shutdown: CancellationToken) -> Result<(), Failure> {
-    let log = super::open(&options.servers).await?;
+    let log = super::open(&options.servers, options.log).await?;
     let printed = tokio::select! {
         printed = print(&log, &options) => printed,
         () = shutdown.cancelled() => Ok(()),
@@ -42,7 +42,7 @@ pub(crate) async fn run(options: cli::Tail, shutdown: CancellationToken) -> Resu
     match printed {
         Err(error) if is_reader_gone(&*error) => Ok(()),
         Err(error) => match error.downcast::<LogFailure>() {
-            Ok(broken) if matches!(*broken, LogFailure::Broken(_)) => {
+            Ok(broken) if matches!(*broken, LogFailure::Broken { .. }) => {
                 Err(format!("{broken}; `platform log verify` says more").into())
             }
             Ok(other) => Err(other),

@@ -21,10 +21,10 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// Checks the log as it is now, and prints that it is whole, or ends with its first fault.
 pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Result<(), Failure> {
-    let log = super::open(&options.servers).await?;
+    let log = super::open(&options.servers, options.log).await?;
     let end = log.end().await?;
     if end == 0 {
-        output::print("the log is empty: no platform was set up in it yet");
+        output::print("the log is empty: no node has written to it yet");
         return Ok(());
     }
     let before = log.record_before(options.from).await.map_err(told)?;
@@ -75,7 +75,7 @@ async fn check(log: &Log, chain: &mut Chain, end: u64) -> Result<(), Failure> {
 /// A message that cannot be read is a fault of the log, whoever meets it.
 fn told(error: LogFailure) -> Failure {
     match error {
-        LogFailure::Broken(broken) => Violation::from(broken).into(),
+        LogFailure::Broken { broken, .. } => Violation::from(broken).into(),
         other => other.into(),
     }
 }

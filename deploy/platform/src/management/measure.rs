@@ -15,6 +15,7 @@ use base::{
         PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
     },
 };
+use domain::log_class::{LogClass, OfEach};
 use eventlog::log::{Lag, Log};
 use index::Indexes;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -33,7 +34,7 @@ const READ_MODELS: &str = "read_models";
 /// What there is to be measured of a node.
 pub(crate) struct Measuring {
     pub(crate) health: Health,
-    pub(crate) log: Log,
+    pub(crate) logs: OfEach<Log>,
     pub(crate) shard: u16,
     pub(crate) clients: [(&'static str, Client); 2],
     pub(crate) databases: Vec<Database>,
@@ -101,17 +102,22 @@ impl Measuring {
     /// keep. While NATS or Postgres does not answer it stays what it was.
     async fn projections(&mut self) {
         let parts = self.health.parts();
-        let Ok(Ok(end)) = timeout(PATIENCE, self.log.end()).await else { return };
+        let ends = async { tokio::try_join!(self.logs.events.end(), self.logs.sessions.end()) };
+        let Ok(Ok((events, sessions))) = timeout(PATIENCE, ends).await else { return };
+        let ends = OfEach { events, sessions };
         let followed = PROJECTIONS.iter().map(|projection| (projection, projection.part()));
         let followed = followed.filter(|(_, part)| parts.contains_key(part)).collect::<Vec<_>>();
         if followed.is_empty() {
-            return self.read_models(end).await;
+            return self.read_models(ends).await;
         }
         for (projection, part) in followed {
             let place = parts[&part].place;
+            let end = ends[projection.class];
             let (events, seconds) = self.measure(projection, &part, place, end).await;
             self.health.lag(&part, events, seconds);
-            if place.is_some_and(|place| place.stream_sequence >= end) && !is_writer() {
+            let has_all =
+                projection.class == LogClass::Events && place.is_some_and(|place| place.stream_sequence >= end);
+            if has_all && !is_writer() {
                 let sequence = place.map_or(0, |place| place.sequence);
                 LOG_LAST_SEQUENCE.with(&[&self.shard.to_string()]).set_integer(sequence);
             }
@@ -119,7 +125,7 @@ impl Measuring {
     }
 
     /// Reports how far the read models are that this node reads and others keep; the one that lags most counts.
-    async fn read_models(&mut self, end: u64) {
+    async fn read_models(&mut self, ends: OfEach<u64>) {
         let Some(database) = self.databases.first().cloned() else { return };
         let mut most: Option<(&Projection, Place)> = None;
         let read = async { checkpoints(&database.connection().await?, self.shard).await };
@@ -127,6 +133,7 @@ impl Measuring {
         for (projection, checkpoint) in found {
             let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
             let place = Place { sequence: at.sequence, stream_sequence: at.stream_sequence, ..Place::default() };
+            let end = ends[projection.class];
             let (events, seconds) = self.measure(projection, &projection.part(), Some(place), end).await;
             let place = Place { lag_events: events, lag_seconds: seconds, ..place };
             if most.is_none_or(|(_, most)| place.lag_seconds >= most.lag_seconds) {
@@ -141,7 +148,7 @@ impl Measuring {
 
     async fn measure(&mut self, projection: &Projection, part: &str, place: Option<Place>, end: u64) -> (u64, f64) {
         let Lag { events, seconds } = match place {
-            Some(place) if place.stream_sequence < end => self.lag(part, place, end).await,
+            Some(place) if place.stream_sequence < end => self.lag(projection.class, part, (place, end)).await,
             _ => {
                 self.lagging_since.remove(part);
                 Lag::default()
@@ -155,12 +162,13 @@ impl Measuring {
 
     /// How much of the log comes after a place. What cannot be read counts as one event a message, and as old as it has
     /// been waited for.
-    async fn lag(&mut self, part: &str, place: Place, end: u64) -> Lag {
+    async fn lag(&mut self, class: LogClass, part: &str, (place, end): (Place, u64)) -> Lag {
         let since = self.lagging_since.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
         let at = Reached { sequence: place.sequence, stream_sequence: place.stream_sequence };
+        let log = &self.logs[class];
         let read = async {
-            let last = self.log.read(end).await?.map_or(at, |last| last.position().into());
-            self.log.lag(at, last).await
+            let last = log.read(end).await?.map_or(at, |last| last.position().into());
+            log.lag(at, last).await
         };
         let unread = Lag { events: end - place.stream_sequence, seconds: since };
         timeout(PATIENCE, read).await.ok().and_then(Result::ok).unwrap_or(unread)

@@ -6,6 +6,7 @@ use std::{
 };
 
 use action::executions::ExecutionIndex;
+use domain::log_class::LogClass;
 use eventlog::log::Log;
 use proto::operation::GET_TARGET;
 use reqwest::Method;
@@ -31,7 +32,7 @@ pub(crate) async fn measure() {
     let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
     let (url, token) = platform.nats();
     let nats = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
-    let log = Log::open(nats, 0, 1).await.expect("the log can be opened");
+    let log = Log::open(nats, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
     let index = ExecutionIndex::open(log, &database, 0).await.expect("the log can be read");
     println!("| what | time |\n|---|---|");

@@ -168,11 +168,11 @@ async fn a_history_of_another_log_ends_the_writer() {
     let (postgres, end) = (connect(url).await, audit.end().stream_sequence);
     let other = "digest = decode(repeat('ab', 32), 'hex')".to_owned();
     for (change, complaint) in [
-        (other, format!("history stands at message {end}, which is another record in this log")),
+        (other, format!("history stands at message {end}, which is another record in EVENTS_0")),
         // A take-over adds a record, twice by now.
         (
             format!("stream_sequence = {}", end + 9),
-            format!("history stands at message {}, but the log ends at", end + 9),
+            format!("history stands at message {}, but EVENTS_0 ends at", end + 9),
         ),
     ] {
         let text = format!("update platform.checkpoints set {change} where projection = 'history'");

@@ -6,6 +6,7 @@ use async_nats::jetstream::{
     self,
     stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType},
 };
+use domain::log_class::LogClass;
 use eventlog::{
     log::Log,
     record::{CommitRecord, Position},
@@ -90,7 +91,7 @@ async fn a_foreign_message_stops_the_writer_and_the_projectors() {
     let nats = jetstream::new(cluster.servers.nats().await);
     nats.publish("events.0", "hello".into()).await.expect("NATS is there").await.expect("the stream takes it");
     let place = before.end().stream_sequence + 1;
-    let complaint = format!("message {place} of the log is no commit record");
+    let complaint = format!("EVENTS_0: message {place} of the log is no commit record");
 
     // What came before it is projected.
     let mut projector = cluster.node("projector", "projector", &[], &[]);
@@ -154,7 +155,7 @@ async fn records_of_another_log_or_of_an_older_writer_are_not_read() {
                 spoil(record);
             })
             .await;
-        let log = Log::find(servers.nats().await, 0).await.expect("there is a log");
+        let log = Log::find(servers.nats().await, (LogClass::Events, 0)).await.expect("there is a log");
         let last = log.read(2).await.expect("it is a record").expect("it is there").position();
         // Whoever begins before it, and whoever begins right there.
         for (from, good) in [(Position::default(), 2), (last, 0)] {
@@ -174,7 +175,7 @@ async fn a_hole_in_the_log_is_told() {
     for _ in 0..3 {
         forged.put(vec![], |_| {}).await;
     }
-    let log = Log::find(servers.nats().await, 0).await.expect("there is a log");
+    let log = Log::find(servers.nats().await, (LogClass::Events, 0)).await.expect("there is a log");
     let last = log.read(2).await.expect("it is a record").expect("it is there").position();
     let stream = jetstream::new(servers.nats().await).get_stream("EVENTS_0").await.expect("it is there");
     assert!(stream.delete_message(3).await.expect("NATS is there"));
@@ -201,7 +202,7 @@ async fn a_log_that_lost_messages_ends_every_start_and_says_what_is_missing() {
         let stream = context.get_stream("EVENTS_0").await.expect("it is there");
         assert!(stream.delete_message(lost).await.expect("NATS is there"));
         context.update_stream(rules()).await.expect("it takes the rules of a log");
-        let told = format!("the log has lost messages: 1 of 5 are missing, the first of them {words}");
+        let told = format!("EVENTS_0: the log has lost messages: 1 of 5 are missing, the first of them {words}");
         for role in ["query", "projector"] {
             let mut flags = servers.flags();
             if role == "projector" {

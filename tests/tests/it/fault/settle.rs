@@ -5,6 +5,7 @@ use std::time::Duration;
 use base::{clock, secret};
 use bytes::Bytes;
 use command::settle::{Settled, commit};
+use domain::log_class::LogClass;
 use eventlog::{
     log::Log,
     record::{CommitRecord, Position, Record},
@@ -36,8 +37,10 @@ impl Logs {
     async fn start(servers: &Servers, proxy: &Proxy, shard: u16) -> Self {
         let token = servers.places.nats_token.clone();
         let proxied = async_nats::ConnectOptions::with_token(token).connect(&proxy.address).await;
-        let direct = Log::open(servers.nats().await, shard, 1).await.expect("the log can be made");
-        let proxied = Log::open(proxied.expect("the proxy is there"), shard, 1).await.expect("the log is there");
+        let direct = Log::open(servers.nats().await, (LogClass::Events, shard), 1).await.expect("the log can be made");
+        let proxied = Log::open(proxied.expect("the proxy is there"), (LogClass::Events, shard), 1)
+            .await
+            .expect("the log is there");
         let first = record(1, Position::default(), b"");
         let Settled::Committed(first) = commit(&direct, Position::default(), first).await else {
             panic!("an empty log takes a record");
@@ -190,7 +193,7 @@ async fn a_node_that_was_overtaken_says_that_it_did_nothing_and_takes_over_again
         epoch: last.commit.epoch + 1,
         ..record(1, last.position(), &last.digest)
     };
-    let direct = Log::open(cluster.servers.nats().await, 0, 1).await.expect("the log is there");
+    let direct = Log::open(cluster.servers.nats().await, (LogClass::Events, 0), 1).await.expect("the log is there");
     let bytes = prost::Message::encode_to_vec(&barrier).into();
     monitor.cut();
     direct.publish(bytes, last.stream_sequence).await.expect("the place is free");

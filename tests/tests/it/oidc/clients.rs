@@ -1,4 +1,4 @@
-//! Clients of others, unmodified, get tokens and ask what they are worth. `deploy/setup` installs them.
+//! Clients of others, unmodified, get tokens, ask what they are worth, and end them. `deploy/setup` installs them.
 
 use std::{fs, os::unix::fs::symlink, process::Command};
 
@@ -63,7 +63,7 @@ async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&st
     let output = command.output().expect("it runs");
     let (told, faults) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}{faults}");
-    let expected: String = expected.iter().map(|way| format!("{way} true true\n")).collect();
+    let expected: String = expected.iter().map(|way| format!("{way} true true false\n")).collect();
     assert_eq!(told, expected, "{faults}");
 }
 

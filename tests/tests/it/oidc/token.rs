@@ -39,6 +39,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "issuer": issuer,
         "token_endpoint": format!("{issuer}{TOKEN}"),
         "introspection_endpoint": format!("{issuer}/oauth/v2/introspect"),
+        "revocation_endpoint": format!("{issuer}/oauth/v2/revoke"),
         "jwks_uri": format!("{issuer}/oauth/v2/keys"),
         "scopes_supported": ["openid"],
         "grant_types_supported": ["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
@@ -48,6 +49,8 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "token_endpoint_auth_signing_alg_values_supported": algorithms,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
         "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
+        "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "revocation_endpoint_auth_signing_alg_values_supported": algorithms,
     });
     assert_eq!(discovery.body, document);
     for path in ["/.well-known/openid-configuration", "/oauth/v2/keys"] {
@@ -59,7 +62,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
     }
     assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);
     assert_error("the token endpoint", &send(ask(&client).form(&[("a", "b")])).await, 400, "invalid_request");
-    for path in ["/oauth/v2/authorize", "/oidc/v1/userinfo", "/oauth/v2/revoke", "/oidc/v1/end_session"] {
+    for path in ["/oauth/v2/authorize", "/oidc/v1/userinfo", "/oidc/v1/end_session"] {
         let answer = send(client.anonymous(Method::POST, path).form(&[("a", "b")])).await;
         assert_eq!((answer.status.as_u16(), &answer.body["error"]), (501, &json!("server_error")), "{path}");
     }

@@ -173,7 +173,10 @@ async fn what_has_no_log_is_told_and_left_as_it_is() {
             (&["--nats-url", "nats://127.0.0.1:1"], &["cannot connect to NATS at nats://127.0.0.1:1", "--nats-url"]),
             (&["--nats-url", url, "--nats-token", "wrong"], &["cannot connect to NATS", "authorization", "token"]),
             (&["--nats-url", url], &["cannot connect to NATS", "authorization", "token"]),
-            (&["--nats-url", url, "--nats-token", token], &["there is no stream EVENTS_0", "no platform was set up"]),
+            (
+                &["--nats-url", url, "--nats-token", token],
+                &["there is no stream EVENTS_0", "no platform of this version was set up"],
+            ),
             (&["--nats-url", &bare], &["without JetStream", "--nats-url"]),
             (&["--data-dir", &nothing], &["nothing runs on", "--nats-url"]),
             (&["--nats-url", url, "--from", "0"], &["--from"]),

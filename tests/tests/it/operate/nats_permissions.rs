@@ -1,6 +1,6 @@
 //! Every role as a NATS user of its own, with the permissions of docs/nats-permissions.md: enough, and no more.
 
-use std::{fs, path::Path, process::Stdio};
+use std::{fs, io::Read, path::Path, process::Stdio};
 
 use async_nats::jetstream;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -30,9 +30,15 @@ pub(super) struct Nats {
 
 impl Nats {
     pub(super) async fn start(program: &Path) -> Self {
+        Self::start_with(program, str::to_owned).await
+    }
+
+    /// One whose users are changed.
+    async fn start_with(program: &Path, change: impl Fn(&str) -> String) -> Self {
         let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nats-permissions.md");
         let document = fs::read_to_string(document).expect("it is there");
         let users = document.split("```").nth(1).and_then(|block| block.split_once('\n')).expect("it has a block").1;
+        let users = change(users);
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let address = free_address();
         let configuration = folder.path().join("nats.conf");
@@ -162,6 +168,10 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     let (id, consistency) = id.await;
     let found = client.at(query).get_target(&id, Some(&consistency)).await;
     assert_eq!(found.status, 200, "{found:?}");
+    let (user, token) = (&bootstrap.service_user, Client::log_in(oidc, &bootstrap.service_user).await.token);
+    let revoking = client.at(oidc).anonymous(Method::POST, "/oauth/v2/revoke");
+    let revoking = revoking.basic_auth(&user.client_id, Some(&user.client_secret)).form(&[("token", &token)]);
+    assert_eq!(send(revoking).await.status, 200);
     let search = eventually("a search", || async {
         let request = client.at(query).request(Method::POST, &format!("{TARGETS}/_search"));
         let answer = send(request.header("consistency-token", &consistency).header("consistency-wait", "10s")).await;
@@ -181,6 +191,7 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
 
     only_one_writes(&nats).await;
     nobody_hears_the_answers_of_command_nodes(&nats).await;
+    only_oidc_nodes_send_internal_commands(&nats).await;
     assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
     replies_are_not_refused(&nats).await;
 }
@@ -208,6 +219,7 @@ async fn only_one_writes(nats: &Nats) {
     for user in ["projector", "query", "oidc"] {
         let client = nats.client(user).await;
         client.publish("events.0", "hello".into()).await.expect("it is sent");
+        client.publish("sessions.0", "hello".into()).await.expect("it is sent");
         client.publish("$KV.HOLDERS.writer.0", user.into()).await.expect("it is sent");
         client.flush().await.expect("NATS is there");
         let refused = || async {
@@ -215,24 +227,38 @@ async fn only_one_writes(nats: &Nats) {
             let is_refused = |subject: &str| {
                 refused.iter().any(|line| line.contains(&format!("user:{user}\"")) && line.contains(subject))
             };
-            (is_refused("events.0") && is_refused("$KV.HOLDERS.writer.0")).then_some(())
+            let subjects = ["events.0", "sessions.0", "$KV.HOLDERS.writer.0"];
+            subjects.into_iter().all(is_refused).then_some(())
         };
-        eventually("both are refused", refused).await;
+        eventually("all are refused", refused).await;
     }
     assert_eq!(end().await, before);
     for user in ["command", "projector", "query", "oidc"] {
         let mut context = jetstream::new(nats.client(user).await);
         context.set_timeout(std::time::Duration::from_millis(300));
         assert!(context.delete_stream("EVENTS_0").await.is_err(), "{user} cannot delete the log");
+        assert!(context.delete_stream("SESSIONS_0").await.is_err(), "{user} cannot delete the log of sessions");
     }
     assert_eq!(end().await, before);
+}
+
+/// Only oidc nodes may ask for what no client can ask for by itself.
+async fn only_oidc_nodes_send_internal_commands(nats: &Nats) {
+    for user in ["projector", "query"] {
+        let client = nats.client(user).await;
+        client.publish("internal.0", "hello".into()).await.expect("it is sent");
+        client.flush().await.expect("NATS is there");
+        let is_refused = |line: &String| line.contains(&format!("user:{user}\"")) && line.contains("\"internal.0\"");
+        let told = || async { nats.refused().iter().any(is_refused).then_some(()) };
+        eventually(&format!("{user} is refused"), told).await;
+    }
 }
 
 /// They hold what only their callers may know, such as new signing keys.
 async fn nobody_hears_the_answers_of_command_nodes(nats: &Nats) {
     for user in ["projector", "query", "oidc"] {
         let client = nats.client(user).await;
-        for subject in ["_INBOX.command.>", "_INBOX.>", "commands.0.*"] {
+        for subject in ["_INBOX.command.>", "_INBOX.>", "commands.0.*", "internal.0"] {
             let _listening = client.subscribe(subject).await.expect("it is sent");
             client.flush().await.expect("NATS is there");
             let is_refused = |line: &String| {
@@ -253,4 +279,35 @@ async fn replies_are_not_refused(nats: &Nats) {
     let (before, client) = (end().await, nats.client("query").await);
     client.publish_with_reply("$JS.API.STREAM.INFO.EVENTS_0", "events.0", "".into()).await.expect("it is sent");
     eventually("the server's answer is in the log", || async { (end().await > before).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_command_node_that_may_not_write_both_logs_writes_to_neither_and_says_so() {
+    let servers = Servers::start().await;
+    let of_before = |users: &str| users.replacen("          \"sessions.0\"\n", "", 1);
+    let nats = Nats::start_with(&servers.nats_program(), of_before).await;
+    let mut platform = Platform::start_with(&nats.flags(&servers, "setup"), &[]).await;
+    platform.ready().await;
+    let issuer = platform.bootstrap.issuer.clone();
+    platform.stop().await;
+    let context = jetstream::new(nats.client("setup").await);
+    let end = || async { context.get_stream("EVENTS_0").await.expect("it is there").cached_info().state.last_sequence };
+    let before = end().await;
+    let (_projector, _) = node(&nats, &servers, "projector", &issuer);
+    let (mut flags, _) = node_flags(&nats, &servers, "command", &issuer);
+    flags.extend(["--node-number", "1"].map(str::to_owned));
+    let mut said = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let stderr = said.reopen().expect("it is there");
+    let _command = Process::spawn_to(&flags, &[], Stdio::null(), stderr.into());
+    let mut text = String::new();
+    eventually("it says what it may not", || {
+        said.read_to_string(&mut text).expect("it can be read");
+        let is_told = text.contains("nothing can be written to SESSIONS_0") && text.contains("NATS refused this user");
+        async move { is_told.then_some(()) }
+    })
+    .await;
+    assert_eq!(end().await, before, "no barrier keeps others from writing");
+    platform.restart(&[]).await;
+    platform.ready().await;
+    assert!(platform.client().await.create_target("by another").await.is_some(), "one that may writes");
 }

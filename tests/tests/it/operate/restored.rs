@@ -22,7 +22,7 @@ use tests::{
 use super::nats_permissions::{Nats, node, node_flags};
 
 /// What docs/operations.md says to back up, in its order.
-const STREAMS: [&str; 3] = ["KV_REACTIONS", "ACTIONS_0", "EVENTS_0"];
+const STREAMS: [&str; 4] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0"];
 
 /// A stream as `nats stream backup` keeps it.
 struct Backup {

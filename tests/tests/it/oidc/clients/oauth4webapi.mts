@@ -23,7 +23,10 @@ async function granted(what: string, id: string, auth: oauth.ClientAuth) {
   const { access_token } = await oauth.processClientCredentialsResponse(server, user, await asked);
   const looked = oauth.introspectionRequest(server, app, await signing(APP_JWK), access_token, insecure);
   const told = await oauth.processIntrospectionResponse(server, app, await looked);
-  console.log(what, told.active, told.sub === USER_ID);
+  await oauth.processRevocationResponse(await oauth.revocationRequest(server, user, auth, access_token, insecure));
+  const asks = oauth.introspectionRequest(server, app, await signing(APP_JWK), access_token, insecure);
+  const { active } = await oauth.processIntrospectionResponse(server, app, await asks);
+  console.log(what, told.active, told.sub === USER_ID, active);
 }
 
 await granted("private_key_jwt", USER_ID, await signing(USER_JWK));

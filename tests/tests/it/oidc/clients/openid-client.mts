@@ -1,4 +1,4 @@
-// What openid-client does for machines, unmodified: it signs, exchanges, and asks what tokens are worth.
+// What openid-client does for machines, unmodified: it signs, exchanges, asks what tokens are worth, and ends them.
 
 import { randomUUID, webcrypto } from "node:crypto";
 import { SignJWT } from "jose";
@@ -19,19 +19,22 @@ async function discovered(id: string, auth: client.ClientAuth) {
 const [robot, app] = [await imported(USER_JWK), await imported(APP_JWK)];
 const checker = await discovered(APP_ID, client.PrivateKeyJwt(app));
 
-async function check(what: string, token: string) {
+async function check(what: string, token: string, own: client.Configuration) {
   const told = await client.tokenIntrospection(checker, token);
-  console.log(what, told.active, told.sub === USER_ID);
+  await client.tokenRevocation(own, token);
+  const { active } = await client.tokenIntrospection(checker, token);
+  console.log(what, told.active, told.sub === USER_ID, active);
 }
 
 const signs = await discovered(USER_ID, client.PrivateKeyJwt(robot));
-await check("private_key_jwt", (await client.clientCredentialsGrant(signs, { scope: SCOPE })).access_token);
+await check("private_key_jwt", (await client.clientCredentialsGrant(signs, { scope: SCOPE })).access_token, signs);
 
 for (const [what, auth] of [
   ["client_secret_basic", client.ClientSecretBasic(CLIENT_SECRET)],
   ["client_secret_post", client.ClientSecretPost(CLIENT_SECRET)],
 ] as const) {
-  await check(what, (await client.clientCredentialsGrant(await discovered(CLIENT_ID, auth), { scope: SCOPE })).access_token);
+  const own = await discovered(CLIENT_ID, auth);
+  await check(what, (await client.clientCredentialsGrant(own, { scope: SCOPE })).access_token, own);
 }
 
 const assertion = await new SignJWT({})
@@ -41,4 +44,4 @@ const assertion = await new SignJWT({})
   .sign(robot.key);
 const bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const bare = await discovered(USER_ID, client.None());
-await check("jwt-bearer", (await client.genericGrantRequest(bare, bearer, { assertion, scope: SCOPE })).access_token);
+await check("jwt-bearer", (await client.genericGrantRequest(bare, bearer, { assertion, scope: SCOPE })).access_token, signs);

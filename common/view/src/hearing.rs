@@ -1,0 +1,96 @@
+//! Whether it is known up to now what a log says. Every second NATS is asked where the log ends. Where it does not answer, or the
+//! reader is not there, the read model is read instead, with the time at which it had all that was in the log.
+
+use std::{
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use base::clock::since_start;
+use eventlog::{log::Log, record::Position};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::database::Database;
+
+/// The longest that a token lives, and a little for clocks that differ: what ended before that has no tokens left.
+pub(crate) const REMEMBERED: Duration = Duration::from_hours(25);
+/// How often NATS is asked where the log ends, and how often what is too old is forgotten.
+const BEAT: Duration = Duration::from_secs(1);
+const FORGET_EVERY: u64 = 600;
+
+/// How far a state in memory is, and when it was known that this was all.
+pub(crate) struct Hearing {
+    /// The stream sequence of the last record that it has.
+    reached: AtomicU64,
+    /// Up to when everything is known, by [`since_start`].
+    heard: RwLock<Duration>,
+    /// How long that may be ago.
+    silence: Duration,
+}
+
+/// A state that hears of a log.
+pub(crate) trait Hears: Clone + Send + Sync + 'static {
+    /// What it has heard.
+    fn hearing(&self) -> &Hearing;
+
+    /// Takes what the read model has, which hears of the log by another way.
+    fn look_up(&self, database: &Database, shard: u16) -> impl Future<Output = ()> + Send;
+
+    /// Forgets what is too old.
+    fn forget(&self);
+}
+
+impl Hearing {
+    /// That of a state which is at a position, and knows for so long without hearing more.
+    pub(crate) fn new(at: Position, silence: Duration) -> Self {
+        Self { reached: AtomicU64::new(at.stream_sequence), heard: RwLock::new(since_start()), silence }
+    }
+
+    /// Whether it is known what the log says.
+    pub(crate) fn is_known(&self) -> bool {
+        let heard = *self.heard.read().unwrap_or_else(PoisonError::into_inner);
+        since_start().saturating_sub(heard) <= self.silence
+    }
+
+    /// The state has a record now.
+    pub(crate) fn reach(&self, stream_sequence: u64) {
+        self.reached.store(stream_sequence, Ordering::Release);
+    }
+
+    /// Everything was known at a time.
+    pub(crate) fn heard(&self, at: Duration) {
+        let mut heard = self.heard.write().unwrap_or_else(PoisonError::into_inner);
+        *heard = at.max(*heard);
+    }
+
+    fn has(&self, end: u64) -> bool {
+        self.reached.load(Ordering::Acquire) >= end
+    }
+}
+
+/// Keeps hearing. Whoever had what was the end of the log one beat ago knew everything then.
+pub(crate) async fn hear<H: Hears>(hears: H, log: Log, database: Database, shard: u16) {
+    let mut beats = interval(BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before: Option<(Duration, u64)> = None;
+    for beat in 1_u64.. {
+        beats.tick().await;
+        let asked = since_start();
+        let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
+        let hearing = hears.hearing();
+        match before.filter(|(_, end)| hearing.has(*end)) {
+            Some((then, _)) => hearing.heard(then),
+            None if end.is_some_and(|end| hearing.has(end)) => hearing.heard(asked),
+            // The first beat after a start has nothing to compare with.
+            None if before.is_none() && end.is_some() => {}
+            None => hears.look_up(&database, shard).await,
+        }
+        before = end.map(|end| (asked, end));
+        if beat % FORGET_EVERY == 0 {
+            hears.forget();
+        }
+    }
+}

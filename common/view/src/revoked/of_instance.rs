@@ -1,0 +1,105 @@
+//! What was revoked of an instance, until the tokens would have expired.
+
+use std::collections::HashMap;
+
+/// How many revocations of single tokens an instance may have that have not expired. Beyond them all tokens of a user and a client
+/// are revoked together, which takes one entry.
+pub const MOST_SINGLE: usize = 10_000;
+/// How many of them one client may have, so that it leaves room for the others of its instance.
+pub const MOST_OF_CLIENT: usize = 1000;
+
+/// By how many milliseconds the clocks of nodes may differ.
+pub(super) const CLOCKS: i64 = 60_000;
+
+/// What a token says of itself that may be revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenId {
+    /// Its id.
+    pub id: String,
+    /// The user whose it is.
+    pub user_id: String,
+    /// The client that it was issued to.
+    pub client_id: String,
+    /// The sequence of the log that its issuer had seen.
+    pub sequence: u64,
+    /// When it was issued, in seconds since the Unix epoch.
+    pub issued_at: i64,
+}
+
+/// The revocations of an instance.
+#[derive(Debug, Default)]
+pub(super) struct OfInstance {
+    /// Single tokens, by their ids.
+    pub(super) single: HashMap<String, Single>,
+    /// How many of them each client has.
+    pub(super) of_clients: HashMap<String, usize>,
+    /// All that a client got for a user, by user and client.
+    pub(super) all: HashMap<(String, String), All>,
+}
+
+/// Times are in milliseconds since the Unix epoch.
+#[derive(Debug)]
+pub(super) struct Single {
+    pub(super) client_id: String,
+    /// Until when it is remembered.
+    pub(super) until: i64,
+}
+
+/// The last time that all were revoked.
+#[derive(Debug, Default)]
+pub(super) struct All {
+    pub(super) sequence: u64,
+    pub(super) at: i64,
+    /// Until when it is remembered.
+    pub(super) until: i64,
+}
+
+impl All {
+    /// Whether a token is one of them. Where a log was begun anew the sequence that its issuer had seen says nothing, but the time
+    /// does at which it was issued.
+    fn covers(&self, token: &TokenId) -> bool {
+        self.sequence > token.sequence || self.at > token.issued_at.saturating_mul(1000).saturating_add(CLOCKS)
+    }
+}
+
+impl OfInstance {
+    pub(super) fn has(&self, token: &TokenId) -> bool {
+        let of_all = || self.all.get(&(token.user_id.clone(), token.client_id.clone()));
+        self.single.contains_key(&token.id) || of_all().is_some_and(|all| all.covers(token))
+    }
+
+    /// Whether it has as many single ones as it may have, or this client has.
+    pub(super) fn is_full(&self, client_id: &str) -> bool {
+        let of_client = self.of_clients.get(client_id);
+        self.single.len() >= MOST_SINGLE || of_client.is_some_and(|count| *count >= MOST_OF_CLIENT)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.single.is_empty() && self.all.is_empty()
+    }
+
+    pub(super) fn revoke(&mut self, token_id: &str, single: Single) {
+        let client_id = single.client_id.clone();
+        if self.single.insert(token_id.to_owned(), single).is_none() {
+            *self.of_clients.entry(client_id).or_default() += 1;
+        }
+    }
+
+    pub(super) fn revoke_all(&mut self, of: (String, String), last: &All) {
+        let all = self.all.entry(of).or_default();
+        *all = All {
+            sequence: all.sequence.max(last.sequence),
+            at: all.at.max(last.at),
+            until: all.until.max(last.until),
+        };
+    }
+
+    pub(super) fn forget(&mut self, now: i64) {
+        self.single.retain(|_, single| single.until > now);
+        self.all.retain(|_, all| all.until > now);
+        self.of_clients.clear();
+        for single in self.single.values() {
+            *self.of_clients.entry(single.client_id.clone()).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a node runs that may write: the writer, and what is done beside it whenever it does.
+
+use command::{
+    reaction::{Steps, delivery::Deliveries, rotation::Rotations, sweep::Sweeps},
+    writer::{Handle, Phase, Writer},
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Adapters, Node, SHARD};
+
+impl Node {
+    /// Starts the writer. When it ends, for whatever reason, so does everything that waits for `shutdown`.
+    pub(crate) fn start_writer(
+        &self,
+        shutdown: &CancellationToken,
+    ) -> (Handle, JoinHandle<Result<(), command::writer::WriterFailure>>) {
+        let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
+        let writer = Writer {
+            logs: self.adapters.logs(),
+            leases: leases.clone(),
+            database: database.clone(),
+            progress: self.progress.clone(),
+            durability: durability.clone(),
+            ids: self.ids.clone(),
+            health: health.clone(),
+            shard: SHARD,
+            tail_limit: self.tail_limit,
+            record_limit: log.client().server_info().max_payload / 2,
+        };
+        let (handle, writing) = writer.start(shutdown.clone());
+        let last = shutdown.clone().drop_guard();
+        let watched = tokio::spawn(async move {
+            let _last = last;
+            writing.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        });
+        (handle, watched)
+    }
+
+    /// Starts delivering events to targets whenever no other node does. A node that takes the log over has
+    /// enough to read, so it begins after that.
+    fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, leases, replicas, .. } = &self.adapters;
+        let deliveries = Deliveries {
+            actions: self.actions.clone(),
+            log: log.clone(),
+            leases: leases.clone(),
+            database: database.clone(),
+            patience: self.patience,
+            shard: SHARD,
+            replicas: *replicas,
+        };
+        let (mut phases, shutdown) = (writer.phases(), shutdown.clone());
+        tokio::spawn(async move {
+            let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Standby(Some(_))));
+            let is_settled = tokio::select! {
+                settled = settled => settled.is_ok(),
+                () = shutdown.cancelled() => false,
+            };
+            if is_settled {
+                deliveries.work(shutdown).await;
+            }
+        })
+    }
+
+    /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 3] {
+        [
+            self.start_deliveries(writer, shutdown),
+            self.start_sweeps(writer, shutdown),
+            self.start_rotations(writer, shutdown),
+        ]
+    }
+
+    /// Starts sweeping what was removed.
+    fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, replicas, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
+        tokio::spawn(sweeps.work(shutdown.clone()))
+    }
+
+    /// Starts rotating signing keys.
+    fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
+        let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
+        tokio::spawn(rotations.work(shutdown.clone()))
+    }
+
+    fn steps(&self, writer: &Handle) -> Steps {
+        Steps { writer: writer.clone(), keyring: self.keyring.clone() }
+    }
+}

@@ -1,0 +1,84 @@
+//! Token revocation (RFC 7009): a client ends an access token that it got. Of a token that is none, or is over, it is told the
+//! same as of one that it has ended: it does not count.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use base::{clock, explain::explain};
+use edge::{
+    admission::Edge,
+    caller::{AccessToken, issued},
+    mount::LONGEST,
+    trigger::trace_of,
+};
+use http::{Request, StatusCode};
+use proto::bus::{RevokeTokens, internal_command::Command};
+use tokio::time::timeout;
+use view::directory::Tenant;
+
+use crate::{
+    Oidc, client,
+    error::{Error, Refused, no_store},
+    form::{self, Sent},
+};
+
+/// The longest that a token lives, in milliseconds.
+const LONGEST_LIFE: i64 = 24 * 60 * 60 * 1000;
+/// By how many seconds the clocks of nodes may differ: one that has expired here may still count there.
+const CLOCKS: i64 = 60;
+
+/// Ends a token. It answers when the end is in the log, and known on this node.
+pub(crate) async fn revoke(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
+    match timeout(LONGEST, answer(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {
+        Ok(()) => {
+            let mut response = StatusCode::OK.into_response();
+            no_store(&mut response);
+            response
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
+    let Sent { tenant, headers, form } = form::read(oidc, request).await?;
+    let client_id = client::any(oidc, &tenant, &headers, &form).await?;
+    let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
+    if Edge::is_personal(token) {
+        let how = "a personal access token is not issued to a client: who has it deletes it by the API";
+        return Err(Error::UnsupportedTokenType(how).into());
+    }
+    // There is one kind of tokens, so the hint of which it is says nothing (section 2.1).
+    let Some(token) = issued(token, &tenant) else { return Ok(()) };
+    if token.client_id != client_id {
+        return Err(Error::InvalidGrant("the token was issued to another client").into());
+    }
+    let is_over = token.exp.saturating_add(CLOCKS) <= clock::now().as_second();
+    if is_over || oidc.edge.ended.revoked().has(&tenant.id, &token.id()) {
+        return Ok(());
+    }
+    let trace_context = trace_of(&headers);
+    Ok(end(oidc, &tenant, &token, &trace_context).await?)
+}
+
+/// Has a token ended, or all that its client got for its user where there are too many single ones to remember.
+async fn end(oidc: &Oidc, tenant: &Tenant, token: &AccessToken, trace_context: &str) -> Result<(), Error> {
+    let revoked = oidc.edge.ended.revoked();
+    let (token_id, expires_at) = if revoked.is_full(&tenant.id, &token.client_id) {
+        tracing::info!(instance = tenant.id, client = token.client_id, "all tokens of a user and a client are revoked");
+        (String::new(), clock::now().as_millisecond() + LONGEST_LIFE)
+    } else {
+        (token.jti.clone(), token.exp.saturating_mul(1000))
+    };
+    let (user_id, client_id, seen) = (token.sub.clone(), token.client_id.clone(), token.session_seq);
+    let command = Command::RevokeTokens(RevokeTokens { user_id, client_id, token_id, expires_at, seen });
+    let sequence = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
+        tracing::warn!(error = %explain(&undone), "a token was not revoked");
+        Error::Unavailable
+    })?;
+    revoked.reached().wait_briefly_for(sequence).await;
+    Ok(())
+}
