@@ -1,4 +1,4 @@
-//! Issuing tokens: self-contained, signed with the instance's keys.
+//! Issuing tokens: self-contained, signed with the instance's keys, or encrypted where only the platform reads them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use domain::{
     settings::Milliseconds,
     standard::Resource,
 };
-use edge::caller::{AccessToken, External, LONGEST, TOKEN_TYPE};
+use edge::caller::{AccessToken, External, LONGEST, TOKEN_TYPE, opaque};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
 use serde::Serialize;
@@ -96,8 +96,12 @@ impl Issuer {
             session_seq: self.ended.revoked().sequence(),
             added,
         };
-        let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);
-        let token = self.sign(tenant, (algorithm, TOKEN_TYPE), &claims).await?;
+        let token = if user.user.has_opaque_tokens {
+            self.seal(tenant, &claims).await?
+        } else {
+            let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);
+            self.sign(tenant, (algorithm, TOKEN_TYPE), &claims).await?
+        };
         let advice =
             "the token would be too long: ask for fewer projects, for single roles, or for those of one organization";
         if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok(token) }
@@ -132,6 +136,15 @@ impl Issuer {
             added,
         };
         self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)
+    }
+
+    /// An opaque token.
+    async fn seal(&self, tenant: &Tenant, claims: &AccessToken) -> Result<String, Error> {
+        let key = self.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
+        opaque::seal(&key, &tenant.id, claims).map_err(|error| {
+            tracing::error!(error = %explain(&error), "a token cannot be sealed");
+            Error::Server
+        })
     }
 
     async fn sign(

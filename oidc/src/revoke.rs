@@ -9,12 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{clock, explain::explain};
-use edge::{
-    admission::Edge,
-    caller::{AccessToken, issued},
-    mount::LONGEST,
-    trigger::trace_of,
-};
+use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_of};
 use http::{Request, StatusCode};
 use proto::bus::{RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
@@ -52,7 +47,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
         return Err(Error::UnsupportedTokenType(how).into());
     }
     // There is one kind of tokens, so the hint of which it is says nothing (section 2.1).
-    let Some(token) = issued(token, &tenant) else { return Ok(()) };
+    let Some(token) = oidc.edge.issued(&tenant, token).await.map_err(Error::from)? else { return Ok(()) };
     if token.client_id != client_id {
         return Err(Error::InvalidGrant("the token was issued to another client").into());
     }

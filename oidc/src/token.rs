@@ -37,7 +37,8 @@ pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer
 
 /// What is counted of a grant.
 struct Counted {
-    issued: &'static Counter,
+    signed: &'static Counter,
+    opaque: &'static Counter,
     duration: &'static Histogram,
 }
 
@@ -46,14 +47,17 @@ static BY_ASSERTION: LazyLock<Counted> = LazyLock::new(|| Counted::of("jwt-beare
 
 impl Counted {
     fn of(grant: &str) -> Self {
-        Self { issued: TOKENS.with(&[grant, "jwt"]), duration: TOKEN_DURATION.with(&[grant]) }
+        let [signed, opaque] = ["jwt", "opaque"].map(|form| TOKENS.with(&[grant, form]));
+        Self { signed, opaque, duration: TOKEN_DURATION.with(&[grant]) }
     }
 
     async fn count(&self, granting: impl Future<Output = Result<Tokens, Error>>) -> Result<Tokens, Error> {
         let begun = Instant::now();
         let granted = granting.await;
         self.duration.record_time(begun.elapsed());
-        self.issued.add(u64::from(granted.is_ok()));
+        if let Ok(tokens) = &granted {
+            if tokens.is_opaque { self.opaque } else { self.signed }.count();
+        }
         granted
     }
 }
@@ -67,6 +71,8 @@ pub(crate) struct Tokens {
     scope: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id_token: Option<String>,
+    #[serde(skip)]
+    is_opaque: bool,
 }
 
 /// Grants tokens.

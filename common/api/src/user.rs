@@ -3,8 +3,8 @@
 use domain::resource::user::{User, UserPatch, column};
 use index::{Filter, SortKey};
 use proto::user::{
-    self, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest, ServiceUser, UserFieldName,
-    UserState, patch_user, user::Type, user_search_filter::Filter as Wanted,
+    self, AccessTokenType, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest,
+    ServiceUser, UserFieldName, UserState, patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
 use view::rows::Found;
 
@@ -45,6 +45,7 @@ impl Shown for User {
             name: found.state.name.clone(),
             description: found.state.description.clone(),
             allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
+            access_token_type: token_type(found.state.has_opaque_tokens).into(),
             access_token_alg: token_algorithm::shown(found.state.access_token_alg.as_deref()).into(),
             id_token_alg: token_algorithm::shown(found.state.id_token_alg.as_deref()).into(),
         };
@@ -56,6 +57,17 @@ impl Shown for User {
             user_state: user_state(is_active, is_locked).into(),
         }
     }
+}
+
+fn is_opaque(wanted: AccessTokenType) -> bool {
+    match wanted {
+        AccessTokenType::Bearer => true,
+        AccessTokenType::Unspecified | AccessTokenType::Jwt => false,
+    }
+}
+
+fn token_type(is_opaque: bool) -> AccessTokenType {
+    if is_opaque { AccessTokenType::Bearer } else { AccessTokenType::Jwt }
 }
 
 fn user_state(is_active: bool, is_locked: bool) -> UserState {
@@ -72,6 +84,7 @@ pub fn new(request: &CreateUserRequest) -> User {
     let service = wanted.r#type.map(|Type::Service(service)| service).unwrap_or_default();
     User {
         username: wanted.username,
+        has_opaque_tokens: is_opaque(service.access_token_type()),
         access_token_alg: token_algorithm::name(service.access_token_alg()),
         id_token_alg: token_algorithm::name(service.id_token_alg()),
         name: service.name,
@@ -88,6 +101,7 @@ pub fn patch(request: &PatchUserRequest) -> UserPatch {
     let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
     UserPatch {
         username: wanted.username,
+        has_opaque_tokens: service.access_token_type.map(|_| is_opaque(service.access_token_type())),
         access_token_alg: service.access_token_alg.map(|_| token_algorithm::name(service.access_token_alg())),
         id_token_alg: service.id_token_alg.map(|_| token_algorithm::name(service.id_token_alg())),
         name: service.name,

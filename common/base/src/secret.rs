@@ -69,6 +69,12 @@ impl Key {
         Ok(opened.to_vec())
     }
 
+    /// The key of another purpose that follows from this one: whoever has it cannot tell this one, nor those of other purposes.
+    #[must_use]
+    pub fn derived(&self, purpose: &str) -> Self {
+        Self(self.mac(&[purpose.as_bytes()]))
+    }
+
     /// HMAC-SHA256 of the parts; their lengths are part of it, so that parts cannot shift.
     pub fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.0));

@@ -1,5 +1,6 @@
 //! Access tokens: how they look, and how they are checked.
 
+pub mod opaque;
 pub mod personal;
 mod refused;
 mod system;
@@ -19,7 +20,7 @@ use view::{
 };
 
 pub use self::refused::RefusedToken;
-use self::refused::{Signed, refused};
+use self::refused::{Signed, id_of, refused};
 use crate::error::{Error, Reason};
 
 /// The `typ` of access tokens (RFC 9068, section 2.1).
@@ -106,13 +107,26 @@ pub struct Verified {
     pub(crate) sequence: u64,
     /// The user, where it is a system user.
     pub(crate) system: Option<Arc<Principal>>,
-    /// The instance's key that signed it; none where a system user did, and of a personal access token.
+    /// The instance's key that signed it; none where a system user did, and of what is not signed: opaque and personal access tokens.
     pub(crate) key_id: Option<String>,
     /// As what it can be revoked, where it was issued by the instance.
     pub(crate) id: Option<TokenId>,
     pub(crate) expires: i64,
     /// The personal access token that it is, where it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
+}
+
+impl Verified {
+    /// What a token says that the instance has issued, with the key that has signed it.
+    fn issued(token: AccessToken, key_id: Option<String>) -> Result<Self, RefusedToken> {
+        if !token.scope.split(' ').any(|scope| scope == OPENID) {
+            let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
+            return Err(error.with("scope", OPENID).into());
+        }
+        let id = Some(token.id());
+        let AccessToken { sub: user_id, seq: sequence, exp: expires, .. } = token;
+        Ok(Self { user_id, sequence, system: None, key_id, id, expires, personal: None })
+    }
 }
 
 /// Verifies access tokens and remembers those it verified.
@@ -151,10 +165,10 @@ impl Verifier {
         };
         let is_known = |key: &String| tenant.signing_keys.iter().any(|(id, _)| id == key);
         if !verified.key_id.as_ref().is_none_or(is_known) {
-            return Err(refused(token, Signed::Here, "its key signs no tokens of this instance any more"));
+            return Err(refused(id_of(token), Signed::Here, "its key signs no tokens of this instance any more"));
         }
         if verified.expires <= clock::now().as_second() {
-            return Err(Error::new(Reason::TokenExpired, "the access token has expired").into());
+            return Err(expired().into());
         }
         Ok(verified)
     }
@@ -167,13 +181,29 @@ impl Verifier {
         }
         let audience = Some(tenant.instance.platform_project_id.as_str());
         let (key_id, token) = self.signed(token, tenant, audience)?;
-        if !token.scope.split(' ').any(|scope| scope == OPENID) {
-            let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
-            return Err(error.with("scope", OPENID).into());
+        Verified::issued(token, Some(key_id))
+    }
+
+    /// What an opaque token says that this instance has issued, verified for the platform's API on this instance.
+    pub(crate) fn opened(&self, token: AccessToken, tenant: &Tenant) -> Result<Verified, RefusedToken> {
+        let audience = tenant.instance.platform_project_id.as_str();
+        let token = self.of_now(token, tenant)?;
+        if !token.aud.iter().any(|aud| aud == audience) {
+            return Err(refused::without_audience(Some(token.jti)));
         }
-        let (key_id, id) = (Some(key_id), Some(token.id()));
-        let AccessToken { sub: user_id, seq: sequence, exp: expires, .. } = token;
-        Ok(Verified { user_id, sequence, system: None, key_id, id, expires, personal: None })
+        Verified::issued(token, None)
+    }
+
+    /// Refuses an opaque token that this instance has issued under another name, or that has expired or does not begin yet.
+    pub(crate) fn of_now(&self, token: AccessToken, tenant: &Tenant) -> Result<AccessToken, RefusedToken> {
+        if token.iss != self.external.issuer(tenant) {
+            return Err(refused(Some(token.jti), Signed::Here, "it is of another issuer"));
+        }
+        begins(&token)?;
+        if token.exp <= clock::now().as_second() {
+            return Err(expired().into());
+        }
+        Ok(token)
     }
 
     /// Which key has signed a token of this instance, and what it says, whomever it is for; `None` where it is no such token, or
@@ -203,7 +233,7 @@ impl Verifier {
 
 /// What a token says that a key of an instance has signed, whatever its issuer was called then and whatever time it is by the clock of
 /// this node: other nodes may take it.
-pub fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
+pub(crate) fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
     if token.len() > LONGEST {
         return None;
     }
@@ -214,7 +244,7 @@ pub fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
 
 /// The key of an instance that has signed an access token, as the token says, with its id and how it verifies.
 fn key_of<'a>(token: &str, tenant: &'a Tenant) -> Result<(&'a str, DecodingKey, Validation), RefusedToken> {
-    let unknown = |why: &str| refused(token, Signed::Elsewhere, why);
+    let unknown = |why: &str| refused(id_of(token), Signed::Elsewhere, why);
     let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
     let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
     let (key_id, key) = key.ok_or_else(|| unknown("it is signed with no key of this instance"))?;
@@ -234,19 +264,28 @@ fn claims(token: &str, key: &DecodingKey, mut validation: Validation) -> Result<
     (validation.validate_exp, validation.validate_nbf) = (false, false);
     let decoded = decode::<AccessToken>(token, key, &validation);
     let TokenData { claims, .. } = decoded.map_err(|error| match error.kind() {
-        ErrorKind::InvalidAudience => refused::without_audience(token),
-        ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => refused::without_audience(token),
-        ErrorKind::InvalidIssuer => refused(token, Signed::Here, "it is of another issuer"),
-        ErrorKind::InvalidSignature => refused(token, Signed::Elsewhere, "its signature is wrong"),
-        other => refused(token, Signed::Elsewhere, &format!("it cannot be used: {other:?}")),
+        ErrorKind::InvalidAudience => refused::without_audience(id_of(token)),
+        ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => refused::without_audience(id_of(token)),
+        ErrorKind::InvalidIssuer => refused(id_of(token), Signed::Here, "it is of another issuer"),
+        ErrorKind::InvalidSignature => refused(id_of(token), Signed::Elsewhere, "its signature is wrong"),
+        other => refused(id_of(token), Signed::Elsewhere, &format!("it cannot be used: {other:?}")),
     })?;
-    let ahead = claims.nbf.max(claims.iat).saturating_sub(clock::now().as_second());
-    if ahead > CLOCKS {
-        let why =
-            format!("its time begins in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
-        return Err(refused(token, Signed::Here, &why));
-    }
+    begins(&claims)?;
     Ok(claims)
+}
+
+/// Refuses a token that does not begin yet, by more than clocks may differ.
+fn begins(token: &AccessToken) -> Result<(), RefusedToken> {
+    let ahead = token.nbf.max(token.iat).saturating_sub(clock::now().as_second());
+    if ahead <= CLOCKS {
+        return Ok(());
+    }
+    let why = format!("its time begins in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
+    Err(refused(Some(token.jti.clone()), Signed::Here, &why))
+}
+
+fn expired() -> Error {
+    Error::new(Reason::TokenExpired, "the access token has expired")
 }
 
 /// The one bearer token of a request (RFC 6750, section 2.1).

@@ -4,6 +4,8 @@ mod access;
 mod clients;
 mod introspection;
 mod key;
+mod model;
+mod opaque;
 mod personal;
 mod revocation;
 mod role;

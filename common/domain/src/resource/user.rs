@@ -27,6 +27,9 @@ pub struct User {
     /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
     #[serde(default)]
     pub allow_token_endpoint_audience: bool,
+    /// Whether its access tokens are opaque, so that only the platform reads them.
+    #[serde(default)]
+    pub has_opaque_tokens: bool,
     /// The JWA name of what its access tokens are signed with, where it has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_token_alg: Option<String>,
@@ -62,6 +65,8 @@ pub struct UserPatch {
     pub description: Option<String>,
     /// See [`User::allow_token_endpoint_audience`].
     pub allow_token_endpoint_audience: Option<bool>,
+    /// See [`User::has_opaque_tokens`].
+    pub has_opaque_tokens: Option<bool>,
     /// See [`User::access_token_alg`]; `None` within is the usual one again.
     pub access_token_alg: Option<Option<String>>,
     /// See [`User::id_token_alg`].
@@ -102,6 +107,7 @@ impl Resource for User {
             allow_token_endpoint_audience: patch
                 .allow_token_endpoint_audience
                 .unwrap_or(self.allow_token_endpoint_audience),
+            has_opaque_tokens: patch.has_opaque_tokens.unwrap_or(self.has_opaque_tokens),
             access_token_alg: patch.access_token_alg.unwrap_or(self.access_token_alg),
             id_token_alg: patch.id_token_alg.unwrap_or(self.id_token_alg),
             secrets: match patch.renewal {
@@ -149,6 +155,7 @@ mod tests {
             name: "Robot".into(),
             description: "builds".into(),
             allow_token_endpoint_audience: false,
+            has_opaque_tokens: false,
             access_token_alg: Some("RS256".into()),
             id_token_alg: None,
             secrets: ClientSecrets {
@@ -169,6 +176,7 @@ mod tests {
                 UserPatch { allow_token_endpoint_audience: Some(true), ..patch() },
                 json!({ "allow_token_endpoint_audience": true }),
             ),
+            (UserPatch { has_opaque_tokens: Some(true), ..patch() }, json!({ "has_opaque_tokens": true })),
             (UserPatch { access_token_alg: Some(None), ..patch() }, json!({ "access_token_alg": null })),
             (UserPatch { id_token_alg: Some(Some("ES384".into())), ..patch() }, json!({ "id_token_alg": "ES384" })),
             (UserPatch { renewal, ..patch() }, json!({ "secret": "newer", "previous": null })),

@@ -1,4 +1,4 @@
-//! Who holds a token: a signed one says it, a personal one is looked up.
+//! Who holds a token: a signed or an opaque one says it, a personal one is looked up.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use view::{
 
 use super::{Edge, Recognised};
 use crate::{
-    caller::{AccessToken, RefusedToken, Verified, bearer, personal},
+    caller::{AccessToken, RefusedToken, Verified, bearer, issued, opaque, personal},
     consistency::unavailable,
     error::{Error, Reason},
     refusal::{read_model, unheard},
@@ -33,10 +33,17 @@ impl Edge {
         match parts.extensions.get::<Recognised>() {
             // Of another state of the instance its keys may be others.
             Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
-            _ => match personal::parse(bearer(&parts.headers)?) {
-                Some(sent) => Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?))),
-                None => self.verifier.verify(&parts.headers, tenant),
-            },
+            _ => {
+                let token = bearer(&parts.headers)?;
+                if let Some(sent) = personal::parse(token) {
+                    return Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?)));
+                }
+                if opaque::is_opaque(token) {
+                    let opened = self.opened(tenant, token).await?.ok_or_else(personal::invalid)?;
+                    return Ok(Arc::new(self.verifier.opened(opened, tenant)?));
+                }
+                self.verifier.verify(&parts.headers, tenant)
+            }
         }
     }
 
@@ -80,9 +87,9 @@ impl Edge {
                     personal::claims(&found, self.external.issuer(tenant), project_id)
                 }
                 None => {
-                    let signed = self.signed(tenant, token);
-                    let signed = signed.filter(|token| !self.ended.revoked().has(&tenant.id, &token.id()));
-                    signed.ok_or_else(personal::invalid)?
+                    let own = self.own(tenant, token).await?;
+                    let own = own.filter(|token| !self.ended.revoked().has(&tenant.id, &token.id()));
+                    own.ok_or_else(personal::invalid)?
                 }
             };
             let user = self.user(tenant, &token.sub, (token.seq, token.seq)).await?;
@@ -95,11 +102,30 @@ impl Edge {
         }
     }
 
-    /// What a token says that a key of the instance has signed, whomever it is for, whether or not all that it stands on is still
-    /// there; `None` where it is no such token, or has expired.
-    fn signed(&self, tenant: &Tenant, token: &str) -> Option<AccessToken> {
-        let (key_id, token) = self.verifier.read(token, tenant)?;
-        (!self.is_deleted(tenant, &key_id)).then_some(token)
+    /// What a token says that the instance has issued, whomever it is for, whether or not all that it stands on is still there;
+    /// `None` where it is no such token, or has expired.
+    async fn own(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
+        if opaque::is_opaque(token) {
+            let opened = self.opened(tenant, token).await?;
+            return Ok(opened.and_then(|opened| self.verifier.of_now(opened, tenant).ok()));
+        }
+        let signed = self.verifier.read(token, tenant);
+        Ok(signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)).map(|(_, token)| token))
+    }
+
+    /// What a token says that the instance has once issued to a client, whatever its issuer was called then and whatever time it is by
+    /// the clock of this node: other nodes may take it.
+    ///
+    /// # Errors
+    /// When the key of opaque ones cannot be had.
+    pub async fn issued(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
+        if opaque::is_opaque(token) { self.opened(tenant, token).await } else { Ok(issued(token, tenant)) }
+    }
+
+    /// What an opaque token says, if the instance has issued it.
+    async fn opened(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
+        let key = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+        Ok(opaque::open(&key, &tenant.id, token))
     }
 
     /// Whether something looks like a personal access token.

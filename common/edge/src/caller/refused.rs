@@ -62,8 +62,8 @@ impl RefusedToken {
         self.error
     }
 
-    fn new(token: &str, error: Error, signed: Signed, why: &str) -> Self {
-        Self { error, line: Some(Line { jti: id(token), signed, why: why.to_owned() }) }
+    fn new(jti: Option<String>, error: Error, signed: Signed, why: &str) -> Self {
+        Self { error, line: Some(Line { jti, signed, why: why.to_owned() }) }
     }
 }
 
@@ -74,19 +74,19 @@ impl From<Error> for RefusedToken {
 }
 
 /// The refusal of a token for a reason that is none of its sender's business.
-pub(super) fn refused(token: &str, signed: Signed, why: &str) -> RefusedToken {
-    RefusedToken::new(token, Error::new(Reason::TokenInvalid, "the access token is not valid here"), signed, why)
+pub(super) fn refused(jti: Option<String>, signed: Signed, why: &str) -> RefusedToken {
+    RefusedToken::new(jti, Error::new(Reason::TokenInvalid, "the access token is not valid here"), signed, why)
 }
 
 /// The refusal of a token that is right in all but whom it is for, which its owner can mend.
-pub(super) fn without_audience(token: &str) -> RefusedToken {
+pub(super) fn without_audience(jti: Option<String>) -> RefusedToken {
     let message = format!("the access token is not for the platform's API: ask for one with the scope {AUDIENCE}");
     let error = Error::new(Reason::TokenInvalid, message);
-    RefusedToken::new(token, error, Signed::Here, "it is not for the platform's API")
+    RefusedToken::new(jti, error, Signed::Here, "it is not for the platform's API")
 }
 
-/// The id that a token claims to have, as far as it can be shown.
-fn id(token: &str) -> Option<String> {
+/// The id that a signed token claims to have, as far as it can be shown.
+pub(super) fn id_of(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Claims {
         jti: String,
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn an_id_is_shown_as_far_as_it_can_be() {
-        let of = |claims: &str| id(&format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims)));
+        let of = |claims: &str| id_of(&format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims)));
         assert_eq!(of(r#"{"jti":"a1"}"#).as_deref(), Some("a1"));
         assert_eq!(of(&format!(r#"{{"jti":"a\n{}"}}"#, "b".repeat(100))).map(|id| id.len()), Some(LONGEST));
-        assert_eq!((of("{}"), id("x"), id("a.%.b")), (None, None, None));
+        assert_eq!((of("{}"), id_of("x"), id_of("a.%.b")), (None, None, None));
     }
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use view::directory::Principal;
 
-use super::refused::{RefusedToken, Signed, refused};
+use super::refused::{RefusedToken, Signed, id_of, refused};
 
 /// The longest that a token of a system user may be valid, in seconds.
 pub const LONGEST: i64 = 3600;
@@ -138,14 +138,14 @@ impl SigningUser {
         validation.validate_exp = false;
         let claims = decode(token, &self.key, &validation).map_err(|error| {
             let why = format!("it cannot be used as one of the system user {}: {:?}", self.name, error.kind());
-            refused(token, Signed::Elsewhere, &why)
+            refused(id_of(token), Signed::Elsewhere, &why)
         });
         let SystemToken { sub, iat, exp, .. } = claims?.claims;
         let now = clock::now().as_second();
         let is_short = exp.checked_sub(iat).is_some_and(|age| age <= LONGEST) && iat <= now + AHEAD;
         if sub != self.name || !is_short || exp <= now {
             return Err(refused(
-                token,
+                id_of(token),
                 Signed::Here,
                 "it is of another user than its issuer, longer than an hour, of the future, or has expired",
             ));

@@ -11,9 +11,9 @@ use proto::{
         REACTIVATE_USER, SEARCH_USERS, UNLOCK_USER,
     },
     user::{
-        CreateUserRequest, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest, GetUserRequest,
-        LockUserRequest, PatchServiceUser, PatchUser, PatchUserRequest, ReactivateUserRequest, SearchUsersRequest,
-        ServiceUser, UnlockUserRequest, User, UserFieldName, UserSearchFilter, patch_user, user,
+        AccessTokenType, CreateUserRequest, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest,
+        GetUserRequest, LockUserRequest, PatchServiceUser, PatchUser, PatchUserRequest, ReactivateUserRequest,
+        SearchUsersRequest, ServiceUser, UnlockUserRequest, User, UserFieldName, UserSearchFilter, patch_user, user,
         user_search_filter::Filter,
     },
     wellknown::Duration,
@@ -107,6 +107,7 @@ fn create() -> Box<dyn Check + Sync> {
                 allow_token_endpoint_audience: true,
                 access_token_alg: TokenAlgorithm::Rs256.into(),
                 id_token_alg: TokenAlgorithm::Es256.into(),
+                access_token_type: AccessTokenType::Bearer.into(),
             };
             let username = format!("\\ \u{202e} {}", it.id);
             CreateUserRequest { ctx: None, user: Some(User { username, r#type: Some(user::Type::Service(kind)) }) }
@@ -149,6 +150,7 @@ fn profile(name: Option<&str>, description: Option<&str>) -> PatchUser {
         allow_token_endpoint_audience,
         access_token_alg: algorithm,
         id_token_alg: algorithm,
+        access_token_type: algorithm.map(|_| AccessTokenType::Bearer.into()),
     };
     PatchUser { username: None, r#type: Some(patch_user::Type::Service(service)) }
 }

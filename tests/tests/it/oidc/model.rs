@@ -1,0 +1,400 @@
+//! Random grants, removals and changes of roles against a model that follows the documents and knows no events: tokens,
+//! and what apps are told of them, must have the roles that it says. A seed tells a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, done, send},
+    eventually,
+    tenant::Tenant,
+};
+use tokio::time::{Duration, Instant};
+
+use super::{
+    shop::{API, ROLES},
+    token::parts,
+};
+
+/// How many changes are made, and how many of them between two looks at everything.
+const STEPS: usize = 72;
+const STEPS_A_LOOK: usize = 9;
+/// After this nothing is told from memory: what tokens stand on is remembered for a second.
+const FORGOTTEN: Duration = Duration::from_millis(1200);
+/// The keys of roles, the same in both projects.
+const KEYS: [&str; 4] = ["admin", "clerk", "guest", "owner"];
+/// How many organizations there are, each with a user.
+const ORGANIZATIONS: usize = 3;
+/// For each project the place of its organization.
+const OWNERS: [usize; 2] = [0, 1];
+
+type Keys = BTreeSet<&'static str>;
+
+/// Something that is there or not, named by places. What it stands on comes before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Organization(usize),
+    Project(usize),
+    /// That of the organization of the same place.
+    User(usize),
+    /// Its project and its key.
+    Role(usize, &'static str),
+    /// The project, and the organization that it is granted to.
+    ProjectGrant(usize, usize),
+    /// The user, the project, and the organization that gives by its project grant.
+    UserGrant(usize, usize, Option<usize>),
+}
+
+impl Thing {
+    fn any(random: &mut fastrand::Rng) -> Self {
+        let (organization, project) = (random.usize(..ORGANIZATIONS), random.usize(..OWNERS.len()));
+        match random.u8(..40) {
+            0 if random.bool() => Self::Organization(organization),
+            0 => Self::Project(project),
+            1 => Self::User(organization),
+            2..7 => Self::Role(project, KEYS[random.usize(..KEYS.len())]),
+            7..15 => Self::ProjectGrant(project, organization),
+            _ => Self::UserGrant(random.usize(..ORGANIZATIONS), project, random.bool().then_some(organization)),
+        }
+    }
+
+    fn fixed() -> impl Iterator<Item = Self> {
+        let organizations = (0..ORGANIZATIONS).map(Self::Organization);
+        organizations.chain((0..OWNERS.len()).map(Self::Project)).chain((0..ORGANIZATIONS).map(Self::User))
+    }
+
+    fn is_fixed(self) -> bool {
+        self < Self::Role(0, "")
+    }
+
+    /// Without which it is not there, and does not count where they are switched off.
+    fn stands_on(self) -> Vec<Self> {
+        match self {
+            Self::Organization(_) => vec![],
+            Self::Project(project) => vec![Self::Organization(OWNERS[project])],
+            Self::User(user) => vec![Self::Organization(user)],
+            Self::Role(project, _) => vec![Self::Project(project)],
+            Self::ProjectGrant(project, organization) => vec![Self::Project(project), Self::Organization(organization)],
+            Self::UserGrant(user, project, by) => {
+                let by = by.map(|organization| Self::ProjectGrant(project, organization));
+                [Self::User(user), Self::Project(project)].into_iter().chain(by).collect()
+            }
+        }
+    }
+
+    fn collection(self) -> &'static str {
+        match self {
+            Self::Organization(_) => "organizations",
+            Self::Project(_) => "projects",
+            Self::User(_) => "users",
+            Self::Role(..) => "roles",
+            Self::ProjectGrant(..) => "project_grants",
+            Self::UserGrant(..) => "user_grants",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Add,
+    /// Gives a grant other roles, and a role another display name.
+    Change,
+    Switch(bool),
+    Remove,
+}
+
+/// What is asked of the platform. Only grants have keys.
+#[derive(Debug)]
+struct Step {
+    verb: Verb,
+    thing: Thing,
+    keys: Keys,
+}
+
+impl Step {
+    fn add(thing: Thing, keys: &[&'static str]) -> Self {
+        Self { verb: Verb::Add, thing, keys: keys.iter().copied().collect() }
+    }
+
+    fn any(random: &mut fastrand::Rng) -> Self {
+        let thing = Thing::any(random);
+        let verb = match random.u8(..28) {
+            10..15 if !thing.is_fixed() => Verb::Change,
+            15..26 if !matches!(thing, Thing::Role(..)) => Verb::Switch(random.u8(..10) < 7),
+            26.. => Verb::Remove,
+            _ => Verb::Add,
+        };
+        let is_grant = thing > Thing::Role(OWNERS.len(), "");
+        let has_keys = is_grant && matches!(verb, Verb::Add | Verb::Change);
+        Self { verb, thing, keys: KEYS.into_iter().filter(|_| has_keys && random.bool()).collect() }
+    }
+}
+
+#[derive(Default)]
+struct Model {
+    /// What is there, with the roles that it has if it is a grant.
+    there: BTreeMap<Thing, Keys>,
+    off: BTreeSet<Thing>,
+}
+
+impl Model {
+    fn is_there(&self, thing: Thing) -> bool {
+        self.there.contains_key(&thing)
+    }
+
+    /// Whether it is there and switched on, with all that it stands on.
+    fn counts(&self, thing: Thing) -> bool {
+        let is_on = self.is_there(thing) && !self.off.contains(&thing);
+        is_on && thing.stands_on().into_iter().all(|other| self.counts(other))
+    }
+
+    /// Whether a grant can have a role.
+    fn can_have(&self, thing: Thing, key: &'static str) -> bool {
+        match thing {
+            Thing::UserGrant(_, project, Some(organization)) => {
+                let by = self.there.get(&Thing::ProjectGrant(project, organization));
+                by.is_some_and(|roles| roles.contains(key))
+            }
+            Thing::ProjectGrant(project, _) | Thing::UserGrant(_, project, _) => {
+                self.is_there(Thing::Role(project, key))
+            }
+            _ => false,
+        }
+    }
+
+    /// A random step, which is mostly one that is not refused.
+    fn draw(&self, random: &mut fastrand::Rng) -> Step {
+        let is_allowed = random.u8(..10) > 0;
+        // A second one of the same name would be another one.
+        let can_be_made = |thing: Thing| !self.is_there(thing) && thing.stands_on().iter().all(|on| self.counts(*on));
+        // Most of the rest stands on these.
+        if let Some(thing) = Thing::fixed().find(|thing| can_be_made(*thing)).filter(|_| random.bool()) {
+            return Step::add(thing, &[]);
+        }
+        loop {
+            let step = Step::any(random);
+            let is_clear = step.verb != Verb::Add || !step.thing.is_fixed() || can_be_made(step.thing);
+            if is_clear && self.refusals(&step).is_empty() == is_allowed {
+                return step;
+            }
+        }
+    }
+
+    /// With which statuses a step may be refused; none where it is not.
+    fn refusals(&self, &Step { verb, thing, ref keys }: &Step) -> Vec<u16> {
+        let is_new = verb == Verb::Add;
+        let lacks = |other| !self.is_there(other);
+        let is_own = matches!(thing, Thing::ProjectGrant(project, owner) if OWNERS[project] == owner);
+        let cannot_have = keys.iter().any(|&key| !self.can_have(thing, key));
+        let reasons = [
+            (is_new && self.is_there(thing), 409),
+            (if is_new { thing.stands_on().into_iter().any(lacks) } else { lacks(thing) }, 404),
+            (is_new && is_own || cannot_have, 400),
+            (self.is_there(thing) && verb == Verb::Switch(!self.off.contains(&thing)), 400),
+            // Which it is says whether the caller is told of the role.
+            (cannot_have, 404),
+        ];
+        reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, status)| status).collect()
+    }
+
+    /// Does what is not refused, and all that follows from it at once.
+    fn take(&mut self, Step { verb, thing, keys }: Step) {
+        match verb {
+            Verb::Add | Verb::Change => self.there.extend([(thing, keys)]),
+            Verb::Switch(true) => self.off.retain(|off| *off != thing),
+            Verb::Switch(false) => self.off.extend([thing]),
+            Verb::Remove => self.there.retain(|there, _| *there != thing),
+        }
+        for thing in self.there.keys().copied().collect::<Vec<_>>() {
+            if !thing.stands_on().into_iter().all(|other| self.is_there(other)) {
+                self.there.remove(&thing);
+            }
+            // What was taken does not come back by itself.
+            let can: Keys = KEYS.into_iter().filter(|&key| self.can_have(thing, key)).collect();
+            self.there.entry(thing).and_modify(|roles| roles.retain(|key| can.contains(key)));
+        }
+        self.off.retain(|thing| self.there.contains_key(thing));
+    }
+}
+
+struct World {
+    admin: Client,
+    /// What is told as the domain of organizations, which have none of their own.
+    host: String,
+    model: Model,
+    /// The id that each thing has, or had when it was there last.
+    ids: BTreeMap<Thing, String>,
+    /// As what users and the apps of projects authenticate, and with which secrets.
+    clients: BTreeMap<Thing, (String, String)>,
+}
+
+impl World {
+    /// The id of something, or one that nothing has.
+    fn id(&self, thing: Thing) -> &str {
+        self.ids.get(&thing).map_or("1", String::as_str)
+    }
+
+    /// Does a step, or is refused, as the model says.
+    async fn take(&mut self, step: Step) {
+        println!("{step:?}");
+        let refusals = self.model.refusals(&step);
+        let answer = send(self.request(&step)).await;
+        if !refusals.is_empty() {
+            assert!(refusals.contains(&answer.status.as_u16()), "one of {refusals:?} was expected: {answer:?}");
+            return;
+        }
+        assert!(answer.status.is_success(), "{answer:?}");
+        if step.verb == Verb::Add {
+            self.ids.insert(step.thing, answer.id());
+            self.equip(step.thing).await;
+        }
+        self.model.take(step);
+    }
+
+    fn request(&self, &Step { verb, thing, ref keys }: &Step) -> RequestBuilder {
+        let (collection, is_role) = (thing.collection(), matches!(thing, Thing::Role(..)));
+        let path = format!("{collection}/{}", self.id(thing));
+        let (method, path, body) = match verb {
+            Verb::Add => {
+                let of = thing.stands_on().first().filter(|_| thing.is_fixed()).map(|of| self.id(*of));
+                let context = of.map_or_else(String::new, |id| format!("?ctx.orgId={id}"));
+                (Method::POST, format!("{collection}{context}"), Some(self.new_one(thing, keys)))
+            }
+            Verb::Change if is_role => (Method::PATCH, path, Some(json!({ "displayName": "Another" }))),
+            Verb::Change => (Method::PATCH, path, Some(json!({ "roleKeys": { "values": keys } }))),
+            Verb::Switch(true) => (Method::POST, format!("{path}/_reactivate"), None),
+            Verb::Switch(false) => (Method::POST, format!("{path}/_deactivate"), None),
+            Verb::Remove => (Method::DELETE, path, None),
+        };
+        let request = self.admin.request(method, &format!("{API}/{path}")).header("prefer", "wait=10");
+        body.iter().fold(request, RequestBuilder::json)
+    }
+
+    fn new_one(&self, thing: Thing, keys: &Keys) -> Value {
+        let project_id = |place| self.id(Thing::Project(place));
+        match thing {
+            Thing::Organization(_) | Thing::Project(_) => json!({ "name": format!("{thing:?}") }),
+            Thing::User(place) => json!({ "username": format!("user-{place}"), "service": {} }),
+            Thing::Role(project, key) => json!({ "projectId": project_id(project), "key": key, "displayName": key }),
+            Thing::ProjectGrant(project, organization) => {
+                let organization = self.id(Thing::Organization(organization));
+                json!({ "projectId": project_id(project), "orgId": organization, "roleKeys": keys })
+            }
+            Thing::UserGrant(user, project, organization) => {
+                let by = organization.map_or("", |by| self.id(Thing::ProjectGrant(project, by)));
+                let (user, project) = (self.id(Thing::User(user)), project_id(project));
+                json!({ "userId": user, "projectId": project, "projectGrantId": by, "roleKeys": keys })
+            }
+        }
+    }
+
+    /// Gives a project an app that checks tokens, and a user a secret.
+    async fn equip(&mut self, thing: Thing) {
+        let id = self.id(thing);
+        let (path, body) = match thing {
+            Thing::Project(_) => ("apps".to_owned(), json!({ "projectId": id, "name": "Checks", "api": {} })),
+            Thing::User(_) => (format!("users/{id}/_generate_secret"), json!({})),
+            _ => return,
+        };
+        let answer = done(&self.admin, &format!("{API}/{path}"), body).await;
+        let secret = answer.body["clientSecret"].as_str().expect("it is shown").to_owned();
+        self.clients.insert(thing, (answer.id(), secret));
+    }
+
+    /// What a client is answered that may be gone.
+    async fn ask(&self, client: Thing, path: &str, form: &[(&str, &str)]) -> Answer {
+        let (id, secret) = &self.clients[&client];
+        let answer = send(self.admin.anonymous(Method::POST, path).basic_auth(id, Some(secret)).form(form)).await;
+        assert!([200, 401].contains(&answer.status.as_u16()), "{client:?}: {answer:?}");
+        answer
+    }
+
+    /// Everybody must be told what the model says. What was told of before could be right by chance, so that it must be
+    /// forgotten first.
+    async fn look(&self) {
+        let since = Instant::now();
+        eventually("a moment is over", async || (since.elapsed() > FORGOTTEN).then_some(())).await;
+        let faults = self.faults().await;
+        if !faults.is_empty() {
+            println!("{faults:#?}");
+            eventually("all is told as the model says", async || self.faults().await.is_empty().then_some(())).await;
+        }
+    }
+
+    /// What tokens and apps tell otherwise than the model says.
+    async fn faults(&self) -> Vec<String> {
+        let mut faults = vec![];
+        let audience = |place| format!("urn:platform:iam:org:project:id:{}:aud", self.id(Thing::Project(place)));
+        let scope = format!("openid {ROLES} {} {}", audience(0), audience(1));
+        let form = [("grant_type", "client_credentials"), ("scope", scope.as_str())];
+        for user in 0..ORGANIZATIONS {
+            let (asking, answer) = (Thing::User(user), self.ask(Thing::User(user), "/oauth/v2/token", &form).await);
+            for project in 0..OWNERS.len() {
+                let (app, mut told) = (Thing::Project(project), [None, None]);
+                if let Some(token) = answer.body["access_token"].as_str() {
+                    let [_, claims] = parts(token);
+                    let checked = self.ask(app, "/oauth/v2/introspect", &[("token", token)]).await.body;
+                    told = [Some(claims), Some(checked).filter(|checked| checked["active"] == true)];
+                }
+                let claim = format!("urn:platform:iam:org:project:{}:roles", self.id(app));
+                let told = told.map(|claims| claims.map(|claims| claims[&claim].clone()));
+                let is_told = [self.model.counts(asking), self.model.counts(asking) && self.model.counts(app)];
+                let expected = is_told.map(|is_told| is_told.then(|| self.roles(user, project)));
+                if told != expected {
+                    faults.push(format!("{asking:?}, {app:?}: {told:?} instead of {expected:?}"));
+                }
+            }
+        }
+        faults
+    }
+
+    /// The claim of the roles that a user has of a project; null where there is none.
+    fn roles(&self, user: usize, project: usize) -> Value {
+        let mut claim = Value::Null;
+        for by in (0..ORGANIZATIONS).map(Some).chain([None]) {
+            let grant = Thing::UserGrant(user, project, by);
+            let giver = self.id(Thing::Organization(by.unwrap_or(OWNERS[project])));
+            for key in self.model.there.get(&grant).into_iter().flatten().filter(|_| self.model.counts(grant)) {
+                claim[key][giver] = json!(self.host);
+            }
+        }
+        claim
+    }
+}
+
+async fn run(seed: u64) {
+    println!("the seed is {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let tenant = Tenant::start().await;
+    let issuer = tenant.bootstrap.issuer.trim_start_matches("http://");
+    let (admin, host) = (tenant.client().await, issuer.split(':').next().unwrap_or_default().to_owned());
+    let mut world = World { admin, host, model: Model::default(), ids: BTreeMap::new(), clients: BTreeMap::new() };
+    let projects = 0..OWNERS.len();
+    let roles = projects.clone().flat_map(|project| KEYS.into_iter().take(3).map(move |key| Thing::Role(project, key)));
+    for thing in Thing::fixed().chain(roles) {
+        world.take(Step::add(thing, &[])).await;
+    }
+    for (project, place) in projects.flat_map(|project| (0..ORGANIZATIONS).map(move |place| (project, place))) {
+        world.take(Step::add(Thing::ProjectGrant(project, place), &KEYS[..3])).await;
+        world.take(Step::add(Thing::UserGrant(place, project, None), &KEYS[..2])).await;
+    }
+    world.look().await;
+    for number in 1..=STEPS {
+        let step = world.model.draw(&mut random);
+        world.take(step).await;
+        if number % STEPS_A_LOOK == 0 {
+            world.look().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn roles_in_tokens_are_those_of_a_naive_model() {
+    run(19).await;
+}
+
+#[tokio::test]
+async fn roles_in_tokens_are_those_of_a_naive_model_in_any_order() {
+    run(fastrand::u64(..)).await;
+}
