@@ -12,6 +12,7 @@ use domain::{
 use edge::internal::{answer, key, opened, subject};
 use eventlog::record::AggregateKey;
 use futures::StreamExt;
+use jiff::SignedDuration;
 use prost::Message as _;
 use proto::bus::{
     InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, RevokeTokens, internal_command::Command,
@@ -28,6 +29,8 @@ use crate::{
 const MOST: u64 = 1024;
 /// The longest that a token lives, and a little for clocks that differ, in milliseconds.
 const LONGEST: i64 = 25 * 60 * 60 * 1000;
+/// How long all nodes remember at least that all tokens were revoked.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 /// The longest id of what is named.
 const LONGEST_ID: usize = 200;
 /// Who is named as having revoked tokens: their client, beside which the user stands in the event.
@@ -226,7 +229,8 @@ impl Decide for Revoke {
         let revoked =
             Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
         // It may be sent again, and whoever has many tokens of one user and client revokes each.
-        let events = if is_all && current.head.sequence > *seen {
+        let is_remembered = turn.now().duration_since(current.head.changed_at) < REMEMBERED;
+        let events = if is_all && current.head.sequence > *seen && is_remembered {
             vec![]
         } else {
             <TokenRevocation as domain::aggregate::Aggregate>::decide(&current.state, revoked)?

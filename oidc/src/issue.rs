@@ -96,10 +96,10 @@ impl Issuer {
             session_seq: self.ended.revoked().sequence(),
             added,
         };
-        let token = if user.user.has_opaque_tokens {
-            self.seal(tenant, &claims).await?
+        let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);
+        let token = if user.user.has_opaque_tokens() {
+            self.seal(tenant, algorithm, &claims).await?
         } else {
-            let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);
             self.sign(tenant, (algorithm, TOKEN_TYPE), &claims).await?
         };
         let advice =
@@ -138,10 +138,11 @@ impl Issuer {
         self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)
     }
 
-    /// An opaque token.
-    async fn seal(&self, tenant: &Tenant, claims: &AccessToken) -> Result<String, Error> {
-        let key = self.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
-        opaque::seal(&key, &tenant.id, claims).map_err(|error| {
+    /// An opaque token, which belongs to the key that would have signed it.
+    async fn seal(&self, tenant: &Tenant, algorithm: Algorithm, claims: &AccessToken) -> Result<String, Error> {
+        let (kid, signing_key) = self.active_key(tenant, algorithm)?;
+        let secrets = self.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
+        opaque::seal((kid, &opaque::key(&secrets, signing_key)), &tenant.id, claims).map_err(|error| {
             tracing::error!(error = %explain(&error), "a token cannot be sealed");
             Error::Server
         })
@@ -153,11 +154,7 @@ impl Issuer {
         (algorithm, r#type): (Algorithm, &str),
         claims: &impl Serialize,
     ) -> Result<String, Error> {
-        let key = self.signing_key(tenant, algorithm);
-        let (kid, key) = key.ok_or_else(|| {
-            tracing::error!(instance = tenant.id, ?algorithm, "no key signs tokens of this algorithm");
-            Error::Unavailable
-        })?;
+        let (kid, key) = self.active_key(tenant, algorithm)?;
         let encoding = self.open((&tenant.id, kid), algorithm, key).await?;
         let header = Header { typ: Some(r#type.into()), kid: Some(kid.to_owned()), ..Header::new(algorithm) };
         encode(&header, claims, &encoding).map_err(|error| {
@@ -167,14 +164,18 @@ impl Issuer {
     }
 
     /// The newest key of an algorithm that signs now, unless it was deleted, which the read model may not know yet.
-    fn signing_key<'a>(&self, tenant: &'a Tenant, algorithm: Algorithm) -> Option<(&'a str, &'a SigningKey)> {
+    fn active_key<'a>(&self, tenant: &'a Tenant, algorithm: Algorithm) -> Result<(&'a str, &'a SigningKey), Error> {
         let now = clock::now().as_millisecond();
         let is_dead =
             |id: &str| self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, id)], tenant.processed);
         let signs =
             |id: &str, key: &SigningKey| is_for(key, algorithm) && key.stage(now) == Stage::Active && !is_dead(id);
         let keys = tenant.signing_keys.iter().filter(|(id, key)| signs(id, key));
-        keys.max_by_key(|(_, key)| key.signs_from).map(|(kid, key)| (kid.as_str(), key))
+        let newest = keys.max_by_key(|(_, key)| key.signs_from).map(|(kid, key)| (kid.as_str(), key));
+        newest.ok_or_else(|| {
+            tracing::error!(instance = tenant.id, ?algorithm, "no key signs tokens of this algorithm");
+            Error::Unavailable
+        })
     }
 
     async fn open(

@@ -75,5 +75,5 @@ async fn end(oidc: &Oidc, tenant: &Tenant, token: &AccessToken, trace_context: &
         Error::Unavailable
     })?;
     revoked.reached().wait_briefly_for(sequence).await;
-    Ok(())
+    if revoked.has(&tenant.id, &token.id()) { Ok(()) } else { Err(Error::Unavailable) }
 }

@@ -136,8 +136,8 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
     publish(&log, &barrier, next(&barrier, epoch, vec![newer])).await;
 }
 
-/// Appends a record that revokes a token for the first time, committed so long ago.
-pub async fn append_revocation(client: async_nats::Client, instance_id: &str, token_id: &str, ago: SignedDuration) {
+/// Appends a record that revokes a token for the first time, committed so much later than now.
+pub async fn append_revocation(client: async_nats::Client, instance_id: &str, token_id: &str, by: SignedDuration) {
     let log = Log::open(client, (LogClass::Sessions, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let key = AggregateKey::of::<TokenRevocation>(instance_id, token_id);
@@ -152,7 +152,7 @@ pub async fn append_revocation(client: async_nats::Client, instance_id: &str, to
         restores: true,
         ..created(instance_id, 0)
     };
-    let committed_at = (clock::now() - ago).as_microsecond();
+    let committed_at = (clock::now() + by).as_microsecond();
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch, vec![event]) }).await;
 }
 

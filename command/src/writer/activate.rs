@@ -49,7 +49,9 @@ impl Writer {
         // A barrier in one log alone keeps everybody from writing.
         tokio::try_join!(self.logs.events.check_publish(), self.logs.sessions.check_publish())?;
         while lease.is_held() {
-            let last = OfEach { events: self.logs.events.last().await?, sessions: self.logs.sessions.last().await? };
+            // In this order the epoch of EVENTS is not below the other one, whoever raises barriers meanwhile.
+            let sessions = self.logs.sessions.last().await?;
+            let last = OfEach { events: self.logs.events.last().await?, sessions };
             let epoch = epoch_of(last.events.as_ref()).max(epoch_of(last.sessions.as_ref())) + 1;
             let log_id = log_id(&last)?;
             let Some(events) = self.raise(LogClass::Events, last.events.as_ref(), (&log_id, epoch)).await? else {

@@ -15,6 +15,9 @@ use crate::tail::Tail;
 /// How long an active writer may be kept from its turns by reading the log again.
 const REFILL_TIME: Duration = Duration::from_secs(10);
 
+/// After how many pauses it is told that there is no history yet.
+const UNUSUAL: u32 = 10;
+
 impl Writer {
     /// Reads what history does not have of either log, and waits while that is more than may be kept. `None` when the lease
     /// went to another node meanwhile.
@@ -82,9 +85,8 @@ impl Writer {
     /// Where history stands in this log. It waits for a history that is not there yet or cannot be read. `None` when
     /// another writer has written after `end`.
     async fn history(&self, class: LogClass, end: Position) -> Result<Option<Position>, WriterFailure> {
-        let (projection, mut is_told) = (history_of(class), false);
-        let name = projection.name;
-        loop {
+        let projection = history_of(class);
+        for round in 1_u32.. {
             let read = async {
                 let connection = self.database.connection().await?;
                 ReadModel::new(projection, self.shard).checkpoint(&connection).await
@@ -94,15 +96,17 @@ impl Writer {
                     let history = checkpoint.position;
                     return Ok(self.lags(class, history, end).await?.then_some(history));
                 }
-                Ok(None) if !is_told => {
+                // A projector that starts beside it needs a moment.
+                Ok(None) if round == UNUSUAL => {
+                    let name = projection.name;
                     tracing::warn!(projection = name, "waiting for a projector that has begun with this projection");
-                    is_told = true;
                 }
                 Ok(None) => {}
                 Err(error) => tracing::warn!(error = explain(&error), "cannot read how far history is"),
             }
             sleep(PAUSE).await;
         }
+        Ok(None)
     }
 
     /// Whether history stands nowhere beyond `end`, the last record that this writer knows; it fails where history stands

@@ -1,6 +1,9 @@
 //! Users in the API's words. Nothing of their secrets is.
 
-use domain::resource::user::{User, UserPatch, column};
+use domain::resource::{
+    app::oidc::TokenType,
+    user::{User, UserPatch, column},
+};
 use index::{Filter, SortKey};
 use proto::user::{
     self, AccessTokenType, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest,
@@ -45,7 +48,7 @@ impl Shown for User {
             name: found.state.name.clone(),
             description: found.state.description.clone(),
             allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
-            access_token_type: token_type(found.state.has_opaque_tokens).into(),
+            access_token_type: shown_token_type(found.state.has_opaque_tokens()).into(),
             access_token_alg: token_algorithm::shown(found.state.access_token_alg.as_deref()).into(),
             id_token_alg: token_algorithm::shown(found.state.id_token_alg.as_deref()).into(),
         };
@@ -59,14 +62,15 @@ impl Shown for User {
     }
 }
 
-fn is_opaque(wanted: AccessTokenType) -> bool {
+fn token_type(wanted: AccessTokenType) -> Option<TokenType> {
     match wanted {
-        AccessTokenType::Bearer => true,
-        AccessTokenType::Unspecified | AccessTokenType::Jwt => false,
+        AccessTokenType::Unspecified => None,
+        AccessTokenType::Bearer => Some(TokenType::Opaque),
+        AccessTokenType::Jwt => Some(TokenType::Jwt),
     }
 }
 
-fn token_type(is_opaque: bool) -> AccessTokenType {
+fn shown_token_type(is_opaque: bool) -> AccessTokenType {
     if is_opaque { AccessTokenType::Bearer } else { AccessTokenType::Jwt }
 }
 
@@ -84,7 +88,7 @@ pub fn new(request: &CreateUserRequest) -> User {
     let service = wanted.r#type.map(|Type::Service(service)| service).unwrap_or_default();
     User {
         username: wanted.username,
-        has_opaque_tokens: is_opaque(service.access_token_type()),
+        access_token_type: token_type(service.access_token_type()),
         access_token_alg: token_algorithm::name(service.access_token_alg()),
         id_token_alg: token_algorithm::name(service.id_token_alg()),
         name: service.name,
@@ -101,7 +105,7 @@ pub fn patch(request: &PatchUserRequest) -> UserPatch {
     let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
     UserPatch {
         username: wanted.username,
-        has_opaque_tokens: service.access_token_type.map(|_| is_opaque(service.access_token_type())),
+        access_token_type: service.access_token_type.and_then(|_| token_type(service.access_token_type())),
         access_token_alg: service.access_token_alg.map(|_| token_algorithm::name(service.access_token_alg())),
         id_token_alg: service.id_token_alg.map(|_| token_algorithm::name(service.id_token_alg())),
         name: service.name,

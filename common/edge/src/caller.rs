@@ -107,7 +107,7 @@ pub struct Verified {
     pub(crate) sequence: u64,
     /// The user, where it is a system user.
     pub(crate) system: Option<Arc<Principal>>,
-    /// The instance's key that signed it; none where a system user did, and of what is not signed: opaque and personal access tokens.
+    /// The instance's signing key that it belongs to; none where a system user signed it, and of a personal access token.
     pub(crate) key_id: Option<String>,
     /// As what it can be revoked, where it was issued by the instance.
     pub(crate) id: Option<TokenId>,
@@ -117,13 +117,13 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// What a token says that the instance has issued, with the key that has signed it.
-    fn issued(token: AccessToken, key_id: Option<String>) -> Result<Self, RefusedToken> {
+    /// What a token says that the instance has issued, with the key that it belongs to.
+    fn issued(token: AccessToken, key_id: String) -> Result<Self, RefusedToken> {
         if !token.scope.split(' ').any(|scope| scope == OPENID) {
             let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
             return Err(error.with("scope", OPENID).into());
         }
-        let id = Some(token.id());
+        let (key_id, id) = (Some(key_id), Some(token.id()));
         let AccessToken { sub: user_id, seq: sequence, exp: expires, .. } = token;
         Ok(Self { user_id, sequence, system: None, key_id, id, expires, personal: None })
     }
@@ -181,17 +181,21 @@ impl Verifier {
         }
         let audience = Some(tenant.instance.platform_project_id.as_str());
         let (key_id, token) = self.signed(token, tenant, audience)?;
-        Verified::issued(token, Some(key_id))
+        Verified::issued(token, key_id)
     }
 
     /// What an opaque token says that this instance has issued, verified for the platform's API on this instance.
-    pub(crate) fn opened(&self, token: AccessToken, tenant: &Tenant) -> Result<Verified, RefusedToken> {
+    pub(crate) fn opened(
+        &self,
+        (key_id, token): (String, AccessToken),
+        tenant: &Tenant,
+    ) -> Result<Verified, RefusedToken> {
         let audience = tenant.instance.platform_project_id.as_str();
         let token = self.of_now(token, tenant)?;
         if !token.aud.iter().any(|aud| aud == audience) {
             return Err(refused::without_audience(Some(token.jti)));
         }
-        Verified::issued(token, None)
+        Verified::issued(token, key_id)
     }
 
     /// Refuses an opaque token that this instance has issued under another name, or that has expired or does not begin yet.

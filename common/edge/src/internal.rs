@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWERED: Duration = Duration::from_secs(4);
 /// How long it waits before it is sent again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How old one may be that is done, in microseconds, with clocks that differ.
-const OLDEST: i64 = 60_000_000;
+/// How old one may be that is done, in microseconds: as long as it is sent again, with clocks that differ by a minute.
+const OLDEST: i64 = 70_000_000;
 /// What is signed as such.
 const OF_COMMAND: &[u8] = b"internal command";
 const OF_OUTCOME: &[u8] = b"internal outcome";

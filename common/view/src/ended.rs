@@ -31,7 +31,7 @@ use domain::{
 };
 use eventlog::{
     log::{self, Follower, Log, Reached},
-    record::{Position, Record},
+    record::{Position, Record, Recorded},
 };
 use jiff::Timestamp;
 
@@ -43,7 +43,7 @@ use crate::{
     read_model::{ReadModel, Select},
     revoked::Revoked,
     rows::Stored,
-    table::{Effect, HowEnded},
+    table::{Effect, HowEnded, Table},
 };
 
 /// How long tokens are accepted when it is not known what has ended, unless told otherwise.
@@ -153,6 +153,22 @@ impl Ended {
         }
     }
 
+    /// Takes up what has ended by a record, as is said of each event: whether it was removed, where it has ended.
+    fn take_up(&self, record: &Record, has_ended: impl Fn(&Table, &Recorded) -> Option<bool>) {
+        let Kind::Rows(tables) = &ENDED.kind else { return };
+        for recorded in &record.events {
+            let table = tables.iter().find(|table| table.aggregate_type == recorded.event.aggregate_type);
+            let Some((table, is_removed)) = table.and_then(|table| Some((table, has_ended(table, recorded)?))) else {
+                continue;
+            };
+            let end = End { sequence: recorded.sequence, at: recorded.committed_at, is_removed };
+            let what = (table.aggregate_type, recorded.event.aggregate_id.clone());
+            self.has_ended(&recorded.event.instance_id, what, end);
+        }
+        self.0.hearing.reach(record.stream_sequence);
+        self.0.reached.advance(record.position().sequence);
+    }
+
     /// Whether something is dead that belongs to an owner and stands on these, each a kind and an id, where whoever looked at
     /// them had seen a sequence.
     pub fn is_dead(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], sequence: u64) -> bool {
@@ -241,25 +257,16 @@ impl Follower for Ended {
     const WHAT: &'static str = "what has ended";
 
     fn apply(&mut self, record: &Record) {
-        let Kind::Rows(tables) = &ENDED.kind else { return };
-        for recorded in &record.events {
-            let Some(table) = tables.iter().find(|table| table.aggregate_type == recorded.event.aggregate_type) else {
-                continue;
-            };
-            let (is_end, is_removed) = match (table.apply)(recorded) {
-                Ok(Effect::Set(_)) => (true, recorded.event.r#type.ends_with(".removed")),
-                Ok(Effect::Keep | Effect::End) => (false, false),
-                // Of what cannot be read it is not known that it has not ended.
-                Err(_) => (true, false),
-            };
-            if is_end {
-                let end = End { sequence: recorded.sequence, at: recorded.committed_at, is_removed };
-                let what = (table.aggregate_type, recorded.event.aggregate_id.clone());
-                self.has_ended(&recorded.event.instance_id, what, end);
-            }
-        }
-        self.0.hearing.reach(record.stream_sequence);
-        self.0.reached.advance(record.position().sequence);
+        self.take_up(record, |table, recorded| match (table.apply)(recorded) {
+            Ok(Effect::Set(_)) => Some(recorded.event.r#type.ends_with(".removed")),
+            Ok(Effect::Keep | Effect::End) => None,
+            // Of what cannot be read it is not known that it has not ended.
+            Err(_) => Some(false),
+        });
+    }
+
+    fn skip(&mut self, record: &Record) {
+        self.take_up(record, |_, _| Some(false));
     }
 }
 

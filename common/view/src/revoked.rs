@@ -107,17 +107,23 @@ impl Revoked {
 
     /// Whether an instance, or this client of it, has as many revocations of single tokens as it may have.
     pub fn is_full(&self, instance_id: &str, client_id: &str) -> bool {
-        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(instance_id).is_some_and(|of_instance| of_instance.is_full(client_id))
+        let (known, now) = (self.0.known.read().unwrap_or_else(PoisonError::into_inner), clock::now().as_millisecond());
+        known.get(instance_id).is_some_and(|of_instance| of_instance.is_full(client_id, now))
+    }
+
+    fn advance(&self, record: &Record) {
+        self.0.hearing.reach(record.stream_sequence);
+        self.0.reached.advance(record.position().sequence);
     }
 
     fn take_all_up(&self, events: &[Recorded]) {
         for recorded in events {
-            self.take_up(recorded);
+            self.take_up(recorded, decode::<TokenRevocation>(recorded).ok());
         }
     }
 
-    fn take_up(&self, recorded: &Recorded) {
+    /// Takes up a revocation, as far as it can be read.
+    fn take_up(&self, recorded: &Recorded, read: Option<Event>) {
         let event = &recorded.event;
         if event.aggregate_type != TokenRevocation::NAME {
             return;
@@ -128,11 +134,11 @@ impl Revoked {
         let now = clock::now().as_millisecond();
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         let of_instance = known.entry(event.instance_id.clone()).or_default();
-        match decode::<TokenRevocation>(recorded) {
-            Ok(Event::Revoked(revoked)) if revoked.is_all => {
+        match read {
+            Some(Event::Revoked(revoked)) if revoked.is_all => {
                 of_instance.revoke_all((revoked.user_id, revoked.client_id), &all(longest));
             }
-            Ok(Event::Revoked(revoked)) => {
+            Some(Event::Revoked(revoked)) => {
                 // A little later, for clocks that differ.
                 let until = revoked.expires_at.saturating_add(CLOCKS).min(longest);
                 if until > now {
@@ -140,7 +146,7 @@ impl Revoked {
                 }
             }
             // What cannot be read is at least about what it is named after.
-            Err(_) => match token_revocation::named_all(&event.aggregate_id) {
+            None => match token_revocation::named_all(&event.aggregate_id) {
                 Some((user_id, client_id)) => {
                     of_instance.revoke_all((user_id.to_owned(), client_id.to_owned()), &all(longest));
                 }
@@ -157,10 +163,16 @@ impl Follower for Revoked {
 
     fn apply(&mut self, record: &Record) {
         for recorded in &record.events {
-            self.take_up(recorded);
+            self.take_up(recorded, decode::<TokenRevocation>(recorded).ok());
         }
-        self.0.hearing.reach(record.stream_sequence);
-        self.0.reached.advance(record.position().sequence);
+        self.advance(record);
+    }
+
+    fn skip(&mut self, record: &Record) {
+        for recorded in &record.events {
+            self.take_up(recorded, None);
+        }
+        self.advance(record);
     }
 }
 

@@ -2,7 +2,12 @@
 
 use std::{io::ErrorKind, num::NonZeroU32, sync::Arc, time::Duration};
 
-use axum::{Router, middleware::from_fn_with_state};
+use axum::{
+    Router,
+    body::HttpBody,
+    http::{Response, header},
+    middleware::from_fn_with_state,
+};
 use edge::{admission::Edge, mount};
 use proto::operation::{Facts, OPERATIONS};
 use server::{
@@ -24,6 +29,17 @@ use crate::{Failure, cli};
 
 /// Below this many bytes an answer is sent as it is.
 const SMALLEST_COMPRESSED: u16 = 1024;
+
+/// Lets be compressed what does not say of itself that it must not be stored. Such answers have secrets beside what others may choose,
+/// and how long they get would tell of them; and most of what a token costs would be its compression.
+#[derive(Clone, Copy)]
+struct MayBeStored;
+
+impl Predicate for MayBeStored {
+    fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
+        response.headers().get(header::CACHE_CONTROL).is_none_or(|value| value != "no-store")
+    }
+}
 
 /// Refuses addresses of servers that are none, before anything is made. They are not quoted: they may hold a password.
 pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Result<(), Failure> {
@@ -96,7 +112,7 @@ pub(crate) async fn finished(
     let router = router.merge(reflection::reflection(&descriptors)).merge(protos::routes(descriptors));
     let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION, searches.limits()));
     let router = router.merge(health(&built, stopping.clone()).await);
-    let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED));
+    let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED)).and(MayBeStored);
     // The first is the outermost. Together, because each call of `layer` costs every request two allocations.
     mount::fallbacks(router).layer((
         CompressionLayer::new().compress_when(worth_it),

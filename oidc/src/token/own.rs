@@ -55,7 +55,7 @@ pub(super) async fn tokens(
     let content = Content { audience, scope: scope.clone(), added };
     let access_token = oidc.issuer.access_token(&oidc.edge.external, &subject, content, lifetime).await?;
     let expires_in = lifetime.whole_seconds();
-    let (token_type, is_opaque) = ("Bearer", subject.user.user.has_opaque_tokens);
+    let (token_type, is_opaque) = ("Bearer", subject.user.user.has_opaque_tokens());
     Ok((Tokens { access_token, token_type, expires_in, scope, id_token: None, is_opaque }, subject))
 }
 

@@ -58,6 +58,11 @@ impl Follower for IndexUpdater {
         }
         self.arrange(changed, record.position().sequence);
     }
+
+    /// What executions call stays as it was, as far as it is arranged.
+    fn skip(&mut self, record: &Record) {
+        self.arrange(self.definitions.instances(), record.position().sequence);
+    }
 }
 
 impl IndexUpdater {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::active;
+use super::{active, app::oidc::TokenType};
 use crate::{
     claim::Claim,
     client_secret::{ClientSecrets, Renewal},
@@ -27,9 +27,9 @@ pub struct User {
     /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
     #[serde(default)]
     pub allow_token_endpoint_audience: bool,
-    /// Whether its access tokens are opaque, so that only the platform reads them.
-    #[serde(default)]
-    pub has_opaque_tokens: bool,
+    /// The form of its access tokens, where it has chosen; else they are signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_token_type: Option<TokenType>,
     /// The JWA name of what its access tokens are signed with, where it has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_token_alg: Option<String>,
@@ -52,6 +52,11 @@ impl User {
     pub fn is_live(&self) -> bool {
         self.is_active && !self.is_locked
     }
+
+    /// Whether only the platform reads its access tokens.
+    pub fn has_opaque_tokens(&self) -> bool {
+        self.access_token_type == Some(TokenType::Opaque)
+    }
 }
 
 /// A partial update of a [`User`].
@@ -65,8 +70,8 @@ pub struct UserPatch {
     pub description: Option<String>,
     /// See [`User::allow_token_endpoint_audience`].
     pub allow_token_endpoint_audience: Option<bool>,
-    /// See [`User::has_opaque_tokens`].
-    pub has_opaque_tokens: Option<bool>,
+    /// See [`User::access_token_type`].
+    pub access_token_type: Option<TokenType>,
     /// See [`User::access_token_alg`]; `None` within is the usual one again.
     pub access_token_alg: Option<Option<String>>,
     /// See [`User::id_token_alg`].
@@ -107,7 +112,7 @@ impl Resource for User {
             allow_token_endpoint_audience: patch
                 .allow_token_endpoint_audience
                 .unwrap_or(self.allow_token_endpoint_audience),
-            has_opaque_tokens: patch.has_opaque_tokens.unwrap_or(self.has_opaque_tokens),
+            access_token_type: patch.access_token_type.or(self.access_token_type),
             access_token_alg: patch.access_token_alg.unwrap_or(self.access_token_alg),
             id_token_alg: patch.id_token_alg.unwrap_or(self.id_token_alg),
             secrets: match patch.renewal {
@@ -155,7 +160,7 @@ mod tests {
             name: "Robot".into(),
             description: "builds".into(),
             allow_token_endpoint_audience: false,
-            has_opaque_tokens: false,
+            access_token_type: Some(TokenType::Jwt),
             access_token_alg: Some("RS256".into()),
             id_token_alg: None,
             secrets: ClientSecrets {
@@ -176,7 +181,10 @@ mod tests {
                 UserPatch { allow_token_endpoint_audience: Some(true), ..patch() },
                 json!({ "allow_token_endpoint_audience": true }),
             ),
-            (UserPatch { has_opaque_tokens: Some(true), ..patch() }, json!({ "has_opaque_tokens": true })),
+            (
+                UserPatch { access_token_type: Some(TokenType::Opaque), ..patch() },
+                json!({ "access_token_type": "opaque" }),
+            ),
             (UserPatch { access_token_alg: Some(None), ..patch() }, json!({ "access_token_alg": null })),
             (UserPatch { id_token_alg: Some(Some("ES384".into())), ..patch() }, json!({ "id_token_alg": "ES384" })),
             (UserPatch { renewal, ..patch() }, json!({ "secret": "newer", "previous": null })),

@@ -39,7 +39,7 @@ impl Edge {
                     return Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?)));
                 }
                 if opaque::is_opaque(token) {
-                    let opened = self.opened(tenant, token).await?.ok_or_else(personal::invalid)?;
+                    let opened = self.opened(tenant, token).await?.ok_or_else(opaque::unopened)?;
                     return Ok(Arc::new(self.verifier.opened(opened, tenant)?));
                 }
                 self.verifier.verify(&parts.headers, tenant)
@@ -105,12 +105,13 @@ impl Edge {
     /// What a token says that the instance has issued, whomever it is for, whether or not all that it stands on is still there;
     /// `None` where it is no such token, or has expired.
     async fn own(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
-        if opaque::is_opaque(token) {
+        let read = if opaque::is_opaque(token) {
             let opened = self.opened(tenant, token).await?;
-            return Ok(opened.and_then(|opened| self.verifier.of_now(opened, tenant).ok()));
-        }
-        let signed = self.verifier.read(token, tenant);
-        Ok(signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)).map(|(_, token)| token))
+            opened.and_then(|(key_id, token)| Some((key_id, self.verifier.of_now(token, tenant).ok()?)))
+        } else {
+            self.verifier.read(token, tenant)
+        };
+        Ok(read.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)).map(|(_, token)| token))
     }
 
     /// What a token says that the instance has once issued to a client, whatever its issuer was called then and whatever time it is by
@@ -119,13 +120,20 @@ impl Edge {
     /// # Errors
     /// When the key of opaque ones cannot be had.
     pub async fn issued(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
-        if opaque::is_opaque(token) { self.opened(tenant, token).await } else { Ok(issued(token, tenant)) }
+        if opaque::is_opaque(token) {
+            Ok(self.opened(tenant, token).await?.map(|(_, token)| token))
+        } else {
+            Ok(issued(token, tenant))
+        }
     }
 
-    /// What an opaque token says, if the instance has issued it.
-    async fn opened(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
-        let key = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
-        Ok(opaque::open(&key, &tenant.id, token))
+    /// What an opaque token says, if the instance has issued it, and which signing key it belongs to.
+    async fn opened(&self, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
+        let Some(sent) = opaque::parse(token) else { return Ok(None) };
+        let Some((kid, key)) = tenant.signing_keys.iter().find(|(id, _)| id == sent.kid) else { return Ok(None) };
+        let secrets = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+        let opened = sent.open(&opaque::key(&secrets, key), &tenant.id);
+        Ok(opened.map(|token| (kid.clone(), token)))
     }
 
     /// Whether something looks like a personal access token.

@@ -1,22 +1,37 @@
-//! Opaque access tokens: the claims of a signed one, encrypted with a key of the instance, so that only the platform reads them.
-//! They need no signature: who has the key has made them.
+//! Opaque access tokens: the claims of a signed one, encrypted, so that only the platform reads them. They need no signature: who
+//! has the key has made them. The key belongs to a signing key of the instance, and is followed by others and ends as that does.
 
 use base::secret::Key;
+use domain::resource::signing_key::SigningKey;
 
-use super::{AccessToken, LONGEST};
+use super::{
+    AccessToken, LONGEST,
+    refused::{RefusedToken, Signed, refused},
+};
 
 /// What they begin with, so that they are told from others, also by who looks for secrets where none should be.
 const PREFIX: &str = "at-";
-/// What the key of client secrets is derived for.
-const KEY: &str = "opaque access tokens";
 
-/// The token that says these things on an instance, which has this key for client secrets.
+/// What seals the tokens that belong to a signing key. It follows from the instance's key of client secrets and from how the signing key
+/// is stored: who has got to know the first one alone, which lasts, cannot make tokens once another key signs.
+pub fn key(secrets: &Key, signing_key: &SigningKey) -> Key {
+    secrets.derived(&format!("opaque access tokens {}", signing_key.sealed.expose()))
+}
+
+/// The token that says these things on an instance, sealed with the [`key`] of a signing key that has this id.
 ///
 /// # Errors
 /// Where the claims cannot be serialised.
-pub fn seal(secrets: &Key, instance_id: &str, claims: &AccessToken) -> Result<String, serde_json::Error> {
-    let sealed = secrets.derived(KEY).seal(&purpose(instance_id), &serde_json::to_vec(claims)?);
-    Ok(format!("{PREFIX}{sealed}"))
+pub fn seal((kid, key): (&str, &Key), instance_id: &str, claims: &AccessToken) -> Result<String, serde_json::Error> {
+    let sealed = key.seal(&purpose(instance_id), &serde_json::to_vec(claims)?);
+    Ok(format!("{PREFIX}{kid}-{sealed}"))
+}
+
+/// An opaque token as it was sent. Nothing of it is known to be true.
+pub(crate) struct Sent<'a> {
+    /// The id of its signing key.
+    pub(crate) kid: &'a str,
+    sealed: &'a str,
 }
 
 /// Whether something looks like one.
@@ -24,11 +39,23 @@ pub(crate) fn is_opaque(token: &str) -> bool {
     token.starts_with(PREFIX)
 }
 
-/// What a token says, if this instance has issued it; whether it counts now is another question.
-pub(crate) fn open(secrets: &Key, instance_id: &str, token: &str) -> Option<AccessToken> {
-    let sealed = token.strip_prefix(PREFIX).filter(|_| token.len() <= LONGEST)?;
-    let claims = secrets.derived(KEY).open(&purpose(instance_id), sealed).ok()?;
-    serde_json::from_slice(&claims).ok()
+/// The parts of a token, where it is an opaque one.
+pub(crate) fn parse(token: &str) -> Option<Sent<'_>> {
+    let (kid, sealed) = token.strip_prefix(PREFIX).filter(|_| token.len() <= LONGEST)?.split_once('-')?;
+    Some(Sent { kid, sealed })
+}
+
+impl Sent<'_> {
+    /// What it says, if this instance has issued it; whether it counts now is another question.
+    pub(crate) fn open(&self, key: &Key, instance_id: &str) -> Option<AccessToken> {
+        let claims = key.open(&purpose(instance_id), self.sealed).ok()?;
+        serde_json::from_slice(&claims).ok()
+    }
+}
+
+/// The refusal of one that does not open.
+pub(crate) fn unopened() -> RefusedToken {
+    refused(None, Signed::Elsewhere, "no key of this instance opens it")
 }
 
 /// What the ciphertext is bound to.
@@ -38,18 +65,22 @@ fn purpose(instance_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::{resource::instance::Instance, secret::Sealed};
     use serde_json::{Map, json};
+    use view::directory::Tenant;
 
     use super::*;
+    use crate::caller::{External, SystemUsers, Verifier};
 
     fn claims() -> AccessToken {
+        let now = base::clock::now().as_second();
         AccessToken {
             iss: "https://id.example".into(),
             sub: "7".into(),
             aud: vec!["8".into()],
-            exp: 200,
-            iat: 100,
-            nbf: 100,
+            exp: now + 60,
+            iat: now,
+            nbf: now,
             jti: "one".into(),
             client_id: "7".into(),
             scope: "openid".into(),
@@ -59,12 +90,17 @@ mod tests {
         }
     }
 
+    fn open(key: &Key, instance_id: &str, token: &str) -> Option<AccessToken> {
+        parse(token)?.open(key, instance_id)
+    }
+
     #[test]
     fn only_its_instance_opens_it_whole_and_unchanged() {
         let key = Key::random();
-        let token = seal(&key, "1", &claims()).unwrap();
+        let token = seal(("5", &key), "1", &claims()).unwrap();
         let opened = open(&key, "1", &token).map(|opened| json!(opened));
         assert_eq!(opened, Some(json!(claims())));
+        assert_eq!(parse(&token).map(|sent| sent.kid), Some("5"));
         assert!(is_opaque(&token) && !token.contains('.') && !is_opaque("pat-1-secret"));
         assert!(open(&key, "2", &token).is_none(), "another instance");
         assert!(open(&Key::random(), "1", &token).is_none(), "another key");
@@ -72,20 +108,67 @@ mod tests {
         for length in 0..token.len() {
             assert!(open(&key, "1", &token[..length]).is_none(), "cut off at {length}");
         }
-        for place in PREFIX.len()..token.len() {
+        for place in "at-5-".len()..token.len() {
             let other = if token.as_bytes()[place] == b'A' { "B" } else { "A" };
             let changed = format!("{}{other}{}", &token[..place], &token[place + 1..]);
             // The last character may have bits that say nothing, and then it is refused as well.
             assert!(open(&key, "1", &changed).is_none(), "changed at {place}");
         }
-        let other = key.seal(&purpose("1"), &serde_json::to_vec(&claims()).unwrap());
-        assert!(open(&key, "1", &format!("{PREFIX}{other}")).is_none(), "sealed with the key that it is derived from");
+    }
+
+    #[test]
+    fn its_key_is_that_of_one_signing_key_and_of_the_instance() {
+        let signing_key = |sealed: &str| SigningKey {
+            instance_id: "1".into(),
+            algorithm: "ES256".into(),
+            public: json!({}),
+            sealed: Sealed::new(sealed),
+            signs_from: None,
+            signs_until: None,
+        };
+        let (secrets, one) = (Key::random(), signing_key("one"));
+        let of = |secrets: &Key, signing_key: &SigningKey| *key(secrets, signing_key).expose();
+        assert_eq!(of(&secrets, &one), of(&secrets, &one));
+        assert_ne!(of(&secrets, &one), of(&secrets, &signing_key("two")));
+        assert_ne!(of(&secrets, &one), of(&Key::random(), &one));
     }
 
     #[test]
     fn one_that_is_longer_than_any_is_not_looked_at() {
         let key = Key::random();
         let long = AccessToken { scope: "a".repeat(LONGEST), ..claims() };
-        assert!(open(&key, "1", &seal(&key, "1", &long).unwrap()).is_none());
+        assert!(open(&key, "1", &seal(("5", &key), "1", &long).unwrap()).is_none());
+    }
+
+    #[test]
+    fn it_counts_for_its_issuer_its_audience_and_its_time() {
+        let tenant = Tenant {
+            processed: 0,
+            id: "1".to_owned(),
+            shard: 0,
+            instance: Instance::new("Acme", "8"),
+            primary_domain: "id.example".to_owned(),
+            signing_keys: vec![],
+        };
+        let verifier = Verifier::new(External { scheme: "https".into(), port: None }, SystemUsers::default());
+        let now = base::clock::now().as_second();
+        let cases = [
+            (claims(), None),
+            (AccessToken { iss: "https://other.example".into(), ..claims() }, Some("not valid here")),
+            (AccessToken { aud: vec!["9".into()], ..claims() }, Some("not for the platform's API")),
+            (AccessToken { exp: now, ..claims() }, Some("expired")),
+            (AccessToken { nbf: now + 60, ..claims() }, Some("not valid here")),
+            (AccessToken { iat: now + 60, ..claims() }, Some("not valid here")),
+            (AccessToken { scope: "profile".into(), ..claims() }, Some("lacks the scope openid")),
+        ];
+        for (claims, refusal) in cases {
+            let shown = json!(claims);
+            let taken = verifier.opened(("5".into(), claims), &tenant).map_err(|refused| refused.quietly().to_string());
+            match (taken, refusal) {
+                (Ok(found), None) => assert_eq!((&*found.user_id, found.key_id.as_deref()), ("7", Some("5"))),
+                (Err(told), Some(refusal)) => assert!(told.contains(refusal), "{shown}: {told}"),
+                (taken, refusal) => panic!("{shown}: {taken:?} instead of {refusal:?}"),
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::explain::explain;
+use base::{explain::explain, fault, panic::caught};
 use futures::StreamExt;
 use tokio::time::sleep;
 
@@ -19,6 +19,10 @@ pub trait Follower: Send + 'static {
 
     /// Applies a record.
     fn apply(&mut self, record: &Record);
+
+    /// Goes on behind a record that could not be applied, because that panicked: some of it may have been. What it is about is taken
+    /// for what does least harm.
+    fn skip(&mut self, record: &Record);
 }
 
 /// Brings a state from a position to the end of the log now. The future that it returns keeps it up to date.
@@ -60,7 +64,15 @@ impl<K: Follower> Updating<K> {
         let mut records = self.log.follow(self.at).await?;
         while let Some(record) = records.next().await {
             let record = record?;
-            self.follower.apply(&record);
+            let applied = caught(|| {
+                fault::point("follower.applying");
+                self.follower.apply(&record);
+            });
+            if let Err(panicked) = applied {
+                let (stream_sequence, error) = (record.stream_sequence, explain(&panicked));
+                tracing::error!(stream_sequence, error, "{} goes on without a record that cannot be applied", K::WHAT);
+                self.follower.skip(&record);
+            }
             self.at = record.position();
             if end.is_some_and(|end| self.at.stream_sequence >= end) {
                 return Ok(());

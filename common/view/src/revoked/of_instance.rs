@@ -68,10 +68,16 @@ impl OfInstance {
         self.single.contains_key(&token.id) || of_all().is_some_and(|all| all.covers(token))
     }
 
-    /// Whether it has as many single ones as it may have, or this client has.
-    pub(super) fn is_full(&self, client_id: &str) -> bool {
-        let of_client = self.of_clients.get(client_id);
-        self.single.len() >= MOST_SINGLE || of_client.is_some_and(|count| *count >= MOST_OF_CLIENT)
+    /// Whether it has as many single ones at a time as it may have, or this client has.
+    pub(super) fn is_full(&self, client_id: &str, now: i64) -> bool {
+        let of_client = self.of_clients.get(client_id).copied().unwrap_or_default();
+        if self.single.len() < MOST_SINGLE && of_client < MOST_OF_CLIENT {
+            return false;
+        }
+        // Some may have expired, and are forgotten later.
+        let living = || self.single.values().filter(|single| single.until > now);
+        let of_client = living().filter(|single| single.client_id == client_id);
+        living().count() >= MOST_SINGLE || of_client.count() >= MOST_OF_CLIENT
     }
 
     pub(super) fn is_empty(&self) -> bool {

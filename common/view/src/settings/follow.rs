@@ -117,12 +117,16 @@ impl Follower for SettingsIndex {
     const WHAT: &'static str = "what is set in which context";
 
     fn apply(&mut self, record: &Record) {
+        let mut contexts = self.contexts.write().unwrap_or_else(PoisonError::into_inner);
+        record.events.iter().for_each(|recorded| contexts.apply(recorded));
+        drop(contexts);
+        self.skip(record);
+    }
+
+    /// What is set stays as it was.
+    fn skip(&mut self, record: &Record) {
         let processed = record.position().sequence;
-        {
-            let mut contexts = self.contexts.write().unwrap_or_else(PoisonError::into_inner);
-            record.events.iter().for_each(|recorded| contexts.apply(recorded));
-            contexts.processed = processed;
-        }
+        self.contexts.write().unwrap_or_else(PoisonError::into_inner).processed = processed;
         self.reached.advance(processed);
     }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use domain::{catalog::class_of, log_class::LogClass};
 use eventlog::record::{AggregateKey, Broken, CommitRecord, Position, Record};
+use jiff::Timestamp;
 use serde::de::IgnoredAny;
+use view::history::SESSIONS_KEPT;
 
 /// How many record ids are remembered: a record that is sent twice comes soon.
 const RECENT: usize = 65_536;
@@ -34,7 +37,8 @@ pub(super) struct Chain {
     pub(super) header: Option<CommitRecord>,
     /// Whether it has read the log from its beginning: else it does not know the versions before.
     is_whole: bool,
-    versions: HashMap<AggregateKey, u64>,
+    /// That of the last event of each aggregate, and when that was committed.
+    versions: HashMap<AggregateKey, (u64, Timestamp)>,
     /// Those of this epoch, the oldest first.
     recent: (VecDeque<[u8; 16]>, HashSet<[u8; 16]>),
     /// How many records it has read.
@@ -161,14 +165,18 @@ impl Chain {
         for recorded in &record.events {
             let (event, sequence) = (&recorded.event, recorded.sequence);
             let name = format!("{} {} of instance {:?}", event.aggregate_type, event.aggregate_id, event.instance_id);
-            let version = self.versions.entry(recorded.key()).or_default();
-            let expected = if *version == 0 && !self.is_whole { event.version } else { *version + 1 };
+            let (version, at) = self.versions.entry(recorded.key()).or_default();
+            // What has aged out is not known any more, and may begin anew.
+            let is_aged = class_of(&event.aggregate_type) == LogClass::Sessions
+                && recorded.committed_at.duration_since(*at) > SESSIONS_KEPT;
+            let is_free = *version == 0 && !self.is_whole || is_aged && event.version == 1;
+            let expected = if is_free { event.version } else { *version + 1 };
             if event.version != expected {
                 let found = format!("version {} in event {sequence}", event.version);
                 let rule = "the versions of an aggregate have a hole or go back";
                 return Err(fault(place, rule, found, format!("version {expected} of {name}")));
             }
-            *version = expected;
+            (*version, *at) = (expected, recorded.committed_at);
             let is_json = || serde_json::from_slice::<IgnoredAny>(&event.payload).is_ok();
             if !event.payload.is_empty() && !is_json() {
                 let found = format!("other bytes in event {sequence} ({})", event.r#type);

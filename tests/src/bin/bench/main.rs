@@ -49,6 +49,7 @@ async fn main() {
             commands::measure(&mut platform).await;
             return replay::measure(&mut platform).await;
         }
+        Some("tokens") => return tokens::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("fair") => return fair::measure().await,

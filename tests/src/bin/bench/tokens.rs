@@ -1,9 +1,17 @@
-//! Tokens: what `client_credentials` costs beside a bare handler that only checks and signs.
+//! Tokens: what issuing and checking them costs beside bare handlers that do the same cryptography and nothing else.
 
 use std::process::Stdio;
 
+use base::{clock, key_pair::private_pem, signing};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use reqwest::{Method, RequestBuilder};
 use rustix::process::Pid;
-use tests::{client::SCOPE, platform::Platform};
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, ServiceUser, created, done, send},
+    eventually,
+    platform::Platform,
+};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
@@ -14,8 +22,37 @@ use crate::{bare, cpu, load};
 const CLIENTS: usize = 16;
 const ROUNDS: usize = 3;
 const SECONDS: u64 = 2;
+/// How many projects a token has roles of.
+const PROJECTS: usize = 5;
+const API: &str = "/resources/v3alpha";
+const ROLES: &str = "urn:platform:iam:org:projects:roles";
 
-/// Measures both in turns, and prints the middle of the ratios.
+/// A request, which is sent again and again.
+#[derive(Clone)]
+struct Call {
+    url: String,
+    form: Vec<(&'static str, String)>,
+    /// What an answer has that is right.
+    has: &'static str,
+    /// A client id and its secret, where they are sent in a header.
+    basic: Option<(String, String)>,
+}
+
+impl Call {
+    fn request(&self, http: &reqwest::Client) -> RequestBuilder {
+        let request = http.post(&self.url).form(&self.form);
+        self.basic.iter().fold(request, |request, (id, secret)| request.basic_auth(id, Some(secret)))
+    }
+}
+
+/// What is measured.
+struct Row {
+    name: &'static str,
+    ours: Call,
+    bare: Call,
+}
+
+/// Measures each in turns with its floor, and prints the middle of the ratios.
 pub(crate) async fn measure(platform: &mut Platform) {
     let binary = std::env::current_exe().expect("it knows where it is");
     let mut floor =
@@ -24,42 +61,168 @@ pub(crate) async fn measure(platform: &mut Platform) {
     let address = BufReader::new(stdout).lines().next_line().await.expect("it starts").expect("it says where it is");
     let floor_pid = floor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs");
 
-    println!("\ntokens: client_credentials, ES256, {CLIENTS} clients, {ROUNDS} rounds in turns");
-    println!("round    per s   ms CPU   bare per s   bare ms CPU   ratio");
-    let user = platform.bootstrap.service_user.clone();
-    let form = |secret: &str| {
-        let pairs = [
-            ("grant_type", "client_credentials"),
-            ("client_id", &user.client_id),
-            ("client_secret", secret),
-            ("scope", SCOPE),
-        ];
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
-    };
-    let mut ratios = vec![];
-    for round in 1..=ROUNDS {
-        let url = format!("{}/oauth/v2/token", platform.bootstrap.issuer);
-        let (ours, rate) = one(url, form(&user.client_secret), platform.process().pid()).await;
-        let (bare, bare_rate) = one(format!("http://{address}/token"), form(bare::SECRET), floor_pid).await;
-        println!("{round:>5} {rate:>8.0} {ours:>8.4} {bare_rate:>12.0} {bare:>13.4} {:>7.2}", ours / bare);
-        ratios.push(ours / bare);
+    println!("\ntokens: ES256 or opaque, {CLIENTS} clients, {ROUNDS} rounds in turns");
+    println!("{:<36} {:>7} {:>8} {:>12} {:>7}", "", "per s", "ms CPU", "bare ms CPU", "ratio");
+    for Row { name, ours, bare } in rows(platform, &format!("http://{address}")).await {
+        let mut rounds = vec![];
+        for _ in 0..ROUNDS {
+            let (own, rate) = one(ours.clone(), platform.process().pid()).await;
+            let (floor, _) = one(bare.clone(), floor_pid).await;
+            rounds.push((own / floor, own, floor, rate));
+        }
+        rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (ratio, own, floor, rate) = rounds[ROUNDS / 2];
+        println!("{name:<36} {rate:>7.0} {own:>8.4} {floor:>12.4} {ratio:>7.2}");
     }
-    ratios.sort_by(f64::total_cmp);
-    println!("ratio {:.2} (to reach: 2)", ratios[ROUNDS / 2]);
+    println!("(to reach: 2)");
     let _ = floor.kill().await;
 }
 
-async fn one(url: String, form: Vec<(String, String)>, pid: Pid) -> (f64, f64) {
+async fn one(call: Call, pid: Pid) -> (f64, f64) {
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let answer = call.request(&http).send().await.expect("it answers").text().await.expect("it is text");
+    assert!(answer.contains(call.has), "{}: {answer}", call.url);
     let before = cpu::of(pid);
     let outcome = load::run(CLIENTS, SECONDS, move |_| {
-        let request = http.post(&url).form(&form);
+        let (request, has) = (call.request(&http), call.has);
         async move {
             let Ok(answer) = request.send().await else { return false };
-            answer.status() == 200 && answer.bytes().await.is_ok_and(|body| body.len() > 300)
+            answer.status() == 200 && answer.text().await.is_ok_and(|body| body.contains(has))
         }
     });
     let outcome = outcome.await;
     assert_eq!(outcome.failed, 0, "tokens fail under load");
     (outcome.ms_each(cpu::of(pid).saturating_sub(before)), outcome.rate())
+}
+
+/// Who asks for tokens on the platform, and who checks them.
+struct Shop {
+    client: Client,
+    issuer: String,
+    projects: Vec<String>,
+    app: (String, String),
+    signed: ServiceUser,
+    opaque: ServiceUser,
+}
+
+async fn rows(platform: &Platform, bare: &str) -> Vec<Row> {
+    let shop = Shop::open(platform).await;
+    let audience = |project: &String| format!("urn:platform:iam:org:project:id:{project}:aud");
+    let one = audience(&shop.projects[0]);
+    let all = shop.projects.iter().map(audience).chain([ROLES.to_owned()]).collect::<Vec<_>>().join(" ");
+    let floor = |path: &str, more: Vec<(&'static str, String)>, has| {
+        let form = [("client_secret", bare::SECRET.to_owned()), ("scope", one.clone())].into_iter().chain(more);
+        Call { url: format!("{bare}/{path}"), form: form.collect(), has, basic: None }
+    };
+    let at = |path: &str, form, has| Call { url: format!("{}/oauth/v2/{path}", shop.issuer), form, has, basic: None };
+    let asking = |user, scope| at("token", Shop::asking(user, scope), "access_token");
+    let checking = |token: String| {
+        let call = at("introspect", vec![("token", token)], "\"active\":true");
+        Call { basic: Some(shop.app.clone()), ..call }
+    };
+    let assertion = shop.assertion().await;
+    let exchanging = [("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer".to_owned())];
+    let exchanging = exchanging.into_iter().chain([("assertion", assertion), ("scope", one.clone())]).collect();
+    let of_floor = async |path: &str| token(&floor(path, vec![], "")).await;
+    let (bare_signed, bare_sealed) = (of_floor("token").await, of_floor("sealed").await);
+    let (signed, opaque) = (token(&asking(&shop.signed, &one)).await, token(&asking(&shop.opaque, &one)).await);
+    assert!(opaque.starts_with("at-") && !signed.starts_with("at-"), "{opaque} {signed}");
+    let row = |name, ours, bare| Row { name, ours, bare };
+    vec![
+        row("client_credentials", asking(&shop.signed, &one), floor("token", vec![], "access_token")),
+        row("client_credentials, opaque", asking(&shop.opaque, &one), floor("sealed", vec![], "access_token")),
+        row(
+            "client_credentials, 5 projects' roles",
+            asking(&shop.signed, &all),
+            floor("roles", vec![], "access_token"),
+        ),
+        row(
+            "jwt-bearer",
+            at("token", exchanging, "access_token"),
+            floor("bearer", vec![("assertion", bare_signed.clone())], "access_token"),
+        ),
+        row(
+            "introspection of a JWT",
+            checking(signed),
+            floor("introspect", vec![("token", bare_signed)], "\"active\":true"),
+        ),
+        row(
+            "introspection of an opaque token",
+            checking(opaque),
+            floor("introspect", vec![("token", bare_sealed)], "\"active\":true"),
+        ),
+    ]
+}
+
+/// The token that a call is answered with.
+async fn token(call: &Call) -> String {
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let answer = call.request(&http).send().await.expect("it answers");
+    let body: Value = answer.json().await.expect("it is JSON");
+    body["access_token"].as_str().unwrap_or_else(|| panic!("there is a token: {body}")).to_owned()
+}
+
+impl Shop {
+    async fn open(platform: &Platform) -> Self {
+        let client = platform.client().await;
+        let signed = user(&client, "signed", "JWT").await;
+        let opaque = user(&client, "opaque", "BEARER").await;
+        let mut projects = vec![];
+        for number in 0..PROJECTS {
+            let project =
+                created(&client, &format!("{API}/projects"), json!({ "name": format!("Shop {number}") })).await.id();
+            for key in ["admin", "clerk"] {
+                let role = json!({ "projectId": project, "key": key, "displayName": key });
+                created(&client, &format!("{API}/roles"), role).await;
+            }
+            let grant = json!({ "userId": signed.user_id, "projectId": project, "roleKeys": ["admin", "clerk"] });
+            done(&client, &format!("{API}/user_grants"), grant).await;
+            projects.push(project);
+        }
+        let app = json!({ "projectId": projects[0], "name": "Checks", "api": { "authMethodType": "API_AUTH_METHOD_TYPE_BASIC" } });
+        let app = done(&client, &format!("{API}/apps"), app).await;
+        let secret = app.body["clientSecret"].as_str().expect("it is shown").to_owned();
+        let issuer = platform.bootstrap.issuer.clone();
+        Self { app: (app.id(), secret), client, issuer, projects, signed, opaque }
+    }
+
+    fn asking(user: &ServiceUser, scope: &str) -> Vec<(&'static str, String)> {
+        vec![
+            ("grant_type", "client_credentials".to_owned()),
+            ("client_id", user.user_id.clone()),
+            ("client_secret", user.client_secret.clone()),
+            ("scope", scope.to_owned()),
+        ]
+    }
+
+    /// What the user signs to get tokens, for as long as may be.
+    async fn assertion(&self) -> String {
+        let id = &self.signed.user_id;
+        let pair = signing::es256("1");
+        let mut public = pair.public;
+        public.as_object_mut().expect("it is an object").remove("kid");
+        let key = json!({ "publicKey": public.to_string(), "expirationDate": "2099-01-01T00:00:00Z" });
+        let kid = done(&self.client, &format!("{API}/users/{id}/keys"), key).await.id();
+        let end = clock::now().as_second() + 3500;
+        let claims = json!({ "iss": id, "sub": id, "aud": self.issuer, "iat": end - 3500, "exp": end });
+        let header = Header { kid: Some(kid), ..Header::new(Algorithm::ES256) };
+        let signs = EncodingKey::from_ec_pem(private_pem(&pair.private).as_bytes()).expect("it is a key");
+        encode(&header, &claims, &signs).expect("it signs")
+    }
+}
+
+/// A service user whose tokens have a form.
+async fn user(client: &Client, name: &str, form: &str) -> ServiceUser {
+    let service = json!({ "accessTokenType": format!("ACCESS_TOKEN_TYPE_{form}") });
+    let id = done(client, &format!("{API}/users"), json!({ "username": name, "service": service })).await.id();
+    let secret = send(client.request(Method::POST, &format!("{API}/users/{id}/_generate_secret"))).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let user = ServiceUser { user_id: id, client_id: name.to_owned(), client_secret };
+    eventually("the secret is known", async || {
+        let form = Shop::asking(&user, "openid");
+        let answer = send(client.anonymous(Method::POST, "/oauth/v2/token").form(&form)).await;
+        (answer.status == 200).then_some(())
+    })
+    .await;
+    user
 }

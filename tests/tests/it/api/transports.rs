@@ -159,6 +159,15 @@ async fn large_answers_are_compressed_for_who_can_read_them() {
     assert!(!search(20, "identity").await.headers.contains_key("content-encoding"));
     let small = search(1, "gzip").await;
     assert!(!small.headers.contains_key("content-encoding"), "a small one is not worth it: {small:?}");
+
+    // How long it gets would tell of the secret in it.
+    let user = &tenant.bootstrap.service_user;
+    let scope = format!("{SCOPE} urn:platform:iam:org:project:role:{}", "x".repeat(300));
+    let form = [("grant_type", "client_credentials"), ("scope", &scope)];
+    let asking = http.post(format!("{}/oauth/v2/token", tenant.bootstrap.issuer)).header("accept-encoding", "gzip");
+    let token = send(asking.basic_auth(&user.client_id, Some(&user.client_secret)).form(&form)).await;
+    assert!(token.status == 200 && token.body.to_string().len() > 1024, "{}", token.body);
+    assert!(!token.headers.contains_key("content-encoding"), "{token:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What goes wrong for one command, event or tenant, and what goes on for all others.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use futures::future::join_all;
 use proto::{action::CreateTargetRequest, operation::CREATE_TARGET};
@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
     auditor::{Audit, connect},
-    client::{Answer, Client, TARGETS, send, target},
+    client::{Answer, Client, ServiceUser, TARGETS, done, send, target},
     cluster::{Cluster, Node},
     eventually,
     grpc::Grpc,
@@ -18,6 +18,8 @@ use tests::{
     tenant::instance_beside,
 };
 use tokio::task::JoinHandle;
+
+const API: &str = "/resources/v3alpha";
 
 async fn rename(client: &Client, id: &str, name: &str) -> Answer {
     send(client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": name }))).await
@@ -228,4 +230,59 @@ async fn a_tenant_that_floods_the_writer_keeps_no_other_from_its_turn() {
     println!("the quiet tenant's commands are at {quiet:?} of {}", since.len());
     // The first of the flood was on its way; after that they take turns.
     assert!(quiet.len() == 2 && quiet[1] <= 5, "they waited for the flood: {quiet:?}");
+}
+
+/// A service user whose token reads targets: its id, and the token.
+async fn reader(client: &Client, oidc: &Node) -> (String, String) {
+    let id = done(client, &format!("{API}/users"), json!({ "username": "reader", "service": {} })).await.id();
+    let role = json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] });
+    done(client, &format!("{API}/memberships"), role).await;
+    let secret = done(client, &format!("{API}/users/{id}/_generate_secret"), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let user = ServiceUser { user_id: id.clone(), client_id: id.clone(), client_secret };
+    (id, Client::log_in(&oidc.url, &user).await.token)
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_applied_in_memory_holds_up_no_other() {
+    let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
+    fs::remove_file(&switch).expect("it was just made");
+    let cluster = Cluster::start().await;
+    let fault = format!("follower.applying:1:panic-while={}", switch.display());
+    let [_projector, command, oidc] = ["projector", "command", "oidc"].map(|role| cluster.node(role, role, &[], &[]));
+    let query = cluster.node("query", "query", &[], &[("PLATFORM_FAULT", &fault)]);
+    cluster.writes(&command).await;
+    for node in [&oidc, &query] {
+        cluster.is_ready(node).await;
+    }
+    let (at_command, at_query) = (cluster.client(&command), cluster.client(&query));
+    let (id, token) = reader(&at_command, &oidc).await;
+    let answered = async || {
+        let request = at_query.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(&token);
+        send(request).await.status
+    };
+    eventually("its role is known", async || (answered().await == StatusCode::NOT_FOUND).then_some(())).await;
+
+    fs::write(&switch, "").expect("the folder can be written");
+    let off = at_command.request(Method::POST, &format!("{API}/users/{id}/_deactivate"));
+    assert_eq!(send(off).await.status, StatusCode::OK);
+    let set = async |name: &str| {
+        let body = json!({ name: { "set": "61.5s" } });
+        let answer = send(at_command.request(Method::PATCH, "/settings/v3alpha/oidc").json(&body)).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    };
+    set("accessTokenLifetime").await;
+    for what in ["what has ended", "what is set in which context", "what executions call"] {
+        let told = format!("{what} goes on without a record that cannot be applied");
+        eventually(&told, async || query.log().contains(&told).then_some(())).await;
+    }
+    eventually("it counts as ended", async || (answered().await == StatusCode::UNAUTHORIZED).then_some(())).await;
+
+    fs::remove_file(&switch).expect("it is there");
+    set("idTokenLifetime").await;
+    eventually("what comes behind it is taken up", async || {
+        let found = send(at_query.request(Method::GET, "/settings/v3alpha/oidc")).await;
+        found.body.to_string().contains("61.500s").then_some(())
+    })
+    .await;
 }

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// How many changes are made, and how many of them between two looks at everything.
-const STEPS: usize = 72;
+const STEPS: usize = 45;
 const STEPS_A_LOOK: usize = 9;
 /// After this nothing is told from memory: what tokens stand on is remembered for a second.
 const FORGOTTEN: Duration = Duration::from_millis(1200);

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, SCOPE, ServiceUser, TARGETS, done, send},
+    client::{Client, SCOPE, ServiceUser, TARGETS, created, done, send},
     eventually,
     tenant::instance_beside,
 };
@@ -64,7 +64,8 @@ async fn an_opaque_token_is_worth_what_a_signed_one_is() {
     let middle = token.len() / 2;
     let other = if token.as_bytes()[middle] == b'A' { "B" } else { "A" };
     let changed = format!("{}{other}{}", &token[..middle], &token[middle + 1..]);
-    for broken in [&changed, &token[..token.len() - 1], "at-", "at-x", &token[3..], &format!("{token}.e30.x")] {
+    for broken in [&changed, &token[..token.len() - 1], "at-", "at-x", "at-1-x", &token[3..], &format!("{token}.e30.x")]
+    {
         assert_eq!(shop.introspect(broken).await, inactive, "{broken}");
     }
 
@@ -82,6 +83,14 @@ async fn an_opaque_token_is_worth_what_a_signed_one_is() {
     assert_eq!(revoke(&shop.user, &token).await, (200, Value::Null));
     assert_eq!(shop.introspect(&token).await, inactive);
     assert_eq!(shop.introspect(&other).await["active"], true);
+
+    // An organization that is switched off has no tokens.
+    let organization = &created(&shop.admin, &format!("{API}/organizations"), json!({ "name": "Beside" })).await.id();
+    let beside = user(&shop.admin, "beside", &format!("?ctx.orgId={organization}")).await;
+    let of_beside = choose(&shop.admin, &beside, "ACCESS_TOKEN_TYPE_BEARER", &shop.scope("")).await;
+    assert_eq!(shop.introspect(&of_beside).await["active"], true);
+    shop.change(Method::POST, &format!("organizations/{organization}/_deactivate"), None).await;
+    eventually("its organization is off", async || (shop.introspect(&of_beside).await == inactive).then_some(())).await;
 
     let signed = choose(&shop.admin, &shop.user, "ACCESS_TOKEN_TYPE_JWT", &scope).await;
     let [header, _] = parts(&signed);

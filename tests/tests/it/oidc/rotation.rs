@@ -123,12 +123,24 @@ async fn tokens_verify_by_the_key_set_of_their_time_while_keys_follow_each_other
     assert_eq!(signed.len(), 4, "three keys followed the first one");
 }
 
+/// A service user with a role that reads targets.
+async fn reader_with_opaque_tokens(admin: &Client) -> ServiceUser {
+    let service = json!({ "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" });
+    let id = done(admin, &format!("{API}/users"), json!({ "username": "reader", "service": service })).await.id();
+    let role = json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] });
+    done(admin, &format!("{API}/memberships"), role).await;
+    let secret = done(admin, &format!("{API}/users/{id}/_generate_secret"), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    ServiceUser { client_id: id.clone(), user_id: id, client_secret }
+}
+
 #[tokio::test]
 async fn a_key_signs_on_demand_and_what_a_deleted_one_has_signed_counts_nowhere() {
     let clock = Clock::new();
     let platform = Platform::start_with(&[], &[clock.environment()]).await;
     let (admin, user) = (platform.client().await, &platform.bootstrap.service_user);
-    let old = token(&admin, user).await;
+    let reader = reader_with_opaque_tokens(&admin).await;
+    let (old, sealed) = (token(&admin, user).await, token(&admin, &reader).await);
     let first = decode_header(&old).expect("it is a token").kid.expect("it names its key");
     let state = async |id: &str| send(admin.request(Method::GET, &format!("{KEYS}/{id}"))).await.body["key"].clone();
     assert_eq!(state(&first).await["state"], "WEB_KEY_STATE_ACTIVE");
@@ -156,13 +168,23 @@ async fn a_key_signs_on_demand_and_what_a_deleted_one_has_signed_counts_nowhere(
     assert_eq!(state(&first).await["state"], "WEB_KEY_STATE_INACTIVE");
     let answered =
         async |token: &str| send(admin.with(token.to_owned()).request(Method::GET, &format!("{TARGETS}/1"))).await;
-    assert_eq!([answered(&old).await.status, answered(&new).await.status].map(|status| status.as_u16()), [404, 404]);
+    let resealed = token(&admin, &reader).await;
+    for (token, kid) in [(&sealed, &first), (&resealed, &next)] {
+        assert!(token.starts_with(&format!("at-{kid}-")), "an opaque one belongs to the key that signs: {token}");
+    }
+    for token in [&old, &new, &sealed, &resealed] {
+        assert_eq!(answered(token).await.status, 404, "{token}");
+    }
     clock.set_ahead(Duration::from_mins(11));
     let admin = admin.with(new.clone());
     let deleted = send(admin.request(Method::DELETE, &format!("{KEYS}/{first}"))).await;
     assert_eq!(deleted.status, 200, "{}", deleted.body);
-    answered(&old).await.assert_refused("what a deleted key signed", 401, "TOKEN_INVALID");
-    assert_eq!(answered(&new).await.status, 404);
+    for token in [&old, &sealed] {
+        answered(token).await.assert_refused("what belongs to a deleted key", 401, "TOKEN_INVALID");
+    }
+    for token in [&new, &resealed] {
+        assert_eq!(answered(token).await.status, 404, "{token}");
+    }
     let published = async || (!ids(&key_set(&admin).await).contains(&first)).then_some(());
     eventually("it is not published any more", published).await;
 }

@@ -11,7 +11,7 @@ use reqwest::Method;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, TARGETS, send, target},
+    client::{Client, SCOPE, TARGETS, done, send, target},
     eventually,
     platform::Platform,
     process::{Process, server},
@@ -42,6 +42,25 @@ const BAD_TOKEN: &str = "canary.bad.token";
 /// With these a token is looked at before its request is admitted.
 const LIMITS: [&str; 5] =
     ["--rate-limit-loopback", "--rate-limit-instance", "10000", "--rate-limit-strangers", "10000"];
+
+/// An opaque token of a new service user, which was used, whole and cut off.
+async fn opaque_token(client: &Client) -> String {
+    let users = "/resources/v3alpha/users";
+    let user = json!({ "username": "opaque", "service": { "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" } });
+    let id = done(client, users, user).await.id();
+    let secret = done(client, &format!("{users}/{id}/_generate_secret"), json!({})).await;
+    let secret = secret.body["clientSecret"].as_str().expect("it is shown");
+    let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
+    let asking = client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(&id, Some(secret)).form(&form);
+    let granted = send(asking).await;
+    let token = granted.body["access_token"].as_str().expect("it is a token").to_owned();
+    assert!(token.starts_with("at-"), "{token}");
+    for (sent, status) in [(&*token, 403), (&token[..token.len() - 3], 401)] {
+        let get = client.anonymous(Method::GET, &format!("{TARGETS}/1"));
+        assert_eq!(send(get.bearer_auth(sent)).await.status, status, "it has no role, or is none");
+    }
+    token[token.len() - 40..].to_owned()
+}
 
 /// The lines of a log; those that are no JSON are of the start.
 fn lines(log: &Path) -> Vec<Value> {
@@ -122,6 +141,7 @@ async fn lines_tell_what_happened_and_no_secret() {
     let token = request.headers()["authorization"].to_str().expect("it is text").to_owned();
     let mut canaries = canaries(&servers, &platform, &token);
     canaries.push(("signing key", requests(&platform, &client).await));
+    canaries.push(("opaque token", opaque_token(&client).await));
 
     // What fails inside.
     kill_process(server(&servers.folder(), "postgres").expect("it runs"), Signal::QUIT).expect("it is there");
