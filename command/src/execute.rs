@@ -300,10 +300,7 @@ impl Commands {
         command: C,
         once: Option<Once<C::Outcome>>,
     ) -> Result<Verdict<C::Outcome>, Error> {
-        let keys = ClaimKeys {
-            instance: self.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?,
-            system: self.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?,
-        };
+        let keys = ClaimKeys::of(&self.keyring, &call.tenant.id).await.map_err(unavailable)?;
         let cause = Cause {
             actor: call.caller.id.clone(),
             command_id: once

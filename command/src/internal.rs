@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_nats::{Client, Message, Subject};
 use base::{clock, explain::explain, fair::Room, secret::Key};
 use domain::{
+    aggregate::Aggregate,
     context::Owner,
     log_class::LogClass,
     token_revocation::{Revoked, TokenRevocation, id_of_all},
@@ -12,13 +13,15 @@ use domain::{
 use edge::internal::{answer, key, opened, subject};
 use eventlog::record::AggregateKey;
 use futures::StreamExt;
-use jiff::SignedDuration;
 use prost::Message as _;
 use proto::bus::{
     InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, RevokeTokens, internal_command::Command,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use view::keyring::{Keyring, Purpose, SYSTEM};
+use view::{
+    keyring::Keyring,
+    revoked::{LONGEST_LIFE, REMEMBERED},
+};
 
 use crate::{
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
@@ -27,10 +30,6 @@ use crate::{
 
 /// How many are done at a time; no instance has more of them than it leaves to others.
 const MOST: u64 = 1024;
-/// The longest that a token lives, and a little for clocks that differ, in milliseconds.
-const LONGEST: i64 = 25 * 60 * 60 * 1000;
-/// How long all nodes remember at least that all tokens were revoked.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 /// The longest id of what is named.
 const LONGEST_ID: usize = 200;
 /// Who is named as having revoked tokens: their client, beside which the user stands in the event.
@@ -187,15 +186,6 @@ enum Undone {
     Refused,
 }
 
-impl ClaimKeys {
-    async fn of(keyring: &Keyring, instance_id: &str) -> Result<Self, view::keyring::KeyringFailure> {
-        Ok(Self {
-            instance: keyring.key(instance_id, Purpose::Claim).await?,
-            system: keyring.key(SYSTEM, Purpose::Claim).await?,
-        })
-    }
-}
-
 /// Revokes tokens.
 struct Revoke {
     instance_id: String,
@@ -209,7 +199,7 @@ impl Revoke {
     fn is_sound(&self) -> bool {
         let RevokeTokens { user_id, client_id, token_id, expires_at, .. } = &self.revoke;
         let is_id = |id: &String| (1..=LONGEST_ID).contains(&id.len());
-        let is_in_time = *expires_at <= clock::now().as_millisecond().saturating_add(LONGEST);
+        let is_in_time = *expires_at <= (clock::now() + REMEMBERED).as_millisecond();
         // One with a dot would be that of all tokens of somebody.
         let is_token = token_id.len() <= LONGEST_ID && !token_id.contains('.');
         is_id(user_id) && is_id(client_id) && is_token && is_in_time && !self.instance_id.is_empty()
@@ -229,11 +219,11 @@ impl Decide for Revoke {
         let revoked =
             Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
         // It may be sent again, and whoever has many tokens of one user and client revokes each.
-        let is_remembered = turn.now().duration_since(current.head.changed_at) < REMEMBERED;
+        let is_remembered = turn.now() < current.head.changed_at + LONGEST_LIFE;
         let events = if is_all && current.head.sequence > *seen && is_remembered {
             vec![]
         } else {
-            <TokenRevocation as domain::aggregate::Aggregate>::decide(&current.state, revoked)?
+            TokenRevocation::decide(&current.state, revoked)?
         };
         Ok((turn.append(current, &events, &self.keys, &self.cause)?, ()))
     }

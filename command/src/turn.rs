@@ -26,7 +26,10 @@ use domain::{
 use edge::error::{Error, Reason};
 use eventlog::record::{AggregateKey, Answer, Event, encode, owner_type};
 use jiff::Timestamp;
-use view::history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes};
+use view::{
+    history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes},
+    keyring::{Keyring, KeyringFailure, Purpose, SYSTEM},
+};
 
 use self::{
     current::restore,
@@ -79,6 +82,13 @@ pub(crate) struct ClaimKeys {
     pub(crate) instance: Arc<secret::Key>,
     /// For what is unique in the system.
     pub(crate) system: Arc<secret::Key>,
+}
+
+impl ClaimKeys {
+    pub(crate) async fn of(keyring: &Keyring, instance_id: &str) -> Result<Self, KeyringFailure> {
+        let instance = keyring.key(instance_id, Purpose::Claim).await?;
+        Ok(Self { instance, system: keyring.key(SYSTEM, Purpose::Claim).await? })
+    }
 }
 
 /// The record being filled.

@@ -13,7 +13,7 @@ use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_
 use http::{Request, StatusCode};
 use proto::bus::{RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
-use view::directory::Tenant;
+use view::{directory::Tenant, revoked::LONGEST_LIFE};
 
 use crate::{
     Oidc, client,
@@ -21,8 +21,6 @@ use crate::{
     form::{self, Sent},
 };
 
-/// The longest that a token lives, in milliseconds.
-const LONGEST_LIFE: i64 = 24 * 60 * 60 * 1000;
 /// By how many seconds the clocks of nodes may differ: one that has expired here may still count there.
 const CLOCKS: i64 = 60;
 
@@ -64,7 +62,7 @@ async fn end(oidc: &Oidc, tenant: &Tenant, token: &AccessToken, trace_context: &
     let revoked = oidc.edge.ended.revoked();
     let (token_id, expires_at) = if revoked.is_full(&tenant.id, &token.client_id) {
         tracing::info!(instance = tenant.id, client = token.client_id, "all tokens of a user and a client are revoked");
-        (String::new(), clock::now().as_millisecond() + LONGEST_LIFE)
+        (String::new(), (clock::now() + LONGEST_LIFE).as_millisecond())
     } else {
         (token.jti.clone(), token.exp.saturating_mul(1000))
     };

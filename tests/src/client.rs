@@ -175,6 +175,16 @@ pub async fn done(client: &Client, path: &str, body: Value) -> Answer {
     answer
 }
 
+/// A new service user with a secret, of the organization that a query such as `?ctx.orgId=1` names.
+pub async fn service_user(admin: &Client, (username, service): (&str, Value), context: &str) -> ServiceUser {
+    let users = "/resources/v3alpha/users";
+    let wanted = json!({ "username": username, "service": service });
+    let user_id = done(admin, &format!("{users}{context}"), wanted).await.id();
+    let secret = done(admin, &format!("{users}/{user_id}/_generate_secret"), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    ServiceUser { user_id, client_id: username.to_owned(), client_secret }
+}
+
 /// Sends what must be as fresh as an answer before it.
 pub async fn after(answer: &Answer, request: RequestBuilder) -> Answer {
     send(request.header("consistency-token", answer.consistency()).header("consistency-wait", "10s")).await

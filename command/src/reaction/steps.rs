@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use base::explain::explain;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
-use view::keyring::{Keyring, KeyringFailure, Purpose, SYSTEM};
+use view::keyring::{Keyring, KeyringFailure};
 
 use crate::{
     turn::ClaimKeys,
@@ -93,10 +93,7 @@ pub(super) async fn work<R: Reaction>(reaction: R, shutdown: CancellationToken) 
 impl Steps {
     /// The keys that hash the names of an instance.
     pub(super) async fn keys(&self, instance_id: &str) -> Result<ClaimKeys, StepFailure> {
-        Ok(ClaimKeys {
-            instance: self.keyring.key(instance_id, Purpose::Claim).await?,
-            system: self.keyring.key(SYSTEM, Purpose::Claim).await?,
-        })
+        Ok(ClaimKeys::of(&self.keyring, instance_id).await?)
     }
 
     /// Lets a step have its turn.

@@ -15,8 +15,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::database::Database;
 
-/// The longest that a token lives, and a little for clocks that differ: what ended before that has no tokens left.
-pub(crate) const REMEMBERED: Duration = Duration::from_hours(25);
+/// The longest that a token lives.
+pub const LONGEST_LIFE: Duration = Duration::from_hours(24);
+/// That, and a little for clocks that differ: what ended before has no tokens left.
+pub const REMEMBERED: Duration = Duration::from_hours(25);
 /// How often NATS is asked where the log ends, and how often what is too old is forgotten.
 const BEAT: Duration = Duration::from_secs(1);
 const FORGET_EVERY: u64 = 600;

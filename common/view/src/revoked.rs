@@ -28,10 +28,11 @@ use eventlog::{
 
 use self::of_instance::{All, CLOCKS, OfInstance, Single};
 pub use self::of_instance::{MOST_OF_CLIENT, MOST_SINGLE, TokenId};
+pub use crate::hearing::{LONGEST_LIFE, REMEMBERED};
 use crate::{
     checkpoint::{Checkpoint, signed},
     database::{Database, DatabaseFailure, snapshot},
-    hearing::{Hearing, Hears, REMEMBERED, hear},
+    hearing::{Hearing, Hears, hear},
     heartbeat, history,
     projection::{SESSION_HISTORY, Sql},
 };

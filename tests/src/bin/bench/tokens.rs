@@ -8,7 +8,7 @@ use reqwest::{Method, RequestBuilder};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, ServiceUser, created, done, send},
+    client::{Client, ServiceUser, created, done, send, service_user},
     eventually,
     platform::Platform,
 };
@@ -214,10 +214,7 @@ impl Shop {
 /// A service user whose tokens have a form.
 async fn user(client: &Client, name: &str, form: &str) -> ServiceUser {
     let service = json!({ "accessTokenType": format!("ACCESS_TOKEN_TYPE_{form}") });
-    let id = done(client, &format!("{API}/users"), json!({ "username": name, "service": service })).await.id();
-    let secret = send(client.request(Method::POST, &format!("{API}/users/{id}/_generate_secret"))).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    let user = ServiceUser { user_id: id, client_id: name.to_owned(), client_secret };
+    let user = service_user(client, (name, service), "").await;
     eventually("the secret is known", async || {
         let form = Shop::asking(&user, "openid");
         let answer = send(client.anonymous(Method::POST, "/oauth/v2/token").form(&form)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{Client, ServiceUser, TARGETS, after, done, send},
+    client::{Client, TARGETS, after, done, send, service_user},
     cluster::{Cluster, Node},
     eventually,
     proxy::Proxy,
@@ -24,13 +24,10 @@ const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 
 /// A service user who may read what the instance has, and its token.
 async fn reader(admin: &Client, issuing: &str, organization: &str, username: &str) -> (String, Client) {
-    let user = json!({ "username": username, "service": {} });
-    let id = done(admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();
-    done(admin, MEMBERSHIPS, json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] })).await;
-    let secret = done(admin, &format!("{USERS}/{id}/_generate_secret"), json!({})).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    let user = ServiceUser { user_id: id.clone(), client_id: username.to_owned(), client_secret };
-    (id, Client::log_in(issuing, &user).await)
+    let user = service_user(admin, (username, json!({})), &format!("?ctx.orgId={organization}")).await;
+    done(admin, MEMBERSHIPS, json!({ "userId": user.user_id, "roles": ["IAM_OWNER_VIEWER"] })).await;
+    let client = Client::log_in(issuing, &user).await;
+    (user.user_id, client)
 }
 
 /// A search, which needs no Postgres.

@@ -8,7 +8,7 @@ use std::sync::{
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    client::{Client, ServiceUser, TARGETS, done, send, target},
+    client::{Client, TARGETS, done, send, service_user, target},
     eventually,
     tenant::Tenant,
 };
@@ -37,11 +37,8 @@ async fn nothing_is_written_behind_the_end_of_a_right() {
     let tenant = Tenant::start().await;
     tenant.ready().await;
     let admin = tenant.client().await;
-    let id = done(&admin, "/resources/v3alpha/users", json!({ "username": "racer", "service": {} })).await.id();
-    let secret = done(&admin, &format!("/resources/v3alpha/users/{id}/_generate_secret"), json!({})).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    let user = ServiceUser { user_id: id.clone(), client_id: "racer".to_owned(), client_secret };
-    let racer = Client::log_in(&tenant.bootstrap.issuer, &user).await;
+    let user = service_user(&admin, ("racer", json!({})), "").await;
+    let (id, racer) = (&user.user_id, Client::log_in(&tenant.bootstrap.issuer, &user).await);
     for round in 0..ROUNDS {
         let membership =
             done(&admin, "/resources/v3alpha/memberships", json!({ "userId": id, "roles": ["IAM_OWNER"] })).await.id();

@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
     auditor::{Audit, connect},
-    client::{Answer, Client, ServiceUser, TARGETS, done, send, target},
+    client::{Answer, Client, TARGETS, done, send, service_user, target},
     cluster::{Cluster, Node},
     eventually,
     grpc::Grpc,
@@ -234,13 +234,11 @@ async fn a_tenant_that_floods_the_writer_keeps_no_other_from_its_turn() {
 
 /// A service user whose token reads targets: its id, and the token.
 async fn reader(client: &Client, oidc: &Node) -> (String, String) {
-    let id = done(client, &format!("{API}/users"), json!({ "username": "reader", "service": {} })).await.id();
-    let role = json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] });
+    let user = service_user(client, ("reader", json!({})), "").await;
+    let role = json!({ "userId": user.user_id, "roles": ["IAM_OWNER_VIEWER"] });
     done(client, &format!("{API}/memberships"), role).await;
-    let secret = done(client, &format!("{API}/users/{id}/_generate_secret"), json!({})).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    let user = ServiceUser { user_id: id.clone(), client_id: id.clone(), client_secret };
-    (id, Client::log_in(&oidc.url, &user).await.token)
+    let token = Client::log_in(&oidc.url, &user).await.token;
+    (user.user_id, token)
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use jsonwebtoken::{DecodingKey, Validation, decode, decode_header, jwk::JwkSet};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, SCOPE, ServiceUser, TARGETS, after, done, send},
+    client::{Client, SCOPE, ServiceUser, TARGETS, after, done, send, service_user},
     clock::Clock,
     cluster::Cluster,
     endpoint::{Endpoint, Reply, execute},
@@ -126,12 +126,10 @@ async fn tokens_verify_by_the_key_set_of_their_time_while_keys_follow_each_other
 /// A service user with a role that reads targets.
 async fn reader_with_opaque_tokens(admin: &Client) -> ServiceUser {
     let service = json!({ "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" });
-    let id = done(admin, &format!("{API}/users"), json!({ "username": "reader", "service": service })).await.id();
-    let role = json!({ "userId": id, "roles": ["IAM_OWNER_VIEWER"] });
+    let user = service_user(admin, ("reader", service), "").await;
+    let role = json!({ "userId": user.user_id, "roles": ["IAM_OWNER_VIEWER"] });
     done(admin, &format!("{API}/memberships"), role).await;
-    let secret = done(admin, &format!("{API}/users/{id}/_generate_secret"), json!({})).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    ServiceUser { client_id: id.clone(), user_id: id, client_secret }
+    user
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, ServiceUser, created, done, send},
+    client::{Answer, Client, ServiceUser, created, done, send, service_user},
     tenant::Tenant,
 };
 
@@ -89,9 +89,5 @@ impl Shop {
 
 /// A service user with a secret.
 pub(super) async fn user(admin: &Client, name: &str, context: &str) -> ServiceUser {
-    let wanted = json!({ "username": name, "service": {} });
-    let user = done(admin, &format!("{API}/users{context}"), wanted).await.id();
-    let secret = done(admin, &format!("{API}/users/{user}/_generate_secret"), json!({})).await;
-    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-    ServiceUser { user_id: user, client_id: name.to_owned(), client_secret }
+    service_user(admin, (name, json!({})), context).await
 }

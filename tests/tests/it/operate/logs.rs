@@ -11,7 +11,7 @@ use reqwest::Method;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, SCOPE, TARGETS, done, send, target},
+    client::{Client, SCOPE, TARGETS, send, service_user, target},
     eventually,
     platform::Platform,
     process::{Process, server},
@@ -45,14 +45,11 @@ const LIMITS: [&str; 5] =
 
 /// An opaque token of a new service user, which was used, whole and cut off.
 async fn opaque_token(client: &Client) -> String {
-    let users = "/resources/v3alpha/users";
-    let user = json!({ "username": "opaque", "service": { "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" } });
-    let id = done(client, users, user).await.id();
-    let secret = done(client, &format!("{users}/{id}/_generate_secret"), json!({})).await;
-    let secret = secret.body["clientSecret"].as_str().expect("it is shown");
+    let service = json!({ "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" });
+    let user = service_user(client, ("opaque", service), "").await;
     let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
-    let asking = client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(&id, Some(secret)).form(&form);
-    let granted = send(asking).await;
+    let asking = client.anonymous(Method::POST, "/oauth/v2/token");
+    let granted = send(asking.basic_auth(&user.client_id, Some(&user.client_secret)).form(&form)).await;
     let token = granted.body["access_token"].as_str().expect("it is a token").to_owned();
     assert!(token.starts_with("at-"), "{token}");
     for (sent, status) in [(&*token, 403), (&token[..token.len() - 3], 401)] {
