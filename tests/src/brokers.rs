@@ -1,13 +1,13 @@
 //! Three NATS servers that form a cluster, beside the Postgres of [`Servers`].
 
-use std::{fs, net::TcpListener, path::PathBuf, process::Stdio};
+use std::{fs, path::PathBuf, process::Stdio};
 
 use async_nats::jetstream;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::{eventually, servers::Servers};
+use crate::{eventually, ports::free_port, servers::Servers};
 
 const MEMBERS: usize = 3;
 
@@ -26,7 +26,7 @@ impl Brokers {
     pub async fn start(servers: &Servers) -> Self {
         let program = servers.nats_program();
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let ports = free_ports();
+        let ports = std::array::from_fn(|_| (free_port(), free_port()));
         let mut brokers = Self { program, folder, ports, running: [const { None }; MEMBERS] };
         for member in 0..MEMBERS {
             brokers.run(member);
@@ -110,12 +110,4 @@ impl Brokers {
             child.kill().await.expect("it runs");
         }
     }
-}
-
-fn free_ports() -> [(u16, u16); MEMBERS] {
-    // All at once, so that none is given twice.
-    let listeners: Vec<TcpListener> =
-        (0..2 * MEMBERS).map(|_| TcpListener::bind("127.0.0.1:0").expect("there are free ports")).collect();
-    let port = |index: usize| listeners[index].local_addr().expect("it listens").port();
-    std::array::from_fn(|member| (port(2 * member), port(2 * member + 1)))
 }

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::{cluster::free_address, eventually, tools};
+use crate::{eventually, ports::free_port, tools};
 
 /// A window of Chromium.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Chromium {
     /// Opens one; nothing where there is no Chromium.
     pub async fn open() -> Option<Self> {
         let (driver, _) = (tools::on_path("chromedriver")?, tools::on_path("chromium")?);
-        let port = free_address().rsplit(':').next().unwrap_or_default().to_owned();
+        let port = free_port();
         let mut command = Command::new(driver);
         command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let driver = command.kill_on_drop(true).spawn().expect("it can be started");

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    net::TcpListener,
     path::PathBuf,
     process::Stdio,
     time::Duration,
@@ -22,6 +21,7 @@ use crate::{
     instance::Bootstrap,
     management::Management,
     platform::Platform,
+    ports::free_address,
     process::Process,
     servers::Servers,
     set_up::{self, SetUp},
@@ -181,12 +181,6 @@ pub async fn is_writer(client: &Client) -> bool {
         Ok(response) => Answer::of(response).await.status == StatusCode::NOT_FOUND,
         Err(_) => false,
     }
-}
-
-/// An address where nobody listens.
-pub fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-    listener.local_addr().expect("it listens").to_string()
 }
 
 impl Node {

@@ -20,6 +20,7 @@ pub mod load;
 pub mod management;
 pub mod parts;
 pub mod platform;
+pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod secrets;

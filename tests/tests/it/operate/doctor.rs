@@ -1,6 +1,6 @@
 //! `platform doctor`: silent on a good platform, and on every other naming what to change.
 
-use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
 use async_nats::jetstream::{self, stream::Config};
 use domain::log_class::LogClass;
@@ -13,6 +13,7 @@ use tests::{
     eventually,
     forge::{self, Forged},
     platform::Platform,
+    ports::free_port,
     process::{run, server},
     servers::Servers,
 };
@@ -214,8 +215,7 @@ async fn each_fault_of_the_servers_is_named_with_its_remedy() {
 async fn a_nats_that_acknowledges_before_it_syncs_is_named() {
     let servers = Servers::start().await;
     let program = server(&servers.folder(), "nats").expect("it runs").as_raw_nonzero();
-    let [port, monitor] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("there are free ports"));
-    let [port, monitor] = [port, monitor].map(|it| it.local_addr().expect("it listens").port());
+    let [port, monitor] = [(); 2].map(|()| free_port());
     let store = servers.folder().join("lazy");
     let configuration = servers.folder().join("lazy.conf");
     let text = format!(

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Stdio};
 
 use eventlog::durability::{Durability, Unsafe};
 use tempfile::TempDir;
-use tests::{cluster::free_address, eventually, servers::Servers};
+use tests::{eventually, ports::free_address, servers::Servers};
 use tokio::process::{Child, Command};
 
 /// A NATS server, and where it tells of itself.

@@ -1,6 +1,6 @@
 //! `platform log`: what it prints of a log, what it finds wrong with one, and what it says where there is none.
 
-use std::{fs, net::TcpListener, process::Stdio, time::Duration};
+use std::{fs, process::Stdio, time::Duration};
 
 use async_nats::jetstream;
 use reqwest::Method;
@@ -11,6 +11,7 @@ use tests::{
     eventually,
     forge::{Forged, changed},
     platform::Platform,
+    ports::free_port,
     process::{Process, run, server},
     proxy::Proxy,
     servers::Servers,
@@ -158,12 +159,12 @@ async fn the_first_fault_of_a_log_is_named_with_its_place() {
 async fn what_has_no_log_is_told_and_left_as_it_is() {
     let servers = Servers::start().await;
     let (url, token) = (servers.places.nats_url.as_str(), servers.places.nats_token.as_str());
-    let bare = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("there are free ports");
+    let bare = free_port();
     let program = server(&servers.folder(), "nats").expect("it runs").as_raw_nonzero();
     let mut command = tokio::process::Command::new(format!("/proc/{program}/exe"));
-    command.args(["--addr", "127.0.0.1", "--port", &bare.port().to_string()]).kill_on_drop(true).stderr(Stdio::null());
+    command.args(["--addr", "127.0.0.1", "--port", &bare.to_string()]).kill_on_drop(true).stderr(Stdio::null());
     let _bare = command.spawn().expect("it starts");
-    let bare = format!("nats://{bare}");
+    let bare = format!("nats://127.0.0.1:{bare}");
     eventually("a NATS without JetStream", || async { async_nats::connect(&bare).await.ok() }).await;
     let folder = tempfile::tempdir().expect("a folder");
     let nothing = folder.path().display().to_string();

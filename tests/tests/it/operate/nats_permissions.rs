@@ -9,9 +9,9 @@ use serde_json::json;
 use tempfile::TempDir;
 use tests::{
     client::{Client, SCOPE, TARGETS, send},
-    cluster::free_address,
     eventually,
     platform::Platform,
+    ports::free_address,
     process::{Process, run},
     servers::Servers,
     tenant::new_name,

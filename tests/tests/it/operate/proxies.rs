@@ -18,10 +18,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
-    cluster::free_address,
     eventually,
     grpc::Grpc,
     instance::Bootstrap,
+    ports::{free_address, free_port},
     process::{binary, server},
     tools,
 };
@@ -46,7 +46,7 @@ impl Example {
     /// Copies the files with ports that are free, and runs `start`.
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let port = || free_address().rsplit(':').next().unwrap_or_default().to_owned();
+        let port = || free_port().to_string();
         let ports: BTreeMap<_, _> = PORTS.map(|documented| (documented, port())).into();
         for name in ["start", "platform.toml", "nginx.conf", "haproxy.cfg"] {
             copy(&folder.path().join(name), &ports);

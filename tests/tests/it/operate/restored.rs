@@ -12,9 +12,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
-    cluster::free_address,
     eventually,
     instance::Bootstrap,
+    ports::free_address,
     process::{Process, run},
     servers::Servers,
 };

@@ -11,9 +11,9 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 use tests::{
     client::{Answer, Client, TARGETS, send, target},
-    cluster::free_address,
     eventually,
     instance::Bootstrap,
+    ports::free_address,
     process::{Process, binary, server},
     servers::Servers,
 };
