@@ -1,5 +1,7 @@
 //! The shell of a command: authorise, load, decide, commit, answer.
 
+mod deciding;
+
 use std::{cell::Cell, marker::PhantomData, sync::Arc};
 
 use action::{Actions, executions::ExecutionIndex};
@@ -8,8 +10,7 @@ use base::{id::Ids, metric::catalog::COMMANDS_REPLAYED, secret};
 use bytes::Bytes;
 use domain::{
     address::Allowed,
-    aggregate::Aggregate,
-    context::{Owner, OwnerType},
+    context::OwnerType,
     log_class::LogClass,
     rejection::Rejection,
     standard::{Resource, Standard},
@@ -19,7 +20,7 @@ use edge::{
     call::Call,
     caller::External,
     consistency::{self, Tokens, unavailable},
-    error::{Error, Reason},
+    error::Error,
     precondition::IfMatch,
     prefer,
     refusal::permission_denied,
@@ -41,12 +42,13 @@ use view::{
     settings::SettingsIndex,
 };
 
-use crate::reaction::delivery;
+pub(crate) use self::deciding::Deciding;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
+    reaction::delivery,
     stored_answer,
-    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Handle, Once, Origin, Verdict},
 };
 
@@ -94,94 +96,38 @@ pub(crate) trait Command: Send + 'static {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal>;
 }
 
-/// With what a command is decided.
-pub(crate) struct Deciding {
-    if_match: Option<IfMatch>,
-    /// Whether that was compared with the object it is about; what asks for it is not done otherwise.
-    compared: Cell<bool>,
-    pub(crate) authority: Authority,
-    pub(crate) keys: ClaimKeys,
-    pub(crate) cause: Cause,
-    /// Where the caller may do what is decided; nothing is written before that is known.
-    permitted: Cell<Option<Owner>>,
+/// What a decision is answered with, in protobuf.
+type Told = Box<dyn Fn(&Decided) -> Vec<u8> + Send>;
+
+/// A command of any type. What happens to it is compiled once, and not again for each.
+struct AnyCommand(Box<dyn Command<Outcome = Told>>);
+
+impl Command for AnyCommand {
+    type Outcome = Told;
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
+        self.0.decide(turn, deciding)
+    }
 }
 
-impl Deciding {
-    /// Decides what is asked of the aggregate that a command is for, at the sequence that its caller may name.
-    pub(crate) fn decide<A: Aggregate>(
-        &self,
-        turn: &mut Turn<'_>,
-        current: Current<A>,
-        asked: A::Command,
-    ) -> Result<Decided, Refusal> {
-        let events = A::decide(&current.state, asked);
-        if !matches!(events, Err(Rejection::NotFound(_))) {
-            self.permit_on(turn, &current)?;
-            if !self.compared.get() {
-                self.compare(&current)?;
-            }
-        }
-        turn.append(current, &events?, &self.keys, &self.cause)
-    }
+/// A command and what becomes its answer.
+struct Answered<C, A> {
+    command: C,
+    answer: Arc<A>,
+}
 
-    /// Refuses a write to an object that is not at a sequence which its caller names. What is decided is compared without
-    /// being asked for; this is for a command that is about another object than what it writes.
-    pub(crate) fn compare<A: Aggregate>(&self, current: &Current<A>) -> Result<(), Refusal> {
-        let is_there = A::ALWAYS_EXISTS || current.head.version > 0 && A::exists(&current.state);
-        self.compare_sequence(is_there.then_some(current.head.sequence))
-    }
+impl<C, A, O> Command for Answered<C, A>
+where
+    C: Command,
+    A: Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
+    O: Message,
+{
+    type Outcome = Told;
 
-    /// The same with the sequence of an object, where it is there, of which a command says itself what that is.
-    pub(crate) fn compare_sequence(&self, sequence: Option<u64>) -> Result<(), Refusal> {
-        self.compared.set(true);
-        let Some(expected) = &self.if_match else { return Ok(()) };
-        if expected.has(sequence) {
-            return Ok(());
-        }
-        let Some(sequence) = sequence else { return Err(nothing_to_match()) };
-        let message = format!("the object has sequence {sequence}, which If-Match does not name");
-        Err(Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string()).into())
-    }
-
-    /// Refuses a condition on one object where several are written.
-    pub(crate) fn compare_none(&self) -> Result<(), Refusal> {
-        self.compared.set(true);
-        if self.if_match.is_some() { Err(nothing_to_match()) } else { Ok(()) }
-    }
-
-    /// Refuses what the caller may not do in a context.
-    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
-        self.authority.permit(turn, context, object)?;
-        self.permitted.set(Some(context.clone()));
-        Ok(())
-    }
-
-    /// Refuses what the caller may not do to an aggregate.
-    pub(crate) fn permit_on<A: Aggregate>(&self, turn: &mut Turn<'_>, current: &Current<A>) -> Result<(), Refusal> {
-        let owner = current.owner()?;
-        let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
-        // Of what is always there it can only be hidden whose it is.
-        let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
-        let object = Object { name: A::NAME, exists, user_id };
-        // What is created is no context yet.
-        let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
-        self.permit(turn, &context, &object)
-    }
-
-    /// Leaves an aggregate as it is.
-    pub(crate) fn nothing<A: Aggregate>(&self, turn: &mut Turn<'_>, current: Current<A>) -> Result<Decided, Refusal> {
-        turn.append(current, &[], &self.keys, &self.cause)
-    }
-
-    /// Decides what follows from that for another aggregate.
-    pub(crate) fn follow<A: Aggregate>(
-        &self,
-        turn: &mut Turn<'_>,
-        current: Current<A>,
-        asked: A::Command,
-    ) -> Result<Decided, Refusal> {
-        let events = A::decide(&current.state, asked)?;
-        turn.append(current, &events, &self.keys, &self.cause)
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
+        let (decided, outcome) = self.command.decide(turn, deciding)?;
+        let answer = self.answer.clone();
+        Ok((decided, Box::new(move |decided| answer(decided, &outcome).encode_to_vec())))
     }
 }
 
@@ -253,18 +199,25 @@ impl Commands {
         command: C,
         answer: impl Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        let answer = Arc::new(answer);
-        let once = self.once(call, request, answer.clone()).await?;
+        let command = AnyCommand(Box::new(Answered { command, answer: Arc::new(answer) }));
+        let Answer { message, status, metadata } = self.execute_any(call, &request.encode_to_vec(), command).await?;
+        let message = O::decode(message.as_slice()).map_err(|error| Error::internal(&error))?;
+        Ok(Answer { message, status, metadata })
+    }
+
+    /// The same, with request and answer in protobuf.
+    async fn execute_any(&self, call: &Call, request: &[u8], command: AnyCommand) -> Result<Answer<Vec<u8>>, Error> {
+        let once = self.once(call, request).await?;
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
-        match self.submit(call, request.encoded_len(), command, once).await? {
-            Verdict::Decided(decided, outcome) => {
+        match self.submit(call, request.len(), command, once).await? {
+            Verdict::Decided(decided, told) => {
                 let status = status(call.operation, &decided);
                 // What was written is in force on this node at once.
                 if let Some(reached) = self.reached(decided.aggregate_type) {
                     reached.wait_briefly_for(decided.sequence).await;
                 }
-                self.answer(call, answer(&decided, &outcome), (decided.sequence, status), false).await
+                self.answer(call, told(&decided), (decided.sequence, status), false).await
             }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
@@ -278,8 +231,8 @@ impl Commands {
                 {
                     return Err(permission_denied(needed));
                 }
-                let message = O::decode(opened.as_slice()).map_err(|error| Error::internal(&error))?;
-                self.answer(call, message, (answered.answer.sequence, stored_answer::status(&opened)), true).await
+                let status = stored_answer::status(&opened);
+                self.answer(call, opened, (answered.answer.sequence, status), true).await
             }
         }
     }
@@ -318,13 +271,13 @@ impl Commands {
         self.writer.submit(origin, Authorized { command, deciding }, once).await
     }
 
-    async fn answer<O>(
+    async fn answer(
         &self,
         call: &Call,
-        message: O,
+        message: Vec<u8>,
         (sequence, status): (u64, Option<u16>),
         is_replayed: bool,
-    ) -> Result<Answer<O>, Error> {
+    ) -> Result<Answer<Vec<u8>>, Error> {
         tracing::Span::current().record("sequence", sequence);
         let token = self.tokens.mint_for(&call.home.id, &call.caller.id, sequence).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
@@ -350,12 +303,7 @@ impl Commands {
         }
     }
 
-    async fn once<O: Message, T>(
-        &self,
-        call: &Call,
-        request: &impl Message,
-        answer: Arc<impl Fn(&Decided, &T) -> O + Send + Sync + 'static>,
-    ) -> Result<Option<Once<T>>, Error> {
+    async fn once(&self, call: &Call, request: &[u8]) -> Result<Option<Once<Told>>, Error> {
         let Some(given) = &call.idempotency_key else { return Ok(None) };
         let (instance_id, operation) = (call.tenant.id.clone(), call.operation);
         let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
@@ -363,15 +311,14 @@ impl Commands {
         let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
         // Keyed, so that nobody can guess from the log what was asked.
         let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &call.asked(request), &context]);
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, call.asked(request), &context]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,
             instance_id,
-            answer: Box::new(move |decided, outcome| {
-                let message = answer(decided, outcome);
-                key.seal_bytes(ANSWER, &stored_answer::encode(&message, status(operation, decided), &decided.context))
-                    .into()
+            answer: Box::new(move |decided, told| {
+                let answer = stored_answer::encode(told(decided), status(operation, decided), &decided.context);
+                key.seal_bytes(ANSWER, &answer).into()
             }),
         }))
     }
@@ -380,12 +327,6 @@ impl Commands {
 #[derive(Debug, thiserror::Error)]
 #[error("a command was decided that nobody has permitted")]
 struct Unpermitted;
-
-/// What `If-Match` asks for cannot be there.
-fn nothing_to_match() -> Refusal {
-    let message = "the request changes no single object that is there, which If-Match could be about; leave it out";
-    Error::new(Reason::SequenceMismatch, message).into()
-}
 
 /// The status where it is not the operation's own: that of a put which found what it replaces.
 fn status(operation: &Facts, decided: &Decided) -> Option<u16> {

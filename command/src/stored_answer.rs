@@ -17,9 +17,9 @@ struct Addition {
     context_id: String,
 }
 
-/// Encodes message, status and context.
-pub(crate) fn encode(message: &impl Message, status: Option<u16>, context: &Owner) -> Vec<u8> {
-    let mut bytes = message.encode_to_vec();
+/// Adds status and context to a message in protobuf.
+pub(crate) fn encode(message: Vec<u8>, status: Option<u16>, context: &Owner) -> Vec<u8> {
+    let mut bytes = message;
     let (context_type, context_id) = (Some(owner_type(context.kind)), context.id.clone());
     bytes.extend(Addition { status: status.map(u32::from), context_type, context_id }.encode_to_vec());
     bytes
@@ -47,7 +47,7 @@ mod tests {
         let details = proto::object::Details { id: "7".into(), sequence: 3, ..Default::default() };
         let message = PutExecutionResponse { details: Some(details) };
         for stored in [None, Some(200)] {
-            let bytes = encode(&message, stored, &Owner::organization("7"));
+            let bytes = encode(message.encode_to_vec(), stored, &Owner::organization("7"));
             assert_eq!((PutExecutionResponse::decode(&bytes[..]), status(&bytes)), (Ok(message.clone()), stored));
             assert_eq!(context(&bytes), Some(Owner::organization("7")));
         }

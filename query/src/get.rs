@@ -11,11 +11,12 @@ use edge::{
     error::Error,
     refusal::read_model,
 };
+use serde_json::value::RawValue;
 use view::{
     database::DatabaseFailure,
     projection::{Projection, rows_of},
     read_model::ReadModel,
-    rows::{Found, Fresh},
+    rows::{Found, Fresh, Stored},
 };
 
 use crate::Queries;
@@ -68,9 +69,20 @@ impl Queries {
         instance_id: &str,
         id: &str,
     ) -> Result<Fresh<Option<Found<R>>>, Error> {
-        let (projection, shard) = (rows_of::<R>(), call.tenant.shard);
-        let read = || ReadModel::new(projection, shard).get::<R>(&self.database, instance_id, id);
-        self.as_fresh(call, projection, read).await
+        let fresh = self.row(call, (rows_of::<R>(), R::NAME), (instance_id, id)).await?;
+        let found = fresh.try_map(|row| row.map(|row| row.read(R::NAME)).transpose());
+        found.map_err(|failure| read_model(Arc::new(failure)))
+    }
+
+    /// The row of an aggregate, of whatever type.
+    async fn row(
+        &self,
+        call: &Call,
+        (projection, aggregate_type): (&'static Projection, &'static str),
+        key: (&str, &str),
+    ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, Error> {
+        let rows = ReadModel::new(projection, call.tenant.shard);
+        self.as_fresh(call, projection, || rows.get(&self.database, aggregate_type, key)).await
     }
 
     /// Reads, and where the read model is not there yet waits for it and reads again.

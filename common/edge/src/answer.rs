@@ -11,6 +11,13 @@ pub struct Answer<O> {
     pub metadata: Vec<(&'static str, String)>,
 }
 
+impl<O> Answer<O> {
+    /// The same answer with another message.
+    pub(crate) fn with<T>(self, message: impl FnOnce(O) -> T) -> Answer<T> {
+        Answer { message: message(self.message), status: self.status, metadata: self.metadata }
+    }
+}
+
 impl<O> From<O> for Answer<O> {
     fn from(message: O) -> Self {
         Self { message, status: None, metadata: Vec::new() }

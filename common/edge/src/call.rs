@@ -6,7 +6,6 @@ use domain::{
     context::{Owner, OwnerType},
     standard::Resource,
 };
-use prost::Message;
 use proto::{Contextual, operation::Facts};
 use view::directory::{Principal, Tenant};
 
@@ -50,10 +49,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// What the client asked, encoded: the request, before targets have changed it.
-    pub fn asked(&self, request: &impl Message) -> Vec<u8> {
+    /// What the client asked, in protobuf: this request, as it was before targets have changed it.
+    pub fn asked<'a>(&'a self, request: &'a [u8]) -> &'a [u8] {
         let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
-        asked.map_or_else(|| request.encode_to_vec(), <[u8]>::to_vec)
+        asked.unwrap_or(request)
     }
 
     /// The id of the personal access token that it showed, where it is one.

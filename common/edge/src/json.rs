@@ -10,13 +10,14 @@ mod read;
 mod tree;
 
 use proto::{
-    Validate,
+    Validate, Violation,
     operation::{Body, Facts, Verb},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use self::faults::Faults;
+pub(crate) use self::read::{Unread, message};
 use crate::error::{Error, FieldFault, Reason};
 
 /// Reads a request message from the parts of an HTTP request. Where it cannot be read, everything that is wrong is told,
@@ -27,15 +28,32 @@ pub fn bind<'a, I: DeserializeOwned + Validate>(
     query: Option<&str>,
     body: &[u8],
 ) -> Result<I, Error> {
+    let violations = |message: &mut I| {
+        let mut violations = Vec::new();
+        message.validate("", &mut violations);
+        violations
+    };
+    bind_with(facts, path, query, body, message, violations)
+}
+
+/// The same with what reads the message and what looks for rules that it breaks.
+pub(crate) fn bind_with<'a, M>(
+    facts: &Facts,
+    path: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
+    query: Option<&str>,
+    body: &[u8],
+    read: impl Fn(Map<String, Value>) -> Result<M, Unread>,
+    violations: impl Fn(&mut M) -> Vec<Violation>,
+) -> Result<M, Error> {
     let (request, faults) = tree(facts, path.clone(), query, body)?;
     if faults.are_none()
-        && let Ok(message) = read::message(request)
+        && let Ok(message) = read(request)
     {
         return Ok(message);
     }
     // Reading takes the tree apart.
     let (request, faults) = tree(facts, path, query, body)?;
-    Err(explain::explain::<I>(request, faults))
+    Err(explain::explain(request, faults, |tree| read(tree).map(|mut message| violations(&mut message))))
 }
 
 /// Path, query and body as one tree, and what is wrong with the first two.

@@ -16,6 +16,7 @@ pub mod handler;
 pub mod header;
 pub mod internal;
 pub mod json;
+mod message;
 pub mod mount;
 pub mod observe;
 pub mod page;

@@ -2,6 +2,7 @@
 
 mod body;
 mod fallback;
+mod operation;
 mod over_grpc;
 mod over_http;
 mod refuse;
@@ -25,7 +26,12 @@ use proto::{
 };
 use tokio::time::timeout;
 
-use self::{over_grpc::Grpc, over_http::Http, wire::Wire};
+use self::{
+    operation::{Handled, Operation},
+    over_grpc::Grpc,
+    over_http::Http,
+    wire::Wire,
+};
 use crate::{
     answer::Answer,
     error::{Error, Reason},
@@ -44,7 +50,7 @@ pub const LONGEST: Duration = Duration::from_mins(1);
 /// Decides who gets in, before the body is looked at.
 pub trait Admit: Send + Sync + 'static {
     /// What handlers know of an admitted request.
-    type Call: Send;
+    type Call: Send + 'static;
 
     /// Admits a request to an operation. Its header `x-request-id` holds its id.
     fn admit(&self, operation: &'static Facts, parts: &Parts)
@@ -78,9 +84,12 @@ where
     H: Fn(E::Call, I) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Answer<I::Response>, Error>> + Send + 'static,
 {
-    let facts = &I::OPERATION.facts;
-    let mounted =
-        Arc::new(Mounted { edge: edge.clone(), facts, handler, meter: Meter::new(facts.service, facts.method) });
+    mount_operation(router, edge.clone(), Handled::new(handler))
+}
+
+fn mount_operation<E: Admit>(router: Router, edge: Arc<E>, operation: Arc<dyn Operation<E::Call>>) -> Router {
+    let facts = operation.facts();
+    let mounted = Arc::new(Mounted { edge, operation, meter: Meter::new(facts.service, facts.method) });
     let for_grpc = mounted.clone();
     let serve_grpc = async move |request: Request| match Grpc::of(request.headers()) {
         Some(grpc) => for_grpc.serve(&grpc, request).await,
@@ -103,20 +112,14 @@ pub fn mount_unbuilt<E: Admit>(router: Router, edge: &Arc<E>, facts: &'static Fa
     router.route(facts.grpc, post(unbuilt.clone())).route(facts.path, on(filter(facts.verb), unbuilt))
 }
 
-struct Mounted<E, H> {
+struct Mounted<E: Admit> {
     edge: Arc<E>,
-    facts: &'static Facts,
-    handler: H,
+    operation: Arc<dyn Operation<E::Call>>,
     meter: Meter,
 }
 
-impl<E: Admit, H> Mounted<E, H> {
-    async fn serve<I, F>(&self, wire: &impl Wire, request: Request) -> Response
-    where
-        I: shape::Request,
-        H: Fn(E::Call, I) -> F,
-        F: Future<Output = Result<Answer<I::Response>, Error>>,
-    {
+impl<E: Admit> Mounted<E> {
+    async fn serve(&self, wire: &impl Wire, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         let id = identify(&mut parts.headers);
         let span = self.meter.span(&parts.headers, &id);
@@ -126,7 +129,7 @@ impl<E: Admit, H> Mounted<E, H> {
             let answer = AssertUnwindSafe(timeout(limit, Box::pin(self.answer(wire, parts, body)))).catch_unwind();
             let answer = answer.await.map_or_else(
                 |_| Err(Error::internal(&Panicked)),
-                |in_time| in_time.unwrap_or_else(|_| Err(too_late(self.facts.only_reads()))),
+                |in_time| in_time.unwrap_or_else(|_| Err(too_late(self.operation.facts().only_reads()))),
             );
             match answer {
                 Ok(response) => (identified(response, &id), None),
@@ -140,32 +143,28 @@ impl<E: Admit, H> Mounted<E, H> {
     }
 
     /// The way of every request, whatever it came over.
-    async fn answer<I, F>(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error>
-    where
-        I: shape::Request,
-        H: Fn(E::Call, I) -> F,
-        F: Future<Output = Result<Answer<I::Response>, Error>>,
-    {
-        let call = match self.edge.admit(self.facts, &parts).await {
+    async fn answer(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error> {
+        let facts = self.operation.facts();
+        let call = match self.edge.admit(facts, &parts).await {
             Ok(call) => call,
             Err(error) => {
                 body::discard(&parts.headers, body).await;
                 return Err(error);
             }
         };
-        let request: I = wire.read(self.facts, parts, body).await?;
-        let mut violations = Vec::new();
-        request.validate("", &mut violations);
+        let mut asked = wire.read(&self.operation, parts, body).await?;
+        let violations = asked.request().violations();
         if !violations.is_empty() {
             return Err(Error::invalid(violations));
         }
-        let call = self.edge.within(call, request.context()).await?;
+        let call = self.edge.within(call, asked.request().named_context()).await?;
         let Some(triggered) = E::triggered(&call) else {
-            return wire.write(self.facts, (self.handler)(call, request).await?);
+            return wire.write(facts, asked.answer(call).await?);
         };
-        let (request, told) = Box::pin(triggered.before(request)).await?;
-        let answer = (self.handler)(call, request).await?;
-        wire.write(self.facts, Box::pin(triggered.after(told, answer)).await?)
+        let told = triggered.before(asked.request()).await?;
+        let mut answer = asked.answer(call).await?;
+        triggered.after(told, answer.message.as_mut()).await?;
+        wire.write(facts, answer)
     }
 }
 

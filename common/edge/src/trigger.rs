@@ -1,7 +1,7 @@
 //! Executions around the handler of an operation: targets are called with the request before it, and with request and
 //! response after it has succeeded, whatever the transport.
 
-mod message;
+mod merged;
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,17 +13,15 @@ use action::{
 };
 use domain::context::OwnerType;
 use http::{HeaderMap, StatusCode, header, request::Parts};
-use prost::Message;
-use proto::{Validate, operation::Facts};
-use serde::{Serialize, de::DeserializeOwned};
+use proto::operation::Facts;
 use serde_json::{Map, Value, json};
 use view::directory::{Principal, Tenant};
 
-use self::message::Merged;
+use self::merged::Merged;
 use crate::{
-    answer::Answer,
     error::{Error, Reason},
     header::{one, trace_context},
+    message::{AnyMessage, AnyRequest},
 };
 
 /// The headers of a request that targets get.
@@ -78,29 +76,23 @@ impl Triggered {
 
     /// Calls the targets of the request, whose answers may change it. It is validated again, and what the targets of the
     /// response will be told of it is kept.
-    pub(crate) async fn before<I>(&self, request: I) -> Result<(I, Value), Error>
-    where
-        I: Message + Serialize + DeserializeOwned + Validate,
-    {
-        let mut request = request;
+    pub(crate) async fn before(&self, request: &mut dyn AnyRequest) -> Result<Value, Error> {
         if let Some(chain) = &self.matched.request {
-            let mut content = Merged::new(&request, self.operation.request, (message::REQUEST, self.about.clone()))?;
+            let came = request.to_protobuf();
+            let mut content = Merged::new(request, self.operation.request, (merged::REQUEST, self.about.clone()))?;
             self.run(chain, &mut content).await?;
             if content.is_changed {
-                let _ = self.asked.set(request.encode_to_vec());
-                request = content.read()?;
-                let mut violations = Vec::new();
-                request.validate("", &mut violations);
+                let _ = self.asked.set(came);
+                let violations = request.violations();
                 if !violations.is_empty() {
                     return Err(Error::invalid(violations));
                 }
             }
         }
-        let kept = match self.matched.response {
-            Some(_) => message::told(&request, self.operation.request)?,
-            None => Value::Null,
-        };
-        Ok((request, kept))
+        match self.matched.response {
+            Some(_) => merged::told(request, self.operation.request),
+            None => Ok(Value::Null),
+        }
     }
 
     /// The request as it came, encoded, where targets have changed it.
@@ -109,26 +101,17 @@ impl Triggered {
     }
 
     /// Calls the targets of the response, whose answers may change it.
-    pub(crate) async fn after<O>(&self, request: Value, mut answer: Answer<O>) -> Result<Answer<O>, Error>
-    where
-        O: Message + Serialize + DeserializeOwned,
-    {
+    pub(crate) async fn after(&self, request: Value, response: &mut dyn AnyMessage) -> Result<(), Error> {
         if let Some(chain) = &self.matched.response {
             let mut about = self.about.clone();
             about.insert("request".to_owned(), request);
-            let mut content = Merged::new(&answer.message, self.operation.response, ("response", about))?;
+            let mut content = Merged::new(response, self.operation.response, ("response", about))?;
             self.run(chain, &mut content).await?;
-            if content.is_changed {
-                answer.message = content.read()?;
-            }
         }
-        Ok(answer)
+        Ok(())
     }
 
-    async fn run<M>(&self, chain: &Chain, content: &mut Merged<M>) -> Result<(), Error>
-    where
-        M: Message + Serialize + DeserializeOwned,
-    {
+    async fn run(&self, chain: &Chain, content: &mut Merged<'_>) -> Result<(), Error> {
         self.actions.run(chain, &self.cause, content).await.map_err(interrupted)
     }
 }

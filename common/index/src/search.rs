@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tantivy::{
     Index, IndexMeta, IndexReader, Searcher, TantivyDocument,
     directory::{Directory, META_LOCK},
+    query::BooleanQuery,
     schema::Value,
 };
 use view::{
@@ -96,19 +97,31 @@ impl Snapshot {
         }
         let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
         let collector = PageCollector { by, ascending, offset, limit, needles: &needles, bounds };
-        let (page, total) = self.searcher.search(&query, &collector)?;
+        let (page, total) = self.collect(&query, &collector)?;
+        let page =
+            page.iter().map(|document| read(document).ok_or(IndexFailure::Inconsistent)).collect::<Result<_, _>>()?;
+        Ok(Hits { total, page })
+    }
+
+    /// What the documents of a page store, as far as there is room in one, and how many matches there are in all.
+    fn collect(
+        &self,
+        query: &BooleanQuery,
+        collector: &PageCollector<'_>,
+    ) -> Result<(Vec<Vec<u8>>, usize), IndexFailure> {
+        let (page, total) = self.searcher.search(query, collector)?;
         let (mut found, mut room) = (vec![], Room::default());
         for address in page {
-            bounds.count(0)?;
+            collector.bounds.count(0)?;
             let document: TantivyDocument = self.searcher.doc(address)?;
             let stored = document.get_first(self.layout.document).and_then(|value| value.as_bytes());
             let stored = stored.ok_or(IndexFailure::Inconsistent)?;
             if !room.takes(stored.len()) {
                 break;
             }
-            found.push(read(stored).ok_or(IndexFailure::Inconsistent)?);
+            found.push(stored.to_vec());
         }
-        Ok(Hits { total, page: found })
+        Ok((found, total))
     }
 }
 

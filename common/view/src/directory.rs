@@ -36,7 +36,7 @@ pub use self::{
     token::PersonalToken,
 };
 use self::{
-    read_through::{Cached, ReadThrough},
+    read_through::{Cached, Lookup, ReadThrough},
     sql::{KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID, USER_BY_NAME},
 };
 use crate::{
@@ -120,17 +120,21 @@ pub enum Name {
 }
 
 impl Named {
-    fn text(&self) -> &str {
+    /// What kind of name it is, and the name.
+    fn parts(&self) -> (&'static str, &str) {
         match self {
-            Self::Id(text) | Self::Domain(text) => text,
+            Self::Id(text) => ("id", text),
+            Self::Domain(text) => ("domain", text),
         }
     }
 }
 
 impl Name {
-    fn text(&self) -> &str {
+    /// What kind of name it is, and the name.
+    fn parts(&self) -> (&'static str, &str) {
         match self {
-            Self::Id(text) | Self::Username(text) => text,
+            Self::Id(text) => ("id", text),
+            Self::Username(text) => ("username", text),
         }
     }
 }
@@ -143,18 +147,18 @@ pub struct Directory {
     /// How far the read model was when Postgres was asked.
     looked: Arc<AtomicU64>,
     shard: u16,
-    tenants: Arc<ReadThrough<Named, Tenant>>,
-    organizations: Arc<ReadThrough<(String, Named), Tenancy>>,
-    principals: Arc<ReadThrough<(String, Name), Principal>>,
-    apps: Arc<ReadThrough<(String, String), Client>>,
+    tenants: Arc<ReadThrough<Tenant>>,
+    organizations: Arc<ReadThrough<Tenancy>>,
+    principals: Arc<ReadThrough<Principal>>,
+    apps: Arc<ReadThrough<Client>>,
     /// By kind, instance and id.
-    keys: Arc<ReadThrough<(&'static str, String, String), HeldKey>>,
+    keys: Arc<ReadThrough<HeldKey>>,
     /// By instance and id.
-    personal_access_tokens: Arc<ReadThrough<(String, String), PersonalToken>>,
+    personal_access_tokens: Arc<ReadThrough<PersonalToken>>,
     /// By instance, project, and the organization of the users.
-    projects: Arc<ReadThrough<[String; 3], Audience>>,
+    projects: Arc<ReadThrough<Audience>>,
     /// By instance and user.
-    grants: Arc<ReadThrough<(String, String), Vec<Granted>>>,
+    grants: Arc<ReadThrough<Vec<Granted>>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -211,11 +215,12 @@ impl Directory {
 
     /// An instance, as of `sequence` or later if the read model has it.
     pub async fn tenant(&self, host: Named, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<DatabaseFailure>> {
-        if host.text().len() > LONGEST_HOST || host.text().contains('\0') {
+        let (kind, text) = host.parts();
+        if text.len() > LONGEST_HOST || text.contains('\0') {
             return Ok(None);
         }
         let load = || self.database.within(self.load_tenant(&host));
-        self.tenants.get(&host, (sequence, self.processed()), load).await
+        self.tenants.get(&Lookup::of(kind, &[text]), (sequence, self.processed()), load).await
     }
 
     /// An organization of an instance, as of `sequence` or later if the read model has it.
@@ -225,12 +230,12 @@ impl Directory {
         name: Named,
         sequence: u64,
     ) -> Result<Option<Arc<Tenancy>>, Arc<DatabaseFailure>> {
-        if !is_possible(name.text()) {
+        let (kind, text) = name.parts();
+        if !is_possible(text) {
             return Ok(None);
         }
-        let key = (instance_id.to_owned(), name);
-        let load = || self.database.within(self.load_organization(instance_id, &key.1));
-        self.organizations.get(&key, (sequence, self.processed()), load).await
+        let load = || self.database.within(self.load_organization(instance_id, &name));
+        self.organizations.get(&Lookup::of(kind, &[instance_id, text]), (sequence, self.processed()), load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -240,12 +245,12 @@ impl Directory {
         name: Name,
         sequence: u64,
     ) -> Result<Option<Arc<Principal>>, Arc<DatabaseFailure>> {
-        if !is_possible(name.text()) {
+        let (kind, text) = name.parts();
+        if !is_possible(text) {
             return Ok(None);
         }
-        let key = (instance_id.to_owned(), name);
-        let load = || self.database.within(self.load_principal(instance_id, &key.1));
-        self.principals.get(&key, (sequence, self.processed()), load).await
+        let load = || self.database.within(self.load_principal(instance_id, &name));
+        self.principals.get(&Lookup::of(kind, &[instance_id, text]), (sequence, self.processed()), load).await
     }
 
     async fn load_tenant(&self, host: &Named) -> Result<Cached<Tenant>, DatabaseFailure> {

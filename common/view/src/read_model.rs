@@ -16,6 +16,7 @@ use domain::{
 use eventlog::record::{Position, owner_of, owner_type};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio_postgres::types::ToSql;
 
 use crate::{
@@ -92,33 +93,34 @@ impl<'a> ReadModel<'a> {
         Ok(())
     }
 
-    /// The resource with this id of an instance, and how fresh that is.
-    pub async fn get<R: Resource>(
+    /// The row with this id of an instance, and how fresh that is.
+    pub async fn get(
         self,
         database: &Database,
-        instance_id: &str,
-        id: &str,
-    ) -> Result<Fresh<Option<Found<R>>>, DatabaseFailure> {
+        aggregate_type: &'static str,
+        (instance_id, id): (&str, &str),
+    ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
         // Postgres has no U+0000, so no id has one; an empty id is nobody's.
         let id = if id.contains('\0') { "" } else { id };
-        database.within(self.read(database, instance_id, id)).await
+        database.within(self.read(database, aggregate_type, (instance_id, id))).await
     }
 
-    async fn read<R: Resource>(
+    async fn read(
         self,
         database: &Database,
-        instance_id: &str,
-        id: &str,
-    ) -> Result<Fresh<Option<Found<R>>>, DatabaseFailure> {
+        aggregate_type: &'static str,
+        (instance_id, id): (&str, &str),
+    ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
         let connection = database.connection().await?;
-        let statement = connection.prepare_cached(&layout(self.projection, R::NAME).get).await?;
+        let statement = connection.prepare_cached(&layout(self.projection, aggregate_type).get).await?;
         let Projection { name, version, .. } = self.projection;
         let row = connection.query_opt(&statement, &[&instance_id, &id, name, version, &i32::from(self.shard)]).await?;
         let Some(row) = row else {
             return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, answer: None });
         };
         let id: Option<String> = row.get("id");
-        let answer = id.map(|id| found(R::NAME, instance_id, id, &row)).transpose()?;
+        let found = id.map(|id| found(aggregate_type, instance_id, id, &row)).transpose()?;
+        let answer = found.map(|found| Stored { instance_id: instance_id.to_owned(), found });
         Ok(Fresh { processed: unsigned(row.get("processed")), timestamp: row.get("committed_at"), answer })
     }
 

@@ -2,6 +2,10 @@
 
 use domain::context::Owner;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::database::DatabaseFailure;
 
 /// The largest page of a list, in bytes of what is stored: less than the 4 MiB that clients of gRPC take unless told otherwise.
 pub const LARGEST_PAGE: usize = 3 << 20;
@@ -15,6 +19,17 @@ pub struct Fresh<T> {
     pub timestamp: Timestamp,
     /// What was asked for.
     pub answer: T,
+}
+
+impl<T> Fresh<T> {
+    /// As fresh, with what is made of the answer.
+    ///
+    /// # Errors
+    /// Those of what makes it.
+    pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Fresh<U>, E> {
+        let Self { processed, timestamp, answer } = self;
+        Ok(Fresh { processed, timestamp, answer: make(answer)? })
+    }
 }
 
 /// The room that is left in a page.
@@ -62,6 +77,20 @@ pub struct Stored<R> {
     pub instance_id: String,
     /// The resource.
     pub found: Found<R>,
+}
+
+impl Stored<Box<RawValue>> {
+    /// Reads the resource, of this aggregate.
+    ///
+    /// # Errors
+    /// Where the row is not one of such a resource.
+    pub fn read<R: DeserializeOwned>(self, aggregate_type: &'static str) -> Result<Found<R>, DatabaseFailure> {
+        let Self { instance_id, found: Found { id, owner, sequence, changed_at, state } } = self;
+        match serde_json::from_str(state.get()) {
+            Ok(state) => Ok(Found { id, owner, sequence, changed_at, state }),
+            Err(_) => Err(DatabaseFailure::Inconsistent { table: aggregate_type, instance_id, id }),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Finds everything that is wrong with a request that could not be read. Reading stops at the first fault; so what is at
 //! fault is cut out of the tree, and the rest is read again.
 
-use proto::Validate;
-use serde::de::DeserializeOwned;
+use proto::Violation;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
@@ -18,14 +17,17 @@ const READINGS: usize = 60;
 /// How many values are read in all: a large request is read less often, and fewer of its faults are told.
 const VALUES: usize = 100_000;
 
-/// Everything that is wrong with a request, of which something is wrong.
-pub(super) fn explain<I: DeserializeOwned + Validate>(mut request: Map<String, Value>, mut faults: Faults) -> Error {
+/// Everything that is wrong with a request, of which something is wrong. `read` tells why it cannot be read, or which rules
+/// it breaks.
+pub(super) fn explain(
+    mut request: Map<String, Value>,
+    mut faults: Faults,
+    read: impl Fn(Map<String, Value>) -> Result<Vec<Violation>, Unread>,
+) -> Error {
     let size: usize = request.values().map(size).sum();
     for _ in 0..(VALUES / size.max(1)).clamp(1, READINGS) {
-        match read::message::<I>(request.clone()) {
-            Ok(message) => {
-                let mut violations = Vec::new();
-                message.validate("", &mut violations);
+        match read(request.clone()) {
+            Ok(violations) => {
                 faults.add_rules(violations);
                 break;
             }
@@ -62,10 +64,7 @@ fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
             (Fault { reason: Reason::UnknownField, field, path_as: Some("field") }, path)
         }
         read::Fault::Twice(name) => {
-            let fault = Fault::invalid(
-                within(&field(&path), &snake_case(&name)),
-                "must be set once, and without an alternative to it",
-            );
+            let fault = Fault::invalid(within(&field(&path), &snake_case(&name)), read::ONCE);
             path.push(Segment::Map { key: name });
             (fault, path)
         }
@@ -122,7 +121,7 @@ fn take(members: &mut Map<String, Value>, name: &str) -> bool {
 }
 
 /// The path in the names of the proto file: `filters[0].in_ids`.
-fn field(path: &[Segment]) -> String {
+pub(super) fn field(path: &[Segment]) -> String {
     path.iter().fold(String::new(), |path, segment| match segment {
         Segment::Seq { index } => format!("{path}[{index}]"),
         Segment::Map { key } => within(&path, &snake_case(key)),
@@ -130,7 +129,7 @@ fn field(path: &[Segment]) -> String {
     })
 }
 
-fn within(path: &str, name: &str) -> String {
+pub(super) fn within(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

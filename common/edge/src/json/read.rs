@@ -12,15 +12,35 @@ use serde::{
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
+use super::{
+    explain::{field, within},
+    snake_case,
+};
+
+/// What is said of a member that is there twice.
+pub(super) const ONCE: &str = "must be set once, and without an alternative to it";
+
 /// Why a message could not be read, and where.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub(crate) struct Unread {
     pub(super) path: Vec<Segment>,
     pub(super) why: Fault,
 }
 
+impl fmt::Display for Unread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field = field(&self.path);
+        match &self.why {
+            // The path ends with the name.
+            Fault::Unknown(_) => write!(formatter, "there is no field {field}"),
+            Fault::Twice(name) => write!(formatter, "{} {ONCE}", within(&field, &snake_case(name))),
+            Fault::Value(rule) => write!(formatter, "{field} {rule}"),
+        }
+    }
+}
+
 /// Reads a message, up to the first fault.
-pub(super) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Result<I, Unread> {
+pub(crate) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Result<I, Unread> {
     serde_path_to_error::deserialize(Node(Value::Object(request))).map_err(
         |error: serde_path_to_error::Error<Fault>| Unread {
             path: error.path().iter().cloned().collect(),

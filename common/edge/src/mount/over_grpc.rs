@@ -2,25 +2,25 @@
 //!
 //! The framing is done here and not by tonic, so that what is wrong with a message is told like any other error.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use http_body_util::{BodyExt, Full};
-use prost::Message;
-use proto::{Validate, operation::Facts};
-use serde::{Serialize, de::DeserializeOwned};
+use proto::operation::Facts;
 use tonic::Status;
 
 use super::{
     body,
+    operation::{Asked, Operation},
     wire::{self, Wire},
 };
 use crate::{
     answer::Answer,
     error::{Error, Reason, Refused},
+    message::AnyMessage,
     observe::Transport,
 };
 
@@ -93,28 +93,29 @@ impl Wire for Grpc {
         Transport::Grpc
     }
 
-    async fn read<I: Message + DeserializeOwned + Validate + Default + 'static>(
+    async fn read<C: 'static>(
         &self,
-        _: &'static Facts,
+        operation: &Arc<dyn Operation<C>>,
         _: Parts,
         body: Body,
-    ) -> Result<I, Error> {
+    ) -> Result<Box<dyn Asked<C>>, Error> {
         let mut frame = body::read(body, self.limit()).await?;
         if *self == Self::WebText {
             frame = decoded(&frame)?;
         }
-        let size = frame.len();
+        let (size, operation) = (frame.len(), operation.clone());
         let decode = move || {
             let message = unframed(&frame)?;
             // The text of the failure names Rust types.
-            I::decode(message)
+            operation
+                .decode(message)
                 .map_err(|_| Error::new(Reason::InvalidRequest, "the message is not of the method's type"))
         };
         body::parse(size, decode).await
     }
 
-    fn write<O: Message + Serialize>(&self, _: &Facts, answer: Answer<O>) -> Result<Response, Error> {
-        let message = framed(0, &answer.message.encode_to_vec());
+    fn write(&self, _: &Facts, answer: Answer<Box<dyn AnyMessage>>) -> Result<Response, Error> {
+        let message = framed(0, &answer.message.to_protobuf());
         let mut response = Response::new(self.answer(message));
         response.headers_mut().insert(header::CONTENT_TYPE, self.content_type());
         wire::add(response.headers_mut(), answer.metadata);

@@ -1,5 +1,7 @@
 //! HTTP with JSON bodies.
 
+use std::sync::Arc;
+
 use axum::{
     RequestPartsExt,
     body::Body,
@@ -7,21 +9,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
-use prost::Message;
-use proto::{
-    Validate,
-    operation::{self, Facts},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use proto::operation::{self, Facts};
 
 use super::{
     body,
+    operation::{Asked, Operation},
     wire::{self, Wire},
 };
 use crate::{
     answer::Answer,
     error::{Error, Reason},
     json,
+    message::AnyMessage,
     observe::Transport,
 };
 
@@ -37,12 +36,13 @@ impl Wire for Http {
         Transport::Http
     }
 
-    async fn read<I: Message + DeserializeOwned + Validate + Default + 'static>(
+    async fn read<C: 'static>(
         &self,
-        facts: &'static Facts,
+        operation: &Arc<dyn Operation<C>>,
         mut parts: Parts,
         body: Body,
-    ) -> Result<I, Error> {
+    ) -> Result<Box<dyn Asked<C>>, Error> {
+        let facts = operation.facts();
         let body = body::read(body, body::LIMIT).await?;
         if !body::is_plain(&parts.headers) {
             let message = "the body must not be compressed: leave Content-Encoding out";
@@ -53,12 +53,16 @@ impl Wire for Http {
         }
         let path = parts.extract::<RawPathParams>().await;
         let path = path.map_err(|_| Error::new(Reason::InvalidRequest, "the path must be percent-encoded UTF-8"))?;
-        body::parse(body.len(), move || json::bind(facts, &path, parts.uri.query(), &body)).await
+        let (size, operation) = (body.len(), operation.clone());
+        let read = move |tree| operation.clone().read(tree);
+        let bind =
+            move || json::bind_with(facts, &path, parts.uri.query(), &body, read, |asked| asked.request().violations());
+        body::parse(size, bind).await
     }
 
-    fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error> {
-        let mut body = Vec::with_capacity(JSON_TO_BINARY * answer.message.encoded_len());
-        serde_json::to_writer(&mut body, &answer.message).map_err(|failure| Error::internal(&failure))?;
+    fn write(&self, facts: &Facts, answer: Answer<Box<dyn AnyMessage>>) -> Result<Response, Error> {
+        let mut body = Vec::with_capacity(JSON_TO_BINARY * answer.message.protobuf_len());
+        answer.message.write_json(&mut body)?;
         let status = StatusCode::from_u16(answer.status.unwrap_or(facts.success));
         let status = status.map_err(|failure| Error::internal(&failure))?;
         let mut response = (status, body).into_response();

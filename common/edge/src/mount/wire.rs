@@ -1,12 +1,13 @@
 //! What the transports have in common.
 
+use std::sync::Arc;
+
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
-use prost::Message;
-use proto::{Validate, operation::Facts};
-use serde::{Serialize, de::DeserializeOwned};
+use proto::operation::Facts;
 
-use crate::{answer::Answer, error::Error, observe::Transport};
+use super::operation::{Asked, Operation};
+use crate::{answer::Answer, error::Error, message::AnyMessage, observe::Transport};
 
 /// A way in which requests and answers travel.
 pub(super) trait Wire: Sync {
@@ -14,15 +15,15 @@ pub(super) trait Wire: Sync {
     fn transport(&self) -> Transport;
 
     /// Reads a request.
-    fn read<I: Message + DeserializeOwned + Validate + Default + 'static>(
+    fn read<C: 'static>(
         &self,
-        facts: &'static Facts,
+        operation: &Arc<dyn Operation<C>>,
         parts: Parts,
         body: Body,
-    ) -> impl Future<Output = Result<I, Error>> + Send;
+    ) -> impl Future<Output = Result<Box<dyn Asked<C>>, Error>> + Send;
 
     /// Writes an answer.
-    fn write<O: Message + Serialize>(&self, facts: &Facts, answer: Answer<O>) -> Result<Response, Error>;
+    fn write(&self, facts: &Facts, answer: Answer<Box<dyn AnyMessage>>) -> Result<Response, Error>;
 
     /// Writes an error.
     fn refuse(&self, error: Error) -> Response;

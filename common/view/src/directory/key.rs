@@ -13,7 +13,7 @@ use domain::{
 use serde_json::Value;
 
 use super::{
-    Cached, Directory, is_possible,
+    Cached, Directory, Lookup, is_possible,
     sql::{APP_KEY, USER_KEY},
     state,
 };
@@ -62,7 +62,7 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = (H::KEY, instance_id.to_owned(), id.to_owned());
+        let key = Lookup::of(H::KEY, &[instance_id, id]);
         let load = || self.database.within(self.load_key::<H>(instance_id, id));
         self.keys.get(&key, (sequence, self.processed()), load).await
     }

@@ -10,7 +10,7 @@ use domain::{
 use serde::Deserialize;
 
 use super::{
-    Cached, Directory, is_possible,
+    Cached, Directory, Lookup, is_possible,
     sql::{APP, GRANTS, PROJECT},
     state,
 };
@@ -83,7 +83,7 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = (instance_id.to_owned(), id.to_owned());
+        let key = Lookup::of("id", &[instance_id, id]);
         let load = || self.database.within(self.load_app(instance_id, id));
         self.apps.get(&key, (sequence, self.processed()), load).await
     }
@@ -101,7 +101,7 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = [instance_id, id, organization_id].map(str::to_owned);
+        let key = Lookup::of("id", &[instance_id, id, organization_id]);
         let load = || self.database.within(self.load_project(instance_id, (id, organization_id)));
         self.projects.get(&key, (sequence, self.processed()), load).await
     }
@@ -116,7 +116,7 @@ impl Directory {
         user_id: &str,
         sequence: u64,
     ) -> Result<Arc<Vec<Granted>>, Arc<DatabaseFailure>> {
-        let key = (instance_id.to_owned(), user_id.to_owned());
+        let key = Lookup::of("id", &[instance_id, user_id]);
         let load = || self.database.within(self.load_grants(instance_id, user_id));
         Ok(self.grants.get(&key, (sequence, self.processed()), load).await?.unwrap_or_default())
     }

@@ -1,8 +1,12 @@
 //! What Postgres said, kept for a moment, and for longer where it says nothing more.
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+use std::{any::Any, marker::PhantomData, sync::Arc, time::Duration};
 
 use base::explain::explain;
+use futures::{
+    TryFutureExt,
+    future::{BoxFuture, FutureExt},
+};
 use moka::future::Cache;
 
 use crate::database::DatabaseFailure;
@@ -12,10 +16,17 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 /// For how long an answer goes on while Postgres does not answer.
 const KNOWN_FOR: Duration = Duration::from_mins(5);
 
-/// Answers of Postgres: the fresh ones, and those that stand in for it.
-pub(super) struct ReadThrough<K, V> {
-    fresh: Cache<K, Cached<V>>,
-    last: Cache<K, Cached<V>>,
+/// What something is remembered under: how it is named, and by what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Lookup {
+    kind: &'static str,
+    parts: Vec<String>,
+}
+
+impl Lookup {
+    pub(super) fn of(kind: &'static str, parts: &[&str]) -> Self {
+        Self { kind, parts: parts.iter().map(|part| (*part).to_owned()).collect() }
+    }
 }
 
 /// What the read model said when it had processed some sequence, at least.
@@ -24,27 +35,66 @@ pub(super) struct Cached<V> {
     pub(super) found: Option<Arc<V>>,
 }
 
-impl<V> Clone for Cached<V> {
-    fn clone(&self) -> Self {
-        Self { processed: self.processed, found: self.found.clone() }
+/// Answers of Postgres of one type.
+pub(super) struct ReadThrough<V> {
+    answers: Answers,
+    found: PhantomData<fn() -> V>,
+}
+
+impl<V: Send + Sync + 'static> ReadThrough<V> {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self { answers: Answers::new(capacity), found: PhantomData }
+    }
+
+    /// What is known under a key, as of a sequence or later if that is among what the read model has processed.
+    pub(super) async fn get<'a, L: Future<Output = Result<Cached<V>, DatabaseFailure>> + Send + 'a>(
+        &self,
+        key: &Lookup,
+        at: (u64, u64),
+        load: impl Fn() -> L + Sync,
+    ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
+        let load = || load().map_ok(Said::from).boxed();
+        let found = self.answers.get(key, at, &load).await?;
+        // It is of this type, because nothing of another is kept here.
+        Ok(found.and_then(|found| found.downcast().ok()))
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> ReadThrough<K, V> {
-    pub(super) fn new(capacity: u64) -> Self {
+/// The same without the type of what was found, so that the caches are compiled once.
+#[derive(Clone)]
+struct Said {
+    processed: u64,
+    found: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<V: Send + Sync + 'static> From<Cached<V>> for Said {
+    fn from(Cached { processed, found }: Cached<V>) -> Self {
+        Self { processed, found: found.map(|found| found as _) }
+    }
+}
+
+type Loading<'a> = BoxFuture<'a, Result<Said, DatabaseFailure>>;
+
+/// Answers of Postgres: the fresh ones, and those that stand in for it.
+struct Answers {
+    fresh: Cache<Lookup, Said>,
+    last: Cache<Lookup, Said>,
+}
+
+impl Answers {
+    fn new(capacity: u64) -> Self {
         Self {
             fresh: Cache::builder().max_capacity(capacity).time_to_live(TIME_TO_LIVE).build(),
             last: Cache::builder().max_capacity(capacity).time_to_live(KNOWN_FOR).build(),
         }
     }
 
-    /// What is known under a key, as of a sequence or later if that is among what the read model has processed.
-    pub(super) async fn get<L: Future<Output = Result<Cached<V>, DatabaseFailure>>>(
+    async fn get<'a>(
         &self,
-        key: &K,
+        key: &Lookup,
         (sequence, processed): (u64, u64),
-        load: impl Fn() -> L,
-    ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
+        load: &(dyn Fn() -> Loading<'a> + Sync),
+    ) -> Result<Option<Arc<dyn Any + Send + Sync>>, Arc<DatabaseFailure>> {
         let said = match self.fresh.get(key).await {
             Some(said) => said,
             None => self.learn(key, load()).await?,
@@ -60,19 +110,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, V: Send + Sync + 'static> Rea
     }
 
     /// Asks the read model, once for all that want to know. Boxed, because most know already.
-    async fn learn(
-        &self,
-        key: &K,
-        load: impl Future<Output = Result<Cached<V>, DatabaseFailure>>,
-    ) -> Result<Cached<V>, Arc<DatabaseFailure>> {
+    async fn learn(&self, key: &Lookup, load: Loading<'_>) -> Result<Said, Arc<DatabaseFailure>> {
         Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
     }
 
-    async fn load(
-        &self,
-        key: &K,
-        load: impl Future<Output = Result<Cached<V>, DatabaseFailure>>,
-    ) -> Result<Cached<V>, DatabaseFailure> {
+    async fn load(&self, key: &Lookup, load: Loading<'_>) -> Result<Said, DatabaseFailure> {
         let (said, known) = (load.await, self.last.get(key).await);
         match (said, known) {
             (Err(failure @ DatabaseFailure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),

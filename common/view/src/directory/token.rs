@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::{resource::personal_access_token::PersonalAccessToken, standard::Resource};
 
-use super::{Cached, Directory, is_possible, sql::PERSONAL_ACCESS_TOKEN, state};
+use super::{Cached, Directory, Lookup, is_possible, sql::PERSONAL_ACCESS_TOKEN, state};
 use crate::{checkpoint::unsigned, database::DatabaseFailure};
 
 /// A personal access token as requests see it.
@@ -34,7 +34,7 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = (instance_id.to_owned(), id.to_owned());
+        let key = Lookup::of("id", &[instance_id, id]);
         let load = || self.database.within(self.load_personal_access_token(instance_id, id));
         self.personal_access_tokens.get(&key, (sequence, self.processed()), load).await
     }

@@ -1,15 +1,14 @@
 //! A message that targets see as JSON, and onto which their answers are merged.
 
-use std::{marker::PhantomData, sync::LazyLock};
+use std::sync::LazyLock;
 
 use action::{chain::Content, client::CallFailure};
 use bytes::Bytes;
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto::option::is_secret;
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::{error::Error, message::AnyMessage};
 
 static POOL: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(proto::DESCRIPTORS).expect("the build has made them"));
@@ -19,30 +18,31 @@ pub(super) const REQUEST: &str = "request";
 const CONTEXT: &str = "ctx";
 
 /// A message while targets are called with it.
-pub(super) struct Merged<M> {
-    message: Map<String, Value>,
+pub(super) struct Merged<'a> {
+    message: &'a mut dyn AnyMessage,
+    /// What it is in JSON.
+    tree: Map<String, Value>,
     descriptor: MessageDescriptor,
     /// The member of the payload that it is, and the others.
     member: &'static str,
     about: Map<String, Value>,
     /// Whether a target has changed it.
     pub(super) is_changed: bool,
-    types: PhantomData<fn() -> M>,
 }
 
 /// A message as targets are told of it.
-pub(super) fn told(message: &impl Serialize, name: &str) -> Result<Value, Error> {
-    let (descriptor, mut message) = described(message, name)?;
-    hide(&descriptor, &mut message);
-    Ok(Value::Object(message))
+pub(super) fn told(message: &dyn AnyMessage, name: &str) -> Result<Value, Error> {
+    let (descriptor, mut tree) = described(message, name)?;
+    hide(&descriptor, &mut tree);
+    Ok(Value::Object(tree))
 }
 
-fn described(message: &impl Serialize, name: &str) -> Result<(MessageDescriptor, Map<String, Value>), Error> {
+fn described(message: &dyn AnyMessage, name: &str) -> Result<(MessageDescriptor, Map<String, Value>), Error> {
     let descriptor = POOL.get_message_by_name(name).ok_or_else(|| Error::internal(&Undescribed))?;
-    match serde_json::to_value(message).map_err(|failure| Error::internal(&failure))? {
-        Value::Object(message) => Ok((descriptor, message)),
-        _ => Err(Error::internal(&Undescribed)),
-    }
+    let mut text = Vec::new();
+    message.write_json(&mut text)?;
+    let tree = serde_json::from_slice(&text).map_err(|failure| Error::internal(&failure))?;
+    Ok((descriptor, tree))
 }
 
 /// Takes out what only its caller may see.
@@ -62,19 +62,14 @@ fn hide(descriptor: &MessageDescriptor, message: &mut Map<String, Value>) {
     }
 }
 
-impl<M: Serialize + DeserializeOwned> Merged<M> {
+impl<'a> Merged<'a> {
     pub(super) fn new(
-        message: &M,
+        message: &'a mut dyn AnyMessage,
         name: &str,
         (member, about): (&'static str, Map<String, Value>),
     ) -> Result<Self, Error> {
-        let (descriptor, message) = described(message, name)?;
-        Ok(Self { message, descriptor, member, about, is_changed: false, types: PhantomData })
-    }
-
-    /// The message as the targets have made it.
-    pub(super) fn read(self) -> Result<M, Error> {
-        serde_json::from_value(Value::Object(self.message)).map_err(|failure| Error::internal(&failure))
+        let (descriptor, tree) = described(message, name)?;
+        Ok(Self { message, tree, descriptor, member, about, is_changed: false })
     }
 }
 
@@ -82,26 +77,25 @@ impl<M: Serialize + DeserializeOwned> Merged<M> {
 #[error("a message has no description")]
 struct Undescribed;
 
-impl<M: Serialize + DeserializeOwned> Content for Merged<M> {
+impl Content for Merged<'_> {
     fn payload(&self) -> Bytes {
-        let (mut payload, mut message) = (self.about.clone(), self.message.clone());
-        hide(&self.descriptor, &mut message);
-        payload.insert(self.member.to_owned(), Value::Object(message));
+        let (mut payload, mut tree) = (self.about.clone(), self.tree.clone());
+        hide(&self.descriptor, &mut tree);
+        payload.insert(self.member.to_owned(), Value::Object(tree));
         // Maps of JSON values are always written.
         serde_json::to_vec(&payload).unwrap_or_default().into()
     }
 
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
-        let mut merged = self.message.clone();
+        let mut merged = self.tree.clone();
         merge(&self.descriptor, &mut merged, answer)?;
         // It was decided on the context whether the caller may do this, and whose targets are called.
-        if self.member == REQUEST && merged.get(CONTEXT) != self.message.get(CONTEXT) {
+        if self.member == REQUEST && merged.get(CONTEXT) != self.tree.get(CONTEXT) {
             return Err(CallFailure::Malformed(format!("it changes {CONTEXT}, which only the caller says")));
         }
         // What is of the wrong type is the fault of this target, not of a later one.
-        serde_json::from_value::<M>(Value::Object(merged.clone()))
-            .map_err(|error| CallFailure::Malformed(error.to_string()))?;
-        self.message = merged;
+        self.message.become_tree(merged.clone()).map_err(|unread| CallFailure::Malformed(unread.to_string()))?;
+        self.tree = merged;
         self.is_changed = true;
         Ok(())
     }
@@ -165,12 +159,12 @@ mod tests {
         let message = json!({ "target": {
             "name": "hook", "restWebhook": { "url": "https://a.example" }, "timeout": "3s", "isAsync": true
         } });
-        let request: CreateTargetRequest = serde_json::from_value(message).unwrap();
+        let mut request: CreateTargetRequest = serde_json::from_value(message).unwrap();
         let name = "platform.resources.action.v3alpha.CreateTargetRequest";
-        let mut merged = Merged::new(&request, name, ("request", Map::new())).unwrap();
+        let mut merged = Merged::new(&mut request, name, ("request", Map::new())).unwrap();
         let Value::Object(answer) = answer else { panic!("it is an object") };
         merged.merge(answer).map_err(|failure| failure.to_string())?;
-        Ok(serde_json::to_value(merged.read().unwrap()).unwrap()["target"].clone())
+        Ok(serde_json::to_value(request).unwrap()["target"].clone())
     }
 
     #[test]
@@ -191,16 +185,17 @@ mod tests {
 
     #[test]
     fn a_secret_is_neither_told_nor_changed() {
-        let answer = CreateTargetResponse { details: None, signing_key: "of the caller".into() };
+        let mut answer = CreateTargetResponse { details: None, signing_key: "of the caller".into() };
+        let came = answer.clone();
         let name = "platform.resources.action.v3alpha.CreateTargetResponse";
         assert_eq!(told(&answer, name).unwrap(), json!({}));
-        let mut merged = Merged::new(&answer, name, ("response", Map::new())).unwrap();
+        let mut merged = Merged::new(&mut answer, name, ("response", Map::new())).unwrap();
         assert_eq!(merged.payload(), r#"{"response":{}}"#);
         for member in ["signingKey", "signing_key"] {
             let Value::Object(changed) = json!({ member: "of the target" }) else { panic!("it is an object") };
             assert!(merged.merge(changed).is_err());
         }
-        assert_eq!(merged.read().unwrap(), answer);
+        assert_eq!(answer, came);
     }
 
     #[test]
@@ -209,9 +204,10 @@ mod tests {
         let request: CreateOrganizationRequest = serde_json::from_value(message).unwrap();
         let merged = |answer: Value| {
             let name = "platform.resources.organization.v3alpha.CreateOrganizationRequest";
-            let mut merged = Merged::new(&request, name, (REQUEST, Map::new())).unwrap();
+            let mut request = request.clone();
+            let mut merged = Merged::new(&mut request, name, (REQUEST, Map::new())).unwrap();
             let Value::Object(answer) = answer else { panic!("it is an object") };
-            merged.merge(answer).map(|()| merged.read().unwrap())
+            merged.merge(answer).map(|()| request)
         };
         for changed in [json!({ "orgId": "2" }), json!({ "org_id": "2" }), json!({ "system": true }), Value::Null] {
             let refused = merged(json!({ "ctx": changed })).unwrap_err();

@@ -1,0 +1,111 @@
+//! With what a command is decided: what its caller may do, and what they say of the state that they know.
+
+use std::cell::Cell;
+
+use domain::{aggregate::Aggregate, context::Owner, rejection::Rejection};
+use edge::{
+    error::{Error, Reason},
+    precondition::IfMatch,
+};
+
+use crate::{
+    authority::{Authority, Object},
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+};
+
+/// With what a command is decided.
+pub(crate) struct Deciding {
+    pub(super) if_match: Option<IfMatch>,
+    /// Whether that was compared with the object it is about; what asks for it is not done otherwise.
+    pub(super) compared: Cell<bool>,
+    pub(crate) authority: Authority,
+    pub(crate) keys: ClaimKeys,
+    pub(crate) cause: Cause,
+    /// Where the caller may do what is decided; nothing is written before that is known.
+    pub(super) permitted: Cell<Option<Owner>>,
+}
+
+impl Deciding {
+    /// Decides what is asked of the aggregate that a command is for, at the sequence that its caller may name.
+    pub(crate) fn decide<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        current: Current<A>,
+        asked: A::Command,
+    ) -> Result<Decided, Refusal> {
+        let events = A::decide(&current.state, asked);
+        if !matches!(events, Err(Rejection::NotFound(_))) {
+            self.permit_on(turn, &current)?;
+            if !self.compared.get() {
+                self.compare(&current)?;
+            }
+        }
+        turn.append(current, &events?, &self.keys, &self.cause)
+    }
+
+    /// Refuses a write to an object that is not at a sequence which its caller names. What is decided is compared without
+    /// being asked for; this is for a command that is about another object than what it writes.
+    pub(crate) fn compare<A: Aggregate>(&self, current: &Current<A>) -> Result<(), Refusal> {
+        let is_there = A::ALWAYS_EXISTS || current.head.version > 0 && A::exists(&current.state);
+        self.compare_sequence(is_there.then_some(current.head.sequence))
+    }
+
+    /// The same with the sequence of an object, where it is there, of which a command says itself what that is.
+    pub(crate) fn compare_sequence(&self, sequence: Option<u64>) -> Result<(), Refusal> {
+        self.compared.set(true);
+        let Some(expected) = &self.if_match else { return Ok(()) };
+        if expected.has(sequence) {
+            return Ok(());
+        }
+        let Some(sequence) = sequence else { return Err(nothing_to_match()) };
+        let message = format!("the object has sequence {sequence}, which If-Match does not name");
+        Err(Error::new(Reason::SequenceMismatch, message).with("sequence", sequence.to_string()).into())
+    }
+
+    /// Refuses a condition on one object where several are written.
+    pub(crate) fn compare_none(&self) -> Result<(), Refusal> {
+        self.compared.set(true);
+        if self.if_match.is_some() { Err(nothing_to_match()) } else { Ok(()) }
+    }
+
+    /// Refuses what the caller may not do in a context.
+    pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
+        self.authority.permit(turn, context, object)?;
+        self.permitted.set(Some(context.clone()));
+        Ok(())
+    }
+
+    /// Refuses what the caller may not do to an aggregate.
+    pub(crate) fn permit_on<A: Aggregate>(&self, turn: &mut Turn<'_>, current: &Current<A>) -> Result<(), Refusal> {
+        let owner = current.owner()?;
+        let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
+        // Of what is always there it can only be hidden whose it is.
+        let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
+        let object = Object { name: A::NAME, exists, user_id };
+        // What is created is no context yet.
+        let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
+        self.permit(turn, &context, &object)
+    }
+
+    /// Leaves an aggregate as it is.
+    pub(crate) fn nothing<A: Aggregate>(&self, turn: &mut Turn<'_>, current: Current<A>) -> Result<Decided, Refusal> {
+        turn.append(current, &[], &self.keys, &self.cause)
+    }
+
+    /// Decides what follows from that for another aggregate.
+    pub(crate) fn follow<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        current: Current<A>,
+        asked: A::Command,
+    ) -> Result<Decided, Refusal> {
+        let events = A::decide(&current.state, asked)?;
+        turn.append(current, &events, &self.keys, &self.cause)
+    }
+}
+
+/// What `If-Match` asks for cannot be there.
+fn nothing_to_match() -> Refusal {
+    let message = "the request changes no single object that is there, which If-Match could be about; leave it out";
+    Error::new(Reason::SequenceMismatch, message).into()
+}

@@ -1,0 +1,96 @@
+//! An operation as the transports see it: they read requests and write answers without knowing their types.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use futures::{FutureExt, future::BoxFuture};
+use prost::DecodeError;
+use proto::{operation::Facts, shape};
+use serde_json::{Map, Value};
+
+use crate::{
+    answer::Answer,
+    error::Error,
+    json::{self, Unread},
+    message::{AnyMessage, AnyRequest},
+};
+
+/// An operation with its handler.
+pub(super) trait Operation<C>: Send + Sync {
+    /// What is known of it.
+    fn facts(&self) -> &'static Facts;
+
+    /// Reads a request in protobuf.
+    ///
+    /// # Errors
+    /// When it is not of the operation's type.
+    fn decode(self: Arc<Self>, message: &[u8]) -> Result<Box<dyn Asked<C>>, DecodeError>;
+
+    /// Reads a request that is a tree of JSON values.
+    ///
+    /// # Errors
+    /// When it is not of the operation's type.
+    fn read(self: Arc<Self>, tree: Map<String, Value>) -> Result<Box<dyn Asked<C>>, Unread>;
+}
+
+/// A request with the handler that answers it.
+pub(super) trait Asked<C>: Send + Sync {
+    /// The request.
+    fn request(&mut self) -> &mut dyn AnyRequest;
+
+    /// Lets the handler answer it.
+    fn answer(self: Box<Self>, call: C) -> BoxFuture<'static, Result<Answer<Box<dyn AnyMessage>>, Error>>;
+}
+
+/// The operation that a type of request is for, with a handler.
+pub(super) struct Handled<I, H> {
+    handler: H,
+    request: PhantomData<fn() -> I>,
+}
+
+struct Request<I, H> {
+    message: I,
+    handled: Arc<Handled<I, H>>,
+}
+
+impl<I, H> Handled<I, H> {
+    pub(super) fn new(handler: H) -> Arc<Self> {
+        Arc::new(Self { handler, request: PhantomData })
+    }
+}
+
+impl<C, I, H, F> Operation<C> for Handled<I, H>
+where
+    C: 'static,
+    I: shape::Request,
+    H: Fn(C, I) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Answer<I::Response>, Error>> + Send + 'static,
+{
+    fn facts(&self) -> &'static Facts {
+        &I::OPERATION.facts
+    }
+
+    fn decode(self: Arc<Self>, message: &[u8]) -> Result<Box<dyn Asked<C>>, DecodeError> {
+        Ok(Box::new(Request { message: I::decode(message)?, handled: self }))
+    }
+
+    fn read(self: Arc<Self>, tree: Map<String, Value>) -> Result<Box<dyn Asked<C>>, Unread> {
+        Ok(Box::new(Request { message: json::message::<I>(tree)?, handled: self }))
+    }
+}
+
+impl<C, I, H, F> Asked<C> for Request<I, H>
+where
+    I: shape::Request,
+    H: Fn(C, I) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Answer<I::Response>, Error>> + Send + 'static,
+{
+    fn request(&mut self) -> &mut dyn AnyRequest {
+        &mut self.message
+    }
+
+    fn answer(self: Box<Self>, call: C) -> BoxFuture<'static, Result<Answer<Box<dyn AnyMessage>>, Error>> {
+        let Self { message, handled } = *self;
+        let answer = (handled.handler)(call, message);
+        answer.map(|answer| answer.map(|answer| answer.with(|message| Box::new(message) as Box<_>))).boxed()
+    }
+}
