@@ -96,7 +96,18 @@ pub(crate) trait Command: Send + 'static {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal>;
 }
 
-/// What a decision is answered with, in protobuf.
+/// A request of any type.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    encode: &'a Encode<'a>,
+    /// Its length in protobuf.
+    bytes: usize,
+}
+
+/// Makes a request's protobuf.
+type Encode<'a> = dyn Fn() -> Vec<u8> + Sync + 'a;
+
+/// Makes the answer to a decision, in protobuf.
 type Told = Box<dyn Fn(&Decided) -> Vec<u8> + Send>;
 
 /// A command of any type. What happens to it is compiled once, and not again for each.
@@ -200,17 +211,23 @@ impl Commands {
         answer: impl Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let command = AnyCommand(Box::new(Answered { command, answer: Arc::new(answer) }));
-        let Answer { message, status, metadata } = self.execute_any(call, &request.encode_to_vec(), command).await?;
+        let asked = Asked { encode: &|| request.encode_to_vec(), bytes: request.encoded_len() };
+        let Answer { message, status, metadata } = self.execute_any(call, asked, command).await?;
         let message = O::decode(message.as_slice()).map_err(|error| Error::internal(&error))?;
         Ok(Answer { message, status, metadata })
     }
 
-    /// The same, with request and answer in protobuf.
-    async fn execute_any(&self, call: &Call, request: &[u8], command: AnyCommand) -> Result<Answer<Vec<u8>>, Error> {
-        let once = self.once(call, request).await?;
+    /// The same without types; the answer is in protobuf.
+    async fn execute_any(
+        &self,
+        call: &Call,
+        Asked { encode, bytes }: Asked<'_>,
+        command: AnyCommand,
+    ) -> Result<Answer<Vec<u8>>, Error> {
+        let once = self.once(call, encode).await?;
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
-        match self.submit(call, request.len(), command, once).await? {
+        match self.submit(call, bytes, command, once).await? {
             Verdict::Decided(decided, told) => {
                 let status = status(call.operation, &decided);
                 // What was written is in force on this node at once.
@@ -303,7 +320,7 @@ impl Commands {
         }
     }
 
-    async fn once(&self, call: &Call, request: &[u8]) -> Result<Option<Once<Told>>, Error> {
+    async fn once(&self, call: &Call, request: &Encode<'_>) -> Result<Option<Once<Told>>, Error> {
         let Some(given) = &call.idempotency_key else { return Ok(None) };
         let (instance_id, operation) = (call.tenant.id.clone(), call.operation);
         let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
@@ -311,7 +328,7 @@ impl Commands {
         let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
         // Keyed, so that nobody can guess from the log what was asked.
         let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, call.asked(request), &context]);
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &call.asked(request), &context]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,

@@ -18,11 +18,10 @@ struct Addition {
 }
 
 /// Adds status and context to a message in protobuf.
-pub(crate) fn encode(message: Vec<u8>, status: Option<u16>, context: &Owner) -> Vec<u8> {
-    let mut bytes = message;
+pub(crate) fn encode(mut message: Vec<u8>, status: Option<u16>, context: &Owner) -> Vec<u8> {
     let (context_type, context_id) = (Some(owner_type(context.kind)), context.id.clone());
-    bytes.extend(Addition { status: status.map(u32::from), context_type, context_id }.encode_to_vec());
-    bytes
+    message.extend(Addition { status: status.map(u32::from), context_type, context_id }.encode_to_vec());
+    message
 }
 
 /// The status that was stored.

@@ -49,10 +49,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// What the client asked, in protobuf: this request, as it was before targets have changed it.
-    pub fn asked<'a>(&'a self, request: &'a [u8]) -> &'a [u8] {
+    /// What the client asked, in protobuf: the request, before targets have changed it.
+    pub fn asked(&self, request: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
-        asked.unwrap_or(request)
+        asked.map_or_else(request, <[u8]>::to_vec)
     }
 
     /// The id of the personal access token that it showed, where it is one.

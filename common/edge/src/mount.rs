@@ -161,9 +161,9 @@ impl<E: Admit> Mounted<E> {
         let Some(triggered) = E::triggered(&call) else {
             return wire.write(facts, asked.answer(call).await?);
         };
-        let told = triggered.before(asked.request()).await?;
+        let told = Box::pin(triggered.before(asked.request())).await?;
         let mut answer = asked.answer(call).await?;
-        triggered.after(told, answer.message.as_mut()).await?;
+        Box::pin(triggered.after(told, answer.message.as_mut())).await?;
         wire.write(facts, answer)
     }
 }

@@ -78,11 +78,11 @@ impl Triggered {
     /// response will be told of it is kept.
     pub(crate) async fn before(&self, request: &mut dyn AnyRequest) -> Result<Value, Error> {
         if let Some(chain) = &self.matched.request {
-            let came = request.to_protobuf();
+            let as_it_came = request.to_protobuf();
             let mut content = Merged::new(request, self.operation.request, (merged::REQUEST, self.about.clone()))?;
             self.run(chain, &mut content).await?;
             if content.is_changed {
-                let _ = self.asked.set(came);
+                let _ = self.asked.set(as_it_came);
                 let violations = request.violations();
                 if !violations.is_empty() {
                     return Err(Error::invalid(violations));

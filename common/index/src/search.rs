@@ -98,8 +98,11 @@ impl Snapshot {
         let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
         let collector = PageCollector { by, ascending, offset, limit, needles: &needles, bounds };
         let (page, total) = self.collect(&query, &collector)?;
-        let page =
-            page.iter().map(|document| read(document).ok_or(IndexFailure::Inconsistent)).collect::<Result<_, _>>()?;
+        let read = |document: Vec<u8>| {
+            bounds.count(0)?;
+            read(&document).ok_or(IndexFailure::Inconsistent)
+        };
+        let page = page.into_iter().map(read).collect::<Result<_, _>>()?;
         Ok(Hits { total, page })
     }
 

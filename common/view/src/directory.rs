@@ -148,8 +148,11 @@ pub struct Directory {
     looked: Arc<AtomicU64>,
     shard: u16,
     tenants: Arc<ReadThrough<Tenant>>,
+    /// By instance and name.
     organizations: Arc<ReadThrough<Tenancy>>,
+    /// By instance and name.
     principals: Arc<ReadThrough<Principal>>,
+    /// By instance and id.
     apps: Arc<ReadThrough<Client>>,
     /// By kind, instance and id.
     keys: Arc<ReadThrough<HeldKey>>,

@@ -7,7 +7,7 @@ use serde_path_to_error::Segment;
 
 use super::{
     faults::{Fault, Faults, told},
-    read::{self, Unread},
+    read::{self, Unread, field, within},
     snake_case,
 };
 use crate::error::{Error, FieldFault, Reason};
@@ -118,19 +118,6 @@ fn take(members: &mut Map<String, Value>, name: &str) -> bool {
     let name = snake_case(name);
     let key = members.keys().rfind(|key| snake_case(key) == name).cloned();
     key.is_some_and(|key| members.remove(&key).is_some())
-}
-
-/// The path in the names of the proto file: `filters[0].in_ids`.
-pub(super) fn field(path: &[Segment]) -> String {
-    path.iter().fold(String::new(), |path, segment| match segment {
-        Segment::Seq { index } => format!("{path}[{index}]"),
-        Segment::Map { key } => within(&path, &snake_case(key)),
-        Segment::Enum { .. } | Segment::Unknown => path,
-    })
-}
-
-pub(super) fn within(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 #[cfg(test)]

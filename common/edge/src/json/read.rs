@@ -12,10 +12,7 @@ use serde::{
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use super::{
-    explain::{field, within},
-    snake_case,
-};
+use super::{faults::told, snake_case};
 
 /// What is said of a member that is there twice.
 pub(super) const ONCE: &str = "must be set once, and without an alternative to it";
@@ -29,11 +26,11 @@ pub(crate) struct Unread {
 
 impl fmt::Display for Unread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = field(&self.path);
+        let field = told(&field(&self.path));
         match &self.why {
             // The path ends with the name.
             Fault::Unknown(_) => write!(formatter, "there is no field {field}"),
-            Fault::Twice(name) => write!(formatter, "{} {ONCE}", within(&field, &snake_case(name))),
+            Fault::Twice(name) => write!(formatter, "{} {ONCE}", told(&within(&field, &snake_case(name)))),
             Fault::Value(rule) => write!(formatter, "{field} {rule}"),
         }
     }
@@ -47,6 +44,19 @@ pub(crate) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Resul
             why: error.into_inner(),
         },
     )
+}
+
+/// The path in the names of the proto file: `filters[0].in_ids`.
+pub(super) fn field(path: &[Segment]) -> String {
+    path.iter().fold(String::new(), |path, segment| match segment {
+        Segment::Seq { index } => format!("{path}[{index}]"),
+        Segment::Map { key } => within(&path, &snake_case(key)),
+        Segment::Enum { .. } | Segment::Unknown => path,
+    })
+}
+
+pub(super) fn within(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// What is wrong with a value.
@@ -173,4 +183,26 @@ fn whole(number: &serde_json::Number) -> Option<u64> {
         let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
         format!("{value}").parse().ok()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::action::CreateTargetRequest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn why_a_message_could_not_be_read_is_said_with_its_place() {
+        let unread = |request: Value| {
+            let Value::Object(request) = request else { panic!("it is an object") };
+            message::<CreateTargetRequest>(request).unwrap_err().to_string()
+        };
+        assert_eq!(unread(json!({ "target": { "nothing": 1 } })), "there is no field target.nothing");
+        assert_eq!(unread(json!({ "target": { "name": 1 } })), "target.name must be a string, not a number");
+        let twice = json!({ "target": { "isAsync": true, "is_async": false } });
+        assert_eq!(unread(twice), format!("target.is_async {ONCE}"));
+        let long = unread(json!({ "target": { "n".repeat(1000): 1 } }));
+        assert!(long.len() < 300 && long.ends_with('…'), "{long}");
+    }
 }

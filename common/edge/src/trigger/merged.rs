@@ -218,6 +218,22 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_leaves_what_others_have_made() {
+        let mut request = CreateTargetRequest::default();
+        let name = "platform.resources.action.v3alpha.CreateTargetRequest";
+        let mut merged = Merged::new(&mut request, name, (REQUEST, Map::new())).unwrap();
+        let mut merge = |answer: Value| {
+            let Value::Object(answer) = answer else { panic!("it is an object") };
+            merged.merge(answer).map_err(|failure| failure.to_string())
+        };
+        merge(json!({ "target": { "name": "first" } })).unwrap();
+        let refused = merge(json!({ "target": { "name": "second", "timeout": 1 } })).unwrap_err();
+        assert!(refused.contains("target.timeout must be "), "{refused}");
+        assert_eq!(merged.payload(), r#"{"request":{"target":{"name":"first"}}}"#);
+        assert_eq!(request.target.unwrap().name, "first");
+    }
+
+    #[test]
     fn what_does_not_fit_is_told() {
         for wrong in [
             json!({ "nothing": 1 }),

@@ -16,7 +16,7 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 /// For how long an answer goes on while Postgres does not answer.
 const KNOWN_FOR: Duration = Duration::from_mins(5);
 
-/// What something is remembered under: how it is named, and by what.
+/// What something is remembered under: the kind of its name or of itself, and the ids and names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Lookup {
     kind: &'static str,
@@ -60,7 +60,7 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
     }
 }
 
-/// The same without the type of what was found, so that the caches are compiled once.
+/// What [`Cached`] says, without the type of what was found, so that the caches are compiled once.
 #[derive(Clone)]
 struct Said {
     processed: u64,
