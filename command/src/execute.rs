@@ -37,6 +37,7 @@ use view::{
     database::Database,
     ended::Ended,
     keyring::{Keyring, Purpose, SYSTEM},
+    persons::Persons,
     progress::Progress,
     projection::following,
     settings::SettingsIndex,
@@ -63,6 +64,8 @@ pub struct Commands {
     pub database: Database,
     /// The data keys.
     pub keyring: Keyring,
+    /// The keys of people.
+    pub persons: Persons,
     /// The ids of new objects.
     pub ids: Arc<Ids>,
     /// Consistency tokens.

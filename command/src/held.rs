@@ -100,10 +100,9 @@ pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Re
 fn owner<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<Owner, Refusal> {
     let current = turn.get::<Standard<H>>(holder);
     existence::insist(turn, &current)?;
-    if current.resource().is_none() {
-        return Err(Rejection::NotFound(H::NAME).into());
-    }
+    let there = current.resource().ok_or(Rejection::NotFound(H::NAME))?;
     deciding.permit_on(turn, &current)?;
+    there.may_hold()?;
     let owner = current.owner()?.clone();
     check_power(turn, deciding, holder, &owner)?;
     Ok(owner)

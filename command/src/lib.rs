@@ -19,6 +19,7 @@ mod generate;
 mod granted;
 mod held;
 pub mod internal;
+mod person;
 mod plan;
 pub mod reaction;
 mod references;

@@ -1,6 +1,7 @@
 //! Reactions: work that follows from events or from the clock, done by the node that holds its lease, or by the one that writes.
 
 pub mod delivery;
+pub mod erasure;
 mod place;
 pub mod rotation;
 mod steps;

@@ -1,6 +1,6 @@
 //! Why a batch is not applied.
 
-use view::database::DatabaseFailure;
+use view::{database::DatabaseFailure, persons::PersonFailure};
 
 use crate::{fold::EventFailure, reporter::Cause};
 
@@ -29,6 +29,9 @@ pub(crate) enum BatchFailure {
     /// Postgres refused.
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
+    /// The key of a person cannot be had now.
+    #[error(transparent)]
+    Person(#[from] PersonFailure),
     /// Too much fails.
     #[error(transparent)]
     Flood(#[from] Flood),
@@ -45,7 +48,8 @@ impl BatchFailure {
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Event(_) | Self::Flood(_) | Self::OfNothing => Cause::Event,
-            Self::Database(_) => Cause::Postgres,
+            Self::Database(_) | Self::Person(PersonFailure::Database(_) | PersonFailure::Keyring(_)) => Cause::Postgres,
+            Self::Person(_) => Cause::Nats,
             Self::Fenced => Cause::Fenced,
         }
     }

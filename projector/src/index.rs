@@ -3,6 +3,8 @@
 //! While another process holds the lease, it follows what that one publishes: its readers miss nothing, and a take-over
 //! begins with files that are already here. An index is no more than a cache of the log: what is broken is built again.
 
+mod writing;
+
 use std::{
     convert::Infallible,
     ops::ControlFlow,
@@ -14,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use base::{clock, explain::explain, fault, health::Reached, metric::catalog::INDEX_COMMITS};
+use base::{clock, explain::explain, fault, health::Reached};
 use eventlog::{
     lease::Lease,
     log::LogFailure,
@@ -27,13 +29,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use view::{
-    failed_event::ParkedAt,
-    progress::Announcer,
-    projection::Projection,
-    table::{Change, Table},
-};
+use view::{failed_event::ParkedAt, progress::Announcer, projection::Projection, table::Table};
 
+use self::writing::Erasing;
 use crate::{
     Projector, batch,
     decision::discarded,
@@ -261,9 +259,15 @@ impl Unit {
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
+        let mut erasing = Erasing::begin(&writer)?;
         let (mut due, mut reached) = (Instant::now(), snapshot.position.sequence);
         loop {
             lease.tick();
+            if !is_changed && erasing.is_due() {
+                (writer, snapshot) = self.purge(writer, &snapshot).await?;
+                erasing = Erasing::begin(&writer)?;
+                self.report(&snapshot, complete_from, &committed);
+            }
             let batch = match next.take() {
                 Some(batch) => batch,
                 None => match timeout(HEARTBEAT, batch::next(&mut records)).await {
@@ -274,6 +278,8 @@ impl Unit {
             };
             let (end, committed_at) = (batch.end, batch.committed_at);
             let begun = Instant::now();
+            let opening = batch.opened(&self.projector.persons, self.projection);
+            let batch = lease.during(opening).await.map_err(BatchFailure::from)?;
             let taken_up = parked.take_up(&self.projector.database, self.table, (reached, &batch));
             let changes = lease.during(taken_up).await?;
             reached = end.sequence;
@@ -282,6 +288,7 @@ impl Unit {
                 all_parked.send_replace(Some(all));
             }
             if !changes.is_empty() {
+                erasing.note(self.table, &changes);
                 writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
                 is_changed = true;
             }
@@ -293,14 +300,7 @@ impl Unit {
                 continue;
             }
             if std::mem::take(&mut is_changed) {
-                let work = move || {
-                    fault::point("index.committing");
-                    let snapshot = writer.commit(end, committed_at)?;
-                    Ok((writer, Arc::new(snapshot)))
-                };
-                (writer, snapshot) = self.follower.folder.work(work).await?;
-                fault::point("index.committed");
-                INDEX_COMMITS.with(&[self.projection.name]).count();
+                (writer, snapshot) = self.committed(writer, (end, committed_at)).await?;
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
@@ -314,7 +314,8 @@ impl Unit {
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
         let partition = (self.projection, self.projector.shard);
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
-        Ok(Parked::omitted(partition, self.table, &snapshot.omitted, discarded))
+        let of = (partition, &self.projector.persons);
+        Ok(Parked::omitted(of, self.table, &snapshot.omitted, discarded))
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.
@@ -323,16 +324,6 @@ impl Unit {
             show(&self.shown, snapshot.clone());
             committed.send_replace(Some(snapshot.clone()));
         }
-    }
-
-    async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<Writer, Stall> {
-        fault::point("index.fetched");
-        let work = move || {
-            writer.apply(&changes)?;
-            fault::point("index.applied");
-            Ok(writer)
-        };
-        Ok(self.follower.folder.work(work).await?)
     }
 
     /// Publishes the newest commit as fast as that goes; those between are never published.

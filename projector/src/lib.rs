@@ -10,6 +10,7 @@ mod failure;
 mod fold;
 mod heartbeat;
 mod index;
+mod open;
 mod parked;
 mod project;
 mod reporter;
@@ -24,6 +25,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use view::{
     database::Database,
+    persons::Persons,
     projection::{Kind, PROJECTIONS, Projection},
 };
 
@@ -39,6 +41,8 @@ pub struct Projector {
     pub leases: Leases,
     /// Where the read models are. Its commits need not wait for the disk: rows and checkpoint are lost together.
     pub database: Database,
+    /// The keys of people.
+    pub persons: Persons,
     /// How search indexes are kept.
     pub indexing: Indexing,
     /// Where its units tell how they are.

@@ -14,19 +14,20 @@ use eventlog::record::{AggregateKey, Recorded};
 use jiff::Span;
 use tokio::time::Instant;
 use view::{
-    database::{Database, DatabaseFailure, snapshot},
+    database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking, decided::all_discarded},
-    history::waiting::waiting,
-    projection::{HISTORY, Projection},
-    read_model::ReadModel,
+    history::{past::snapshot_at, waiting::waiting},
+    persons::{PersonFailure, Persons},
+    projection::Projection,
     table::{Change, Table},
 };
 
 pub(crate) use self::omitted::keep_copy;
 use crate::{
-    Partition,
+    Partition, Projector,
     failure::{BatchFailure, Flood, MOST},
     fold::{EventFailure, fold},
+    open::opened,
 };
 
 /// How many aggregates are tried again at once.
@@ -39,6 +40,7 @@ const WITHIN: Duration = Duration::from_mins(1);
 /// The parked aggregates of a unit that is at work.
 pub(crate) struct Parked {
     projection: &'static Projection,
+    persons: Persons,
     parking: Option<Parking>,
     shard: u16,
     all: HashMap<AggregateKey, ParkedAt>,
@@ -95,19 +97,21 @@ impl Retry {
 
 impl Parked {
     /// Begins with what is parked. A unit that takes over tries all of it again: its build may be a newer one.
-    fn new((projection, shard): Partition, all: Vec<ParkedAt>, discarded: HashSet<u64>) -> Self {
+    fn new((projection, shard): Partition, persons: &Persons, all: Vec<ParkedAt>, discarded: HashSet<u64>) -> Self {
         let due = all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect();
         let all = all.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
         let (parking, due_at) = (Parking::of(projection, shard), Instant::now());
         let (has_all_discarded, has_news) = (false, true);
-        let parked = Self { projection, parking, shard, all, discarded, has_all_discarded, due, due_at, has_news };
+        let persons = persons.clone();
+        let parked =
+            Self { projection, persons, parking, shard, all, discarded, has_all_discarded, due, due_at, has_news };
         parked.measure();
         parked
     }
 
     /// What a projection in Postgres has parked.
     pub(crate) async fn load(
-        database: &Database,
+        Projector { database, persons, .. }: &Projector,
         (projection, shard): Partition,
         discarded: HashSet<u64>,
     ) -> Result<Self, DatabaseFailure> {
@@ -115,7 +119,7 @@ impl Parked {
             Some(parking) => parking.parked(&database.connection().await?).await?,
             None => vec![],
         };
-        Ok(Self::new((projection, shard), all, discarded))
+        Ok(Self::new((projection, shard), persons, all, discarded))
     }
 
     fn measure(&self) {
@@ -188,11 +192,7 @@ impl Parked {
     /// so far yet.
     pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
-        let transaction = snapshot(&mut connection).await?;
-        let history = ReadModel::new(&HISTORY, self.shard).checkpoint(&transaction).await?;
-        if history.is_none_or(|history| history.position.sequence < to) {
-            return Ok(None);
-        }
+        let Some(transaction) = snapshot_at(&mut connection, self.shard, to).await? else { return Ok(None) };
         if !self.has_all_discarded {
             self.discarded.extend(all_discarded(&transaction, self.projection).await?);
             self.has_all_discarded = true;
@@ -207,6 +207,14 @@ impl Parked {
         }
         transaction.commit().await?;
         Ok(Some(found))
+    }
+
+    /// What waits, with what is personal in clear.
+    pub(crate) async fn opened(&self, mut due: Vec<Waiting>) -> Result<Vec<Waiting>, PersonFailure> {
+        for Waiting { events, .. } in &mut due {
+            *events = opened(&self.persons, self.projection, std::mem::take(events)).await?;
+        }
+        Ok(due)
     }
 
     /// Folds what waited of aggregates that are tried again, each by itself.

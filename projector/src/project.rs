@@ -61,6 +61,7 @@ pub(crate) async fn retry(
     parked: &mut Parked,
 ) -> Result<bool, BatchFailure> {
     let Some(due) = parked.due(database, checkpoint.position.sequence).await? else { return Ok(false) };
+    let due = parked.opened(due).await?;
     let (folded, retry) = parked.fold_waiting(tables(read_model.projection), due)?;
     let Checkpoint { position: end, committed_at, .. } = checkpoint;
     let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };

@@ -167,7 +167,7 @@ impl Rows {
         let read_model = ReadModel::new(projection, *shard);
         let partition = (*projection, *shard);
         let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
-        let mut parked = Parked::load(database, partition, discarded).await?;
+        let mut parked = Parked::load(&self.projector, partition, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut records = log.follow(checkpoint.position).await?;
         reporter.has_begun(Reached::from(checkpoint.position));
@@ -189,7 +189,9 @@ impl Rows {
                 }
             };
             fault::point("project.fetched");
-            let (begun, span) = (Instant::now(), span(projection, &batch));
+            let begun = Instant::now();
+            let batch = lease.during(batch.opened(&projector.persons, projection)).await.map_err(BatchFailure::from)?;
+            let span = span(projection, &batch);
             let projecting = project::project(database, read_model, checkpoint, &mut parked, &batch).instrument(span);
             checkpoint = lease.during(projecting).await?;
             *applied = true;

@@ -15,8 +15,9 @@ use prost_reflect::{DescriptorPool, prost_types::FileDescriptorProto};
 const FOLDER: &str = "platform";
 
 /// Handwritten, because their JSON form is not that of a message.
-const WELL_KNOWN: [(&str, &str); 2] = [
+const WELL_KNOWN: [(&str, &str); 3] = [
     (".google.protobuf.Duration", "crate::wellknown::Duration"),
+    (".google.protobuf.Struct", "crate::wellknown::Struct"),
     (".google.protobuf.Timestamp", "crate::wellknown::Timestamp"),
 ];
 

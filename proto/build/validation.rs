@@ -172,6 +172,7 @@ fn value(field: &FieldDescriptor, rules: &Rules, name: &str) -> String {
                 rules.non_negative,
                 bound(rules.max_seconds)
             ),
+            "google.protobuf.Struct" => String::new(),
             _ if rules.empty_allowed => {
                 format!("if *value != Default::default() {{ check.message({name}, value); }}\n")
             }

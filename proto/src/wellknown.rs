@@ -1,12 +1,14 @@
-//! Times and durations, whose JSON form is text.
+//! Times and durations, whose JSON form is text, and JSON objects.
 //!
 //! The canonical forms are those of the proto JSON mapping: RFC 3339 with `Z`, and seconds with `s`, both with 0, 3, 6
 //! or 9 digits of fraction.
 
 mod duration;
+mod structure;
 mod timestamp;
 
 pub use duration::Duration;
+pub use structure::Struct;
 pub use timestamp::Timestamp;
 
 const NANOS_PER_SECOND: i32 = 1_000_000_000;

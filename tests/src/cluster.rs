@@ -106,10 +106,7 @@ impl Cluster {
         let mut all = self.flags.clone();
         let managed = free_address();
         let mut own = vec![("--node-name", name), ("--management-listen", managed.as_str())];
-        if role == "projector" {
-            // It serves nobody.
-            all.retain(|word| word != "--master-key-file" && !word.ends_with("master.key"));
-        } else {
+        if role != "projector" {
             own.extend([("--listen", listen.as_str()), ("--external-url", &self.bootstrap.issuer)]);
         }
         for (flag, value) in own.iter().chain(flags) {

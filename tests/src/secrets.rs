@@ -32,7 +32,7 @@ impl Secrets {
         let connection = database.connection().await.expect("Postgres is there");
         let (id, text) =
             (&instance.bootstrap.instance_id, "where instance_id = $1 and state ->> 'algorithm' = 'ES256'");
-        let text = format!("select state ->> 'sealed' from access_6.signing_keys {text}");
+        let text = format!("select state ->> 'sealed' from access_7.signing_keys {text}");
         let row = connection.query_one(&text, &[id]).await;
         let sealed: String = row.expect("it has one key for ES256").get(0);
         drop(connection);

@@ -1,10 +1,14 @@
 //! Users as they are written.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use api::user as words;
 use domain::{
-    resource::user::{User, UserPatch},
+    rejection::Rejection,
+    resource::user::{Human, User, UserPatch},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
@@ -16,7 +20,8 @@ use proto::{
     shape::Identified,
     user::{
         CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest,
-        GenerateUserSecretResponse, LockUserRequest, PatchUserRequest, ReactivateUserRequest, UnlockUserRequest,
+        GenerateUserSecretResponse, LockUserRequest, PatchUserRequest, PatchUserResponse, ReactivateUserRequest,
+        UnlockUserRequest,
     },
 };
 use view::settings::instance_of;
@@ -30,13 +35,14 @@ use crate::{
     signing_keys::Choosing,
     standard::{Answering, Create, Plain, details, key},
     turn::{Decided, Refusal, Turn},
+    writer::writer_unavailable,
 };
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
-        .on(asks(|request: &PatchUserRequest| Asked::Patch(words::patch(request))))
+        .on(patch)
         .on(asks(|_: &DeleteUserRequest| Asked::Delete))
         .on(asks(|_: &DeactivateUserRequest| Asked::Switch(false)))
         .on(asks(|_: &ReactivateUserRequest| Asked::Switch(true)))
@@ -50,6 +56,12 @@ async fn create(
     call: Call,
     request: CreateUserRequest,
 ) -> Result<Answer<CreateUserResponse>, Error> {
+    if let Some((person, schema_id)) = words::person(&request) {
+        return commands.create_person(&call, &request, (person, &schema_id)).await;
+    }
+    if !request.user_id.is_empty() {
+        return Err(Rejection::invalid("user_id", "is for people only; a service user gets a new one").into());
+    }
     let (id, resource) = (commands.ids.next(), words::new(&request));
     let chosen = [&resource.access_token_alg, &resource.id_token_alg].map(Clone::clone);
     let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
@@ -65,6 +77,37 @@ where
 {
     move |commands, call, request| {
         async move { change(&commands, &call, &request, asked(&request), Into::into).await }.boxed()
+    }
+}
+
+/// How often a patch is begun again because something else changed the person meanwhile.
+const TRIES: u32 = 5;
+
+async fn patch(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PatchUserRequest,
+) -> Result<Answer<PatchUserResponse>, Error> {
+    let key = key::<User>(&call, &request.id)?;
+    let mut tries = 0;
+    loop {
+        let mut patch = words::patch(&request);
+        let mut of_person = OfPerson { is_asked: words::is_of_person(&request), ..OfPerson::default() };
+        if of_person.is_asked || patch.username.is_some() {
+            // Who may not see it, or finds nothing, is told so by the command itself.
+            let seen = commands.seen(&call, &key).await;
+            if let Some(human) = seen.and_then(|user| user.human) {
+                patch.human = commands.changed_person(&call, &key.id, (&human, &request)).await?;
+                (patch.username, of_person.seen) = (None, Some(human));
+            }
+        }
+        let is_stale = of_person.is_stale.clone();
+        let change = Change { key: key.clone(), asked: Asked::Patch(patch), of_person };
+        let answered = commands.change_user(&call, &request, change, PatchUserResponse::from).await;
+        tries += 1;
+        if answered.is_ok() || !is_stale.load(Relaxed) || tries == TRIES {
+            return answered;
+        }
     }
 }
 
@@ -92,19 +135,63 @@ async fn change<I: Message + Identified, O: Message + Default>(
     asked: Asked<User>,
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
-    let chosen = match &asked {
-        Asked::Patch(patch) => [&patch.access_token_alg, &patch.id_token_alg].map(|chosen| chosen.clone().flatten()),
-        _ => [None, None],
-    };
-    let (key, id) = (key::<User>(call, request.id())?, request.id().to_owned());
-    let command = Choosing::new(call, chosen, Change { key, asked });
-    commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
+    let change = Change { key: key::<User>(call, request.id())?, asked, of_person: OfPerson::default() };
+    commands.change_user(call, request, change, answer).await
+}
+
+impl Commands {
+    async fn change_user<I: Message, O: Message + Default>(
+        &self,
+        call: &Call,
+        request: &I,
+        change: Change,
+        answer: impl Fn(Details) -> O + Send + Sync + 'static,
+    ) -> Result<Answer<O>, Error> {
+        let chosen = match &change.asked {
+            Asked::Patch(patch) => {
+                [&patch.access_token_alg, &patch.id_token_alg].map(|chosen| chosen.clone().flatten())
+            }
+            _ => [None, None],
+        };
+        let id = change.key.id.clone();
+        let command = Choosing::new(call, chosen, change);
+        self.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
+    }
 }
 
 /// What is asked of a user.
 struct Change {
     key: AggregateKey,
     asked: Asked<User>,
+    of_person: OfPerson,
+}
+
+/// What a patch rests on that was opened before its turn.
+#[derive(Default)]
+struct OfPerson {
+    /// Whether it changes what only people have.
+    is_asked: bool,
+    /// The person that was seen.
+    seen: Option<Human>,
+    /// Whether the person is another one by now.
+    is_stale: Arc<AtomicBool>,
+}
+
+impl OfPerson {
+    fn check(&self, current: &User, asked: &Asked<User>) -> Result<(), Refusal> {
+        let Asked::Patch(patch) = asked else { return Ok(()) };
+        if self.is_asked && current.human.is_none() {
+            return Err(Rejection::Precondition("the user is a service user, and has no data of a person").into());
+        }
+        let concerns_person = self.is_asked || self.seen.is_some() || patch.username.is_some();
+        let is_stale = current.human.is_some() && concerns_person && self.seen != current.human;
+        self.is_stale.store(is_stale, Relaxed);
+        if is_stale {
+            Err(writer_unavailable("the person was changed meanwhile: send it again").into())
+        } else {
+            Ok(())
+        }
+    }
 }
 
 impl Command for Change {
@@ -112,13 +199,14 @@ impl Command for Change {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<User>>(&self.key);
-        if current.resource().is_some() {
+        if let Some(user) = current.resource() {
             let owner = current.owner()?;
             let object = Object { name: User::NAME, exists: true, user_id: Some(self.key.id.clone()) };
             deciding.permit(turn, owner, &object)?;
-            if has_power(&self.asked) && !deciding.authority.is_caller(&self.key.id) {
+            if has_power(&self.asked, user.human.as_ref()) && !deciding.authority.is_caller(&self.key.id) {
                 escalation::check_user(turn, deciding, &self.key, owner)?;
             }
+            self.of_person.check(user, &self.asked)?;
         }
         let decided = match &self.asked {
             Asked::Delete => remove(turn, deciding, current)?,
@@ -128,12 +216,15 @@ impl Command for Change {
     }
 }
 
-/// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them.
-fn has_power(asked: &Asked<User>) -> bool {
+/// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them: who reaches a
+/// person by mail or phone may come to log in as that one.
+fn has_power(asked: &Asked<User>, before: Option<&Human>) -> bool {
     match asked {
         Asked::Patch(patch) => {
             let allows = patch.allow_token_endpoint_audience == Some(true);
-            patch.username.is_some() || patch.renewal.is_some() || allows
+            let keys = |human: &Human| [&human.username_key, &human.email_key, &human.phone_key].map(Clone::clone);
+            let reaches = patch.human.as_ref().is_some_and(|human| before.map(keys) != Some(keys(human)));
+            patch.username.is_some() || patch.renewal.is_some() || allows || reaches
         }
         _ => true,
     }

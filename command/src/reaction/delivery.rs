@@ -20,7 +20,7 @@ use eventlog::{
 };
 pub use queue::{Failed, Waiting, list};
 use tokio_util::sync::CancellationToken;
-use view::database::Database;
+use view::{database::Database, persons::Persons};
 
 use self::{queue::Queue, relay::Relay, target_worker::TargetWorkers};
 
@@ -38,6 +38,8 @@ pub struct Deliveries {
     pub leases: Leases,
     /// Where history is.
     pub database: Database,
+    /// Opens what is personal when a target is called.
+    pub persons: Persons,
     /// How failures are met.
     pub patience: Patience,
     /// The shard.

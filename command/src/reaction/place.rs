@@ -50,7 +50,12 @@ impl Place {
         replicas: usize,
         name: &'static str,
     ) -> Result<Self, PlaceFailure> {
-        Ok(Self { store: streams::bucket(context, BUCKET, replicas).await?, name })
+        Ok(Self::within(streams::bucket(context, BUCKET, replicas).await?, name))
+    }
+
+    /// The place of a reaction that is kept in another bucket, with what it is about.
+    pub(super) fn within(store: Store, name: &'static str) -> Self {
+        Self { store, name }
     }
 
     /// The saved position, with the revision that the next save must name.

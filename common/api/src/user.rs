@@ -1,13 +1,17 @@
 //! Users in the API's words. Nothing of their secrets is.
 
-use domain::resource::{
-    app::oidc::TokenType,
-    user::{User, UserPatch, column},
+use domain::{
+    person::{Contact, Person},
+    resource::{
+        app::oidc::TokenType,
+        user::{Human, User, UserPatch, column},
+    },
 };
-use index::{Filter, SortKey};
+use index::{Filter, Method, SortKey};
 use proto::user::{
-    self, AccessTokenType, CreateUserRequest, GetUser, GetUserRequest, PatchUserRequest, SearchUsersRequest,
-    ServiceUser, UserFieldName, UserState, patch_user, user::Type, user_search_filter::Filter as Wanted,
+    self, AccessTokenType, CreateUserRequest, Email, GetUser, GetUserRequest, HumanUser, PatchHumanUser,
+    PatchServiceUser, PatchUserRequest, Phone, SearchUsersRequest, ServiceUser, UserFieldName, UserState, UserType,
+    patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
 use view::rows::Found;
 
@@ -30,6 +34,11 @@ impl Shown for User {
             UserFieldName::Username => SortKey::Column(&column::USERNAME),
             UserFieldName::Name => SortKey::Column(&column::NAME),
             UserFieldName::State => SortKey::Column(&column::IS_ACTIVE),
+            UserFieldName::Type => SortKey::Column(&column::TYPE),
+            UserFieldName::GivenName => SortKey::Column(&column::GIVEN_NAME),
+            UserFieldName::FamilyName => SortKey::Column(&column::FAMILY_NAME),
+            UserFieldName::Nickname => SortKey::Column(&column::NICKNAME),
+            UserFieldName::Email => SortKey::Column(&column::EMAIL),
         }
     }
 
@@ -39,22 +48,34 @@ impl Shown for User {
             Wanted::Name(name) => named(&column::NAME, name),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
             Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
+            Wanted::Type(wanted) => {
+                let r#type = if wanted.r#type() == UserType::Human { column::HUMAN } else { column::SERVICE };
+                Filter::text(&column::TYPE, Method::Equals, r#type.to_owned())
+            }
+            Wanted::GivenName(name) => named(&column::GIVEN_NAME, name),
+            Wanted::FamilyName(name) => named(&column::FAMILY_NAME, name),
+            Wanted::Nickname(name) => named(&column::NICKNAME, name),
+            Wanted::Email(address) => named(&column::EMAIL, address),
+            Wanted::Phone(number) => named(&column::PHONE, number),
         }
     }
 
     fn shown(found: &Found<Self>) -> GetUser {
-        let User { username, secrets, is_active, is_locked, .. } = found.state.clone();
-        let service = ServiceUser {
-            name: found.state.name.clone(),
-            description: found.state.description.clone(),
-            allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
-            access_token_type: shown_token_type(found.state.has_opaque_tokens()).into(),
-            access_token_alg: token_algorithm::shown(found.state.access_token_alg.as_deref()).into(),
-            id_token_alg: token_algorithm::shown(found.state.id_token_alg.as_deref()).into(),
+        let User { username, human, secrets, is_active, is_locked, .. } = found.state.clone();
+        let r#type = match human {
+            Some(human) => Type::Human(shown(&human)),
+            None => Type::Service(ServiceUser {
+                name: found.state.name.clone(),
+                description: found.state.description.clone(),
+                allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
+                access_token_type: shown_token_type(found.state.has_opaque_tokens()).into(),
+                access_token_alg: token_algorithm::shown(found.state.access_token_alg.as_deref()).into(),
+                id_token_alg: token_algorithm::shown(found.state.id_token_alg.as_deref()).into(),
+            }),
         };
         GetUser {
             details: Some(details::of(found)),
-            user: Some(user::User { username, r#type: Some(Type::Service(service)) }),
+            user: Some(user::User { username, r#type: Some(r#type) }),
             state: state(found.state.is_live()).into(),
             has_secret: secrets.newest.expose().is_some(),
             user_state: user_state(is_active, is_locked).into(),
@@ -82,10 +103,23 @@ fn user_state(is_active: bool, is_locked: bool) -> UserState {
     }
 }
 
-/// A new user, as a request wants it.
+fn shown(human: &Human) -> HumanUser {
+    let person = human.person().cloned().unwrap_or_default();
+    HumanUser {
+        schema_id: human.schema_id.clone(),
+        data: Some(person.data.into()),
+        email: person.email.map(|Contact { value: address, is_verified }| Email { address, is_verified }),
+        phone: person.phone.map(|Contact { value: number, is_verified }| Phone { number, is_verified }),
+    }
+}
+
+/// A new service user, as a request wants it.
 pub fn new(request: &CreateUserRequest) -> User {
     let wanted = request.user.clone().unwrap_or_default();
-    let service = wanted.r#type.map(|Type::Service(service)| service).unwrap_or_default();
+    let service = match wanted.r#type {
+        Some(Type::Service(service)) => service,
+        Some(Type::Human(_)) | None => ServiceUser::default(),
+    };
     User {
         username: wanted.username,
         access_token_type: token_type(service.access_token_type()),
@@ -99,10 +133,60 @@ pub fn new(request: &CreateUserRequest) -> User {
     }
 }
 
-/// What a request changes of a user.
+/// A new person, with the id of a schema, where a request wants one.
+pub fn person(request: &CreateUserRequest) -> Option<(Person, String)> {
+    let wanted = request.user.clone()?;
+    let Some(Type::Human(HumanUser { schema_id, data, email, phone })) = wanted.r#type else { return None };
+    let person = Person {
+        username: wanted.username,
+        data: data.unwrap_or_default().into(),
+        email: email.map(mail),
+        phone: phone.map(call),
+    };
+    Some((person, schema_id))
+}
+
+fn mail(Email { address, is_verified }: Email) -> Contact {
+    Contact { value: address, is_verified }
+}
+
+fn call(Phone { number, is_verified }: Phone) -> Contact {
+    Contact { value: number, is_verified }
+}
+
+/// A person after what a request changes.
+pub fn changed(person: Person, request: &PatchUserRequest) -> Person {
+    let wanted = request.user.clone().unwrap_or_default();
+    let PatchHumanUser { data, email, phone } = match wanted.r#type {
+        Some(patch_user::Type::Human(human)) => human,
+        Some(patch_user::Type::Service(_)) | None => PatchHumanUser::default(),
+    };
+    // What is empty is taken away.
+    let contact = |wanted: Option<Contact>, before| match wanted {
+        Some(contact) => (!contact.value.is_empty()).then_some(contact),
+        None => before,
+    };
+    Person {
+        username: wanted.username.unwrap_or(person.username),
+        data: data.map_or(person.data, Into::into),
+        email: contact(email.map(mail), person.email),
+        phone: contact(phone.map(call), person.phone),
+    }
+}
+
+/// Whether a request changes what only people have.
+pub fn is_of_person(request: &PatchUserRequest) -> bool {
+    let r#type = request.user.as_ref().and_then(|user| user.r#type.as_ref());
+    matches!(r#type, Some(patch_user::Type::Human(_)))
+}
+
+/// What a request changes of a service user.
 pub fn patch(request: &PatchUserRequest) -> UserPatch {
     let wanted = request.user.clone().unwrap_or_default();
-    let service = wanted.r#type.map(|patch_user::Type::Service(service)| service).unwrap_or_default();
+    let service = match wanted.r#type {
+        Some(patch_user::Type::Service(service)) => service,
+        Some(patch_user::Type::Human(_)) | None => PatchServiceUser::default(),
+    };
     UserPatch {
         username: wanted.username,
         access_token_type: service.access_token_type.and_then(|_| token_type(service.access_token_type())),
@@ -112,5 +196,6 @@ pub fn patch(request: &PatchUserRequest) -> UserPatch {
         description: service.description,
         allow_token_endpoint_audience: service.allow_token_endpoint_audience,
         renewal: None,
+        human: None,
     }
 }

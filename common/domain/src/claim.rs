@@ -20,17 +20,24 @@ pub struct Claim {
     pub value: String,
     /// Whether values that differ in case only are the same.
     pub folds: bool,
+    /// Whether the value is the keyed hash already, because the core never sees what was hashed.
+    pub is_hashed: bool,
 }
 
 impl Claim {
     /// A value that is unique within its instance, compared as written.
     pub fn instance(kind: &'static str, value: impl Into<String>) -> Self {
-        Self { kind, scope: Scope::Instance, value: value.into(), folds: false }
+        Self { kind, scope: Scope::Instance, value: value.into(), folds: false, is_hashed: false }
     }
 
     /// A value that is unique within its instance, case not counting.
     pub fn folded(kind: &'static str, value: impl Into<String>) -> Self {
         Self { folds: true, ..Self::instance(kind, value) }
+    }
+
+    /// A value that is unique within its instance, of which the core has the keyed hash only, as text.
+    pub fn hashed(kind: &'static str, hash: impl Into<String>) -> Self {
+        Self { is_hashed: true, ..Self::instance(kind, hash) }
     }
 
     /// A value that is unique in the system, compared as written.
@@ -46,12 +53,15 @@ mod tests {
     #[test]
     fn a_claim_says_where_it_is_unique_and_whether_case_counts() {
         let found = [Claim::instance("a", "X"), Claim::folded("b", "Y"), Claim::system("c", "Z")];
-        let claim = |kind, scope, value: &str, folds| Claim { kind, scope, value: value.to_owned(), folds };
+        let claim =
+            |kind, scope, value: &str, folds| Claim { kind, scope, value: value.to_owned(), folds, is_hashed: false };
         let expected = [
             claim("a", Scope::Instance, "X", false),
             claim("b", Scope::Instance, "Y", true),
             claim("c", Scope::System, "Z", false),
         ];
         assert_eq!(found, expected);
+        let hashed = Claim { is_hashed: true, ..claim("d", Scope::Instance, "H", false) };
+        assert_eq!(Claim::hashed("d", "H"), hashed);
     }
 }

@@ -16,6 +16,7 @@ pub mod failed_event;
 pub mod links;
 pub mod log_class;
 pub mod permission;
+pub mod person;
 pub mod projection;
 mod properties;
 pub mod redirect_uri;

@@ -67,6 +67,14 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
+    /// Whether others may be given to it that are its own, such as keys.
+    ///
+    /// # Errors
+    /// Where it has none.
+    fn may_hold(&self) -> Result<(), Rejection> {
+        Ok(())
+    }
+
     /// The object whose own it is, where its path names that before it; most have none.
     fn holder(&self) -> Option<&str> {
         None

@@ -2,8 +2,9 @@
 //! and what works beside it on NATS.
 //!
 //! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`mod@unit`]; [`once`] knows what has
-//! happened; [`streams`] and [`durability`] refuse a NATS that would lose something.
+//! happened; [`blocks`] have what can be destroyed; [`streams`] and [`durability`] refuse a NATS that would lose something.
 
+pub mod blocks;
 pub mod durability;
 pub mod lease;
 pub mod log;

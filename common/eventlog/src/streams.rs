@@ -18,6 +18,10 @@ pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
 /// How much it holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
 const MOST_BYTES: i64 = 256 << 20;
 
+/// How many replaced values an erasable bucket keeps of a key until they are overwritten: one, and those of processes that died
+/// meanwhile.
+const MOST_REPLACED: i64 = 64;
+
 /// A stream beside the log.
 #[derive(Debug)]
 pub struct Beside {
@@ -31,7 +35,7 @@ pub struct Beside {
 }
 
 /// All of them.
-pub const BESIDE: [Beside; 6] = [
+pub const BESIDE: [Beside; 7] = [
     Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
@@ -52,6 +56,12 @@ pub const BESIDE: [Beside; 6] = [
         what: "the bucket of what may happen once",
         loses: "assertions that were used can be used again until they expire",
         fault: once_fault,
+    },
+    Beside {
+        stream: "KV_PERSONS",
+        what: "the bucket of the keys of people",
+        loses: "what is personal of all people is lost for ever",
+        fault: erasable_fault,
     },
 ];
 
@@ -118,6 +128,14 @@ pub async fn forgetful_bucket(context: &jetstream::Context, name: &str, replicas
     open_bucket(context, name, config).await
 }
 
+/// Opens a bucket in the same way whose values can be destroyed: what is replaced stays until it is overwritten.
+///
+/// # Errors
+/// As [`open`].
+pub async fn erasable_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Stream, LogFailure> {
+    open(context, Config { max_messages_per_subject: MOST_REPLACED, ..values(name, replicas) }).await
+}
+
 async fn open_bucket(context: &jetstream::Context, name: &str, config: Config) -> Result<Store, LogFailure> {
     open(context, config).await?;
     context.get_key_value(name).await.map_err(nats)
@@ -173,6 +191,19 @@ fn once_fault(config: &Config) -> Option<&'static str> {
         return Some("no end of single values");
     }
     one_value_fault(config)
+}
+
+fn erasable_fault(config: &Config) -> Option<&'static str> {
+    if config.deny_delete {
+        return Some("no deletion of single messages, by which keys are destroyed");
+    }
+    if config.max_messages_per_subject != MOST_REPLACED {
+        return Some("another number of messages of a key, by which a replaced one goes before it is overwritten");
+    }
+    if config.allow_direct {
+        return Some("direct reads, which may come from a server that lags");
+    }
+    kept_fault(config)
 }
 
 /// A value is replaced by compare-and-set, and read from the leader only.

@@ -4,7 +4,8 @@ use base::explain::explain;
 use eventlog::record::Position;
 use jiff::Timestamp;
 use tantivy::{
-    Index, IndexReader, IndexWriter, ReloadPolicy, SegmentMeta, Term,
+    Index, IndexReader, IndexWriter, ReloadPolicy, Term,
+    index::{SegmentId, SegmentMeta},
     indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
 };
 use view::table::Change;
@@ -104,6 +105,28 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Whether a segment of the last commit still has what was deleted.
+    pub fn has_deleted(&self) -> Result<bool, IndexFailure> {
+        Ok(!self.worn()?.is_empty())
+    }
+
+    fn worn(&self) -> Result<Vec<SegmentId>, IndexFailure> {
+        let segments = self.index.searchable_segment_metas()?;
+        Ok(segments.iter().filter(|segment| segment.has_deletes()).map(SegmentMeta::id).collect())
+    }
+
+    /// Writes those segments of the last commit anew without what was deleted, and removes the old ones. One that is just being
+    /// merged with others is left as it is.
+    pub fn purge(&mut self) -> Result<Snapshot, IndexFailure> {
+        for segment in self.worn()? {
+            if let Err(error) = self.writer.merge(&[segment]).wait() {
+                tracing::debug!(error = %explain(&error), "a segment cannot be written anew yet");
+            }
+        }
+        self.writer.garbage_collect_files().wait()?;
+        self.snapshot()
     }
 
     /// Notes what the next commit omits, and says whether that is something else than before.

@@ -4,6 +4,7 @@
 
 mod answers;
 pub mod audit;
+pub mod past;
 mod referrers;
 pub(crate) mod tables;
 pub mod waiting;
@@ -303,11 +304,12 @@ pub async fn aggregates_after(
     });
     let limit = i64::from(limit);
     let rows = client.query(&**SELECT, &[&key.instance_id, &key.aggregate_type, &key.id, &limit]).await?;
-    let key = |row: &Row| {
-        let (instance_id, aggregate_type, id) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        Ok(AggregateKey { instance_id, aggregate_type, id })
-    };
-    rows.iter().map(key).collect()
+    rows.iter().map(aggregate_key).collect()
+}
+
+fn aggregate_key(row: &Row) -> Result<AggregateKey, DatabaseFailure> {
+    let (instance_id, aggregate_type, id) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    Ok(AggregateKey { instance_id, aggregate_type, id })
 }
 
 /// The last event of an aggregate up to a sequence.

@@ -180,10 +180,7 @@ impl Keyring {
             .await
             .map_err(|error| KeyringFailure::Database(Arc::new(error)))?;
         let wrapped = wrapped.ok_or_else(|| KeyringFailure::Absent { instance_id: instance_id.to_owned(), purpose })?;
-        let associated = associated(instance_id, purpose.name());
-        let (opened, _) = master.open(&associated, wrapped.expose()).map_err(|_| KeyringFailure::WrongMasterKey)?;
-        let bytes = opened.try_into().map_err(|_| KeyringFailure::WrongMasterKey)?;
-        Ok(Arc::new(Key::new(bytes)))
+        unwrap(master, instance_id, purpose.name(), &wrapped)
     }
 
     async fn wrapped(&self, instance_id: &str, purpose: Purpose) -> Result<Option<Wrapped>, database::DatabaseFailure> {
@@ -234,6 +231,14 @@ impl Keyring {
         Ok((outdated, more))
     }
 
+    /// A data key that the read model does not have yet.
+    ///
+    /// # Errors
+    /// Where the master key is not the one that wrapped it.
+    pub fn unwrapped(&self, instance_id: &str, key: &DataKey) -> Result<Arc<Key>, KeyringFailure> {
+        unwrap(&self.master(), instance_id, &key.purpose, &key.wrapped)
+    }
+
     /// A new data key, and the resource that lets every node unwrap it.
     pub fn create(&self, instance_id: &str, purpose: Purpose) -> (Key, DataKey) {
         let key = Key::random();
@@ -248,8 +253,27 @@ pub fn secret_hash(key: &Key, id: &str, secret: &str) -> Hashed {
     Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[id.as_bytes(), secret.as_bytes()])))
 }
 
+fn unwrap(
+    master: &MasterKeys,
+    instance_id: &str,
+    purpose: &str,
+    wrapped: &Wrapped,
+) -> Result<Arc<Key>, KeyringFailure> {
+    let wrong = |_| KeyringFailure::WrongMasterKey;
+    let (opened, _) = master.open(&associated(instance_id, purpose), wrapped.expose()).map_err(wrong)?;
+    let bytes = opened.try_into().map_err(|_| KeyringFailure::WrongMasterKey)?;
+    Ok(Arc::new(Key::new(bytes)))
+}
+
 /// The hash of a claim under the key of its bounds.
 pub fn claim_hash(key: &Key, claim: &Claim) -> ClaimHash {
+    if claim.is_hashed {
+        // A text that is no hash is hashed like any other, and is nobody else's.
+        let hash = URL_SAFE_NO_PAD.decode(&claim.value).ok().and_then(|hash| hash.try_into().ok());
+        if let Some(hash) = hash {
+            return hash;
+        }
+    }
     let value = if claim.folds { fold(&claim.value) } else { claim.value.clone() };
     key.mac(&[claim.kind.as_bytes(), value.as_bytes()])
 }
@@ -271,6 +295,11 @@ impl Purpose {
 /// Whether a master key opens a data key of an instance.
 pub fn opens(master: &MasterKeys, instance_id: &str, key: &DataKey) -> bool {
     master.open(&associated(instance_id, &key.purpose), key.wrapped.expose()).is_ok()
+}
+
+/// The same as text, for states of which the value is sealed.
+pub fn hashed_claim(key: &Key, claim: &Claim) -> Hashed {
+    Hashed::new(URL_SAFE_NO_PAD.encode(claim_hash(key, claim)))
 }
 
 /// Binds a wrapped key to its instance and purpose.

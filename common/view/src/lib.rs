@@ -3,7 +3,7 @@
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
 //! nodes; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
-//! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests.
+//! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests; [`persons`] opens what is personal.
 
 pub mod checkpoint;
 pub mod database;
@@ -15,6 +15,7 @@ pub(crate) mod hearing;
 pub mod heartbeat;
 pub mod history;
 pub mod keyring;
+pub mod persons;
 pub mod progress;
 pub mod projection;
 pub mod read_model;

@@ -54,7 +54,7 @@ pub(crate) enum Mode {
     /// Run a query node: reads from the read models
     Query(Box<Role>),
     /// Run a projector: follows the log and keeps the read models
-    Projector(Box<Worker>),
+    Projector(Box<Projector>),
     /// Run an OpenID Connect node: discovery, keys and tokens
     Oidc(Box<Role>),
     /// Run only the NATS server and the Postgres of a data directory, and print where they are
@@ -132,6 +132,8 @@ pub(crate) struct Standalone {
     #[command(flatten)]
     pub(crate) index: Index,
     #[command(flatten)]
+    pub(crate) people: People,
+    #[command(flatten)]
     pub(crate) observing: Observing,
     /// What the first start creates beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
@@ -171,6 +173,16 @@ pub(crate) struct Role {
     pub(crate) worker: Worker,
 }
 
+/// A node that keeps the read models.
+#[derive(Debug, Args)]
+pub(crate) struct Projector {
+    #[command(flatten)]
+    pub(crate) worker: Worker,
+    /// A file with the master key: 32 bytes as 64 hex digits. It opens what is personal of people
+    #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
+    pub(crate) master_key_file: Option<PathBuf>,
+}
+
 /// A node that works on what others wrote.
 #[derive(Debug, Args)]
 pub(crate) struct Worker {
@@ -190,6 +202,16 @@ pub(crate) struct Worker {
     /// given
     #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
     pub(crate) index_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) people: People,
+}
+
+/// The keys of people.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct People {
+    /// Go on without what is personal of those whose keys are lost, as if they had been erased
+    #[arg(long, env = "PLATFORM_ACCEPT_LOST_KEYS")]
+    pub(crate) accept_lost_keys: bool,
 }
 
 /// How a node is watched.

@@ -35,7 +35,7 @@ use edge::{
     internal::Internal,
     seats::Seats,
 };
-use eventlog::{durability::Durability, lease::Leases, log::Log, once::Once};
+use eventlog::{blocks::Blocks, durability::Durability, lease::Leases, log::Log, once::Once};
 use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
@@ -50,6 +50,7 @@ use view::{
     directory::Directory,
     ended::Ended,
     keyring::{Keyring, MasterKeys},
+    persons::Persons,
     progress::Progress,
     settings::SettingsIndex,
 };
@@ -86,6 +87,8 @@ pub(crate) struct Adapters {
     clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
     once: Once,
+    blocks: Blocks,
+    accepts_lost_keys: bool,
     replicas: usize,
     durability: Durability,
     postgres_url: String,
@@ -101,6 +104,8 @@ pub(crate) struct Node {
     /// The master key and its file, until it is known to be the one of the log.
     unproved: Option<(MasterKeys, PathBuf)>,
     pub(crate) keyring: Keyring,
+    /// The keys of people.
+    pub(crate) persons: Persons,
     pub(crate) ids: Arc<Ids>,
     pub(crate) directory: Directory,
     /// What was deactivated or removed.
@@ -143,9 +148,10 @@ impl Adapters {
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let once = Once::open(log.context(), replicas).await?;
+        let blocks = Blocks::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
         presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
-        let NodeOptions { health, postgres_url, writes, .. } = options;
+        let NodeOptions { health, postgres_url, writes, accepts_lost_keys, .. } = options;
         Ok(Self {
             log,
             sessions,
@@ -155,6 +161,8 @@ impl Adapters {
             clients,
             leases,
             once,
+            blocks,
+            accepts_lost_keys,
             replicas,
             durability,
             postgres_url,
@@ -183,13 +191,25 @@ impl Adapters {
         tokio::spawn(measuring.run());
     }
 
+    /// The keys of people, which data keys of the keyring wrap.
+    fn persons(&self, keyring: &Keyring) -> Persons {
+        let log = (self.log.clone(), SHARD);
+        Persons::new(self.blocks.clone(), (keyring.clone(), self.database.clone()), log, self.accepts_lost_keys)
+    }
+
     /// The projector, with its search indexes in a folder.
-    pub(crate) fn projector(&self, index: &cli::Index, folder: PathBuf) -> Result<Projector, Failure> {
+    pub(crate) fn projector(
+        &self,
+        keyring: &Keyring,
+        index: &cli::Index,
+        folder: PathBuf,
+    ) -> Result<Projector, Failure> {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
         let grace = Duration::from_secs(index.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
         let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
-        Ok(Projector { logs, leases, database, indexing, health, shard: SHARD })
+        let persons = self.persons(keyring);
+        Ok(Projector { logs, leases, database, persons, indexing, health, shard: SHARD })
     }
 }
 
@@ -214,6 +234,7 @@ impl Node {
             actions: Actions { executions, client },
             patience: options.patience,
             system_users: options.system_users,
+            persons: adapters.persons(&keyring),
             keyring,
             ids: Arc::new(Ids::new(options.number)),
             ended,
@@ -265,6 +286,7 @@ impl Node {
             writer,
             database: self.adapters.database.clone(),
             keyring: self.keyring.clone(),
+            persons: self.persons.clone(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),

@@ -16,16 +16,21 @@ use server::connections::{self, Listening};
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use view::keyring::{Keyring, MasterKeys};
 
 use crate::{
     Failure, cli,
     data_dir::read_master_keys,
     external::external_url,
     management::Managed,
+    master_key::{self, proof::prove},
     node::{Adapters, NO_NATS, Node, NodeOptions, SHARD, ServingOptions},
     serving::{finished, limits, listen},
     system_user, telemetry,
 };
+
+/// The error where no flag names the file of the master key.
+const NO_MASTER_KEY: &str = "--master-key-file is missing: the file with the key that the log was set up with";
 
 /// How long a writer may take to end.
 const END_LIMIT: Duration = Duration::from_secs(8);
@@ -122,11 +127,11 @@ async fn run_managed(
     node.adapters.sole.verdict().and(ended)
 }
 
-/// Runs a projector until `shutdown`. It serves nobody and needs no key.
-pub(crate) async fn project(mut options: Box<cli::Worker>, shutdown: CancellationToken) -> Result<(), Failure> {
-    let name = name(&mut options);
-    let exporting = telemetry::start_node(("projector", &name), &options.observing)?;
-    let managed = Managed::open(&options.observing, ("projector", &name), &shutdown).await?;
+/// Runs a projector until `shutdown`. It serves nobody.
+pub(crate) async fn project(mut options: Box<cli::Projector>, shutdown: CancellationToken) -> Result<(), Failure> {
+    let name = name(&mut options.worker);
+    let exporting = telemetry::start_node(("projector", &name), &options.worker.observing)?;
+    let managed = Managed::open(&options.worker.observing, ("projector", &name), &shutdown).await?;
     let ended = project_managed(*options, &managed, shutdown).await;
     if let Some(exporting) = exporting {
         exporting.end().await;
@@ -134,13 +139,24 @@ pub(crate) async fn project(mut options: Box<cli::Worker>, shutdown: Cancellatio
     ended
 }
 
-async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: CancellationToken) -> Result<(), Failure> {
-    let (folder, index) = (IndexFolder::open(options.index_dir.clone())?, options.index.clone());
-    let adapters = tokio::select! {
-        adapters = Adapters::connect(node_options(options, managed, "projector")?) => adapters?,
+async fn project_managed(
+    cli::Projector { worker, master_key_file }: cli::Projector,
+    managed: &Managed,
+    shutdown: CancellationToken,
+) -> Result<(), Failure> {
+    let file = master_key_file.as_deref().ok_or(NO_MASTER_KEY)?;
+    let master_keys = read_master_keys(file)?;
+    let (folder, index) = (IndexFolder::open(worker.index_dir.clone())?, worker.index.clone());
+    let connect = async {
+        let adapters = Adapters::connect(node_options(worker, managed, "projector")?).await?;
+        let keyring = proved(&adapters, (&master_keys, file)).await?;
+        Ok::<_, Failure>((adapters, keyring))
+    };
+    let (adapters, keyring) = tokio::select! {
+        connected = connect => connected?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let projector = adapters.projector(&index, folder.path().to_owned())?;
+    let projector = adapters.projector(&keyring, &index, folder.path().to_owned())?;
     let (mut units, _) = projector.start(&shutdown)?;
     adapters.measure(Some(&projector), Indexes::default());
     managed.serves();
@@ -149,6 +165,14 @@ async fn project_managed(options: cli::Worker, managed: &Managed, shutdown: Canc
         ended?;
     }
     adapters.sole.verdict()
+}
+
+/// The data keys, for a node that may begin before the log is set up: then the key is proved by opening what it has to.
+async fn proved(adapters: &Adapters, (keys, file): (&MasterKeys, &Path)) -> Result<Keyring, Failure> {
+    prove(&adapters.log, &adapters.database, (keys, file)).await?;
+    let keyring = Keyring::new(keys.clone(), adapters.database.clone());
+    tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), keys.clone()));
+    Ok(keyring)
 }
 
 /// Waits until those who passed requests on have their answers.
@@ -221,7 +245,7 @@ async fn connect(
     let number = writes.then_some(serving.node_number);
     let node_options = NodeOptions { number, writes, ..node_options(worker, managed, role.name())? };
     let file = serving.master_key_file.as_deref();
-    let file = file.ok_or("--master-key-file is missing: the file with the key that the log was set up with")?;
+    let file = file.ok_or(NO_MASTER_KEY)?;
     let master_keys = read_master_keys(file)?;
     let serving_options = ServingOptions {
         external: external_url(&serving, listening)?,
@@ -255,6 +279,7 @@ fn node_options(mut worker: cli::Worker, managed: &Managed, role: &'static str) 
         stopping: managed.stopping.clone(),
         writes: false,
         is_alone: false,
+        accepts_lost_keys: worker.people.accept_lost_keys,
         nats: worker.nats,
     })
 }

@@ -21,7 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::WriterFailure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
-    reacting: [JoinHandle<()>; 3],
+    reacting: [JoinHandle<()>; 4],
 }
 
 impl Roles {
@@ -32,7 +32,7 @@ impl Roles {
         folder: PathBuf,
         shutdown: &CancellationToken,
     ) -> Result<Self, Failure> {
-        let units = node.adapters.projector(index, folder)?;
+        let units = node.adapters.projector(&node.keyring, index, folder)?;
         let (working, indexes) = units.start(shutdown)?;
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);

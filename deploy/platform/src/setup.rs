@@ -94,6 +94,7 @@ async fn prepare_in(
         stopping: shutdown.clone(),
         writes: true,
         is_alone: true,
+        accepts_lost_keys: false,
     };
     let adapters = tokio::select! {
         adapters = Adapters::connect(node_options) => adapters?,

@@ -125,6 +125,7 @@ async fn node_options(
         writes: true,
         // It holds the lock of the data directory.
         is_alone: true,
+        accepts_lost_keys: options.people.accept_lost_keys,
         health: managed.health.clone(),
     })
 }

@@ -13,6 +13,7 @@ use tokio::{
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
+    persons::Persons,
     table::{Change, Table},
 };
 
@@ -28,7 +29,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Parked {
     /// What a search index omits.
-    pub(crate) fn omitted(partition: Partition, table: &Table, omitted: &[Omitted], discarded: HashSet<u64>) -> Self {
+    pub(crate) fn omitted(
+        (partition, persons): (Partition, &Persons),
+        table: &Table,
+        omitted: &[Omitted],
+        discarded: HashSet<u64>,
+    ) -> Self {
         let parked = |omitted: &Omitted| ParkedAt {
             key: AggregateKey {
                 instance_id: omitted.instance_id.clone(),
@@ -40,7 +46,7 @@ impl Parked {
             error: "it failed before this process began".to_owned(),
             last_failed: None,
         };
-        Self::new(partition, omitted.iter().map(parked).collect(), discarded)
+        Self::new(partition, persons, omitted.iter().map(parked).collect(), discarded)
     }
 
     /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer.
@@ -66,6 +72,7 @@ impl Parked {
                     break;
                 }
             };
+            let due = self.opened(due).await?;
             let (folded, retry) = self.fold_waiting(table, due)?;
             self.tried(&retry, &folded.failed);
             changes.extend(folded.changes);

@@ -7,6 +7,7 @@ use base::clock;
 use domain::{
     catalog::{is_event_type, without_secrets},
     context::{Owner, OwnerType},
+    person::without_sealed,
 };
 use edge::{
     answer::Answer,
@@ -138,6 +139,7 @@ pub(super) fn response(recorded: Recorded) -> Event {
     // Of an event that this node does not know it does not know what is secret.
     if is_event_type(&event.r#type) {
         without_secrets(&mut payload);
+        without_sealed(&mut payload);
     } else {
         payload = Value::Object(Map::new());
     }

@@ -22,6 +22,7 @@ mod instance;
 mod openapi;
 mod operator;
 mod permission;
+mod person;
 mod project;
 mod protos;
 mod removal;

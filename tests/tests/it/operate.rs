@@ -2,6 +2,7 @@
 
 mod doctor;
 mod durability;
+mod erasure;
 mod log_tool;
 mod logs;
 mod master_key;

@@ -3,13 +3,20 @@
 use std::{collections::HashMap, sync::Arc};
 
 use action::executions::Called;
-use domain::catalog::{is_event_type, without_secrets};
-use eventlog::record::Recorded;
+use bytes::Bytes;
+use domain::{
+    catalog::{is_event_type, without_secrets},
+    person::sealed_in,
+    resource::user::User,
+    standard::Resource,
+};
+use eventlog::record::{AggregateKey, Recorded};
 use serde::{Deserialize, Serialize};
 use serde_json::{
     Map, Value, json,
     value::{RawValue, to_raw_value},
 };
+use view::persons::{PersonFailure, Persons};
 
 /// An event on its way to a target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,6 +40,24 @@ pub struct Delivery {
     pub trace_context: String,
     /// The payload.
     pub body: Box<RawValue>,
+}
+
+impl Delivery {
+    /// The body with what is personal in clear, as it is when its target is called: absent where the user was removed since.
+    pub(super) async fn opened(&self, persons: &Persons) -> Result<Bytes, PersonFailure> {
+        let sealed = self.body.get();
+        let (aggregate_type, id) = self.aggregate.split_once('/').unwrap_or_default();
+        let is_user = aggregate_type == User::NAME;
+        let mut body: Value = if is_user { serde_json::from_str(sealed).unwrap_or_default() } else { Value::Null };
+        if sealed_in(&mut body["event_payload"]).is_none() {
+            return Ok(Bytes::from(sealed.to_owned()));
+        }
+        let (instance_id, aggregate_type, id) = (self.instance_id.clone(), aggregate_type.to_owned(), id.to_owned());
+        let user = AggregateKey { instance_id, aggregate_type, id };
+        let payload = body["event_payload"].take();
+        body["event_payload"] = persons.opened((&user, self.sequence), payload).await?;
+        Ok(Bytes::from(body.to_string()))
+    }
 }
 
 /// The deliveries of an event to the targets of an execution, one after another. An event that this node does not know has

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use action::client::Call;
+use action::{client::Call, executions::Called};
 use base::{clock, explain::explain, metric::catalog::DELIVERIES};
 use futures::StreamExt;
 use tokio::{
@@ -181,12 +181,6 @@ impl TargetWorker {
 impl Deliveries {
     /// Tries until the delivery succeeds or is given up. Then it can be taken out of the queue.
     async fn deliver(&self, queue: &Queue, delivery: Delivery) -> Result<(), DeliveryFailure> {
-        let call = Call {
-            delivery_id: delivery.id.clone(),
-            depth: delivery.depth,
-            trace_context: delivery.trace_context.clone(),
-            body: delivery.body.get().to_owned().into(),
-        };
         // A target that is not there then is gone.
         self.actions.executions.reached().wait_for(delivery.sequence).await;
         let mut tries = 0;
@@ -196,12 +190,12 @@ impl Deliveries {
                 return Ok(());
             };
             tries += 1;
-            let Err(failure) = self.actions.client.notify(&called, &call).await else {
+            let Err(error) = self.call(&called, &delivery).await else {
                 base::fault::point("deliveries.delivered");
                 DELIVERIES.with(&["ok"]).count();
                 return Ok(());
             };
-            let (instance, target, error) = (&delivery.instance_id, &delivery.target_id, explain(&failure));
+            let (instance, target) = (&delivery.instance_id, &delivery.target_id);
             if tries >= self.patience.tries {
                 tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
                 DELIVERIES.with(&["failed"]).count();
@@ -212,6 +206,18 @@ impl Deliveries {
             DELIVERIES.with(&["retried"]).count();
             sleep(pause(self.patience.pause, tries)).await;
         }
+    }
+
+    /// Calls a target once, with what is personal in clear, and tells what is wrong.
+    async fn call(&self, called: &Called, delivery: &Delivery) -> Result<(), String> {
+        let body = delivery.opened(&self.persons).await.map_err(|failure| explain(&failure))?;
+        let call = Call {
+            delivery_id: delivery.id.clone(),
+            depth: delivery.depth,
+            trace_context: delivery.trace_context.clone(),
+            body,
+        };
+        self.actions.client.notify(called, &call).await.map_err(|failure| explain(&failure))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Users. So far only service users: programs that act in their own name.
+//! Users: people, and programs that act in their own name.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,10 @@ use crate::{
     client_secret::{ClientSecrets, Renewal},
     column::Column,
     permission::{Permissions, STANDARD},
+    person::{Person, Personal},
     projection::{ACCESS, Name},
+    rejection::Rejection,
+    secret::Hashed,
     standard::{Resource, States},
 };
 
@@ -16,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The name that a service user may authenticate with as `client_id`, as with its id; unique in its instance, case not
-    /// counting, and with something else than digits.
+    /// counting, and with something else than digits. Of a person it is personal: it is empty where that is sealed.
     pub username: String,
     /// The display name.
     #[serde(default)]
@@ -36,6 +39,9 @@ pub struct User {
     /// That of its ID tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_token_alg: Option<String>,
+    /// What there is of a person; nothing of a service user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub human: Option<Human>,
     /// What a service user authenticates with.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
@@ -47,7 +53,60 @@ pub struct User {
     pub is_locked: bool,
 }
 
+/// The kind of claim that user names are.
+const USERNAME: &str = "username";
+
+/// A person.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Human {
+    /// The schema that the data follows.
+    pub schema_id: String,
+    /// What is personal; nothing where the person's key was destroyed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub personal: Option<Personal>,
+    /// The keyed hash by which nobody else has the user name.
+    #[serde(default)]
+    pub username_key: Hashed,
+    /// The keyed hash by which a person is found with an e-mail address.
+    #[serde(default)]
+    pub email_key: Hashed,
+    /// The same with a phone number.
+    #[serde(default)]
+    pub phone_key: Hashed,
+}
+
+impl Human {
+    /// What is personal, where it is open.
+    pub fn person(&self) -> Option<&Person> {
+        self.personal.as_ref().and_then(Personal::opened)
+    }
+}
+
 impl User {
+    /// What is personal of a person, where it is open.
+    pub fn person(&self) -> Option<&Person> {
+        self.human.as_ref().and_then(Human::person)
+    }
+
+    /// Something of a person, else nothing.
+    fn of_person(&self, read: impl FnOnce(&Person) -> String) -> String {
+        self.person().map(read).unwrap_or_default()
+    }
+
+    /// What makes a user name unique.
+    pub fn username_claim(username: &str) -> Claim {
+        Claim::folded(USERNAME, username)
+    }
+
+    /// Whether the user may have what service users authenticate with.
+    ///
+    /// # Errors
+    /// Where it is a person.
+    fn insist_on_service(&self) -> Result<(), Rejection> {
+        let message = "the user is a person; only service users have client secrets, keys and tokens of their own";
+        if self.human.is_none() { Ok(()) } else { Err(Rejection::Precondition(message)) }
+    }
+
     /// Whether the user may do anything at all.
     pub fn is_live(&self) -> bool {
         self.is_active && !self.is_locked
@@ -78,31 +137,96 @@ pub struct UserPatch {
     pub id_token_alg: Option<Option<String>>,
     /// A new secret takes over.
     pub renewal: Option<Renewal>,
+    /// What there is of a person from now on.
+    pub human: Option<Human>,
 }
 
 /// The columns of the read model.
 pub mod column {
-    use super::User;
-    use crate::column::{Column, Lookup};
+    use super::{Human, User};
+    use crate::{
+        column::{Column, Lookup},
+        person::{Contact, Person},
+        secret::Hashed,
+    };
 
     /// The user name.
     pub const USERNAME: Column<User> =
         Column::text("username", |user: &User| user.username.clone()).filterable().looked_up(Lookup::Instance);
     /// The display name.
-    pub const NAME: Column<User> = Column::text("name", |user: &User| user.name.clone()).filterable();
+    pub const NAME: Column<User> =
+        Column::text("name", |user: &User| user.person().map_or_else(|| user.name.clone(), Person::name)).filterable();
+    /// What it is.
+    pub const TYPE: Column<User> =
+        Column::text("type", |user: &User| if user.human.is_some() { HUMAN } else { SERVICE }.to_owned()).filterable();
+    /// The given name of a person.
+    pub const GIVEN_NAME: Column<User> =
+        Column::text("given_name", |user: &User| user.of_person(|it| it.text("given_name").to_owned())).filterable();
+    /// The family name.
+    pub const FAMILY_NAME: Column<User> =
+        Column::text("family_name", |user: &User| user.of_person(|it| it.text("family_name").to_owned())).filterable();
+    /// The nickname.
+    pub const NICKNAME: Column<User> =
+        Column::text("nickname", |user: &User| user.of_person(|it| it.text("nickname").to_owned())).filterable();
+    /// The e-mail address.
+    pub const EMAIL: Column<User> =
+        Column::text("email", |user: &User| user.of_person(|it| contact(it.email.as_ref()))).filterable();
+    /// The phone number.
+    pub const PHONE: Column<User> =
+        Column::text("phone", |user: &User| user.of_person(|it| contact(it.phone.as_ref()))).filterable();
+    /// The keyed hash of the e-mail address.
+    pub const EMAIL_KEY: Column<User> =
+        Column::text("email_key", |user: &User| key(user, |human| &human.email_key)).looked_up(Lookup::Instance);
+    /// That of the phone number.
+    pub const PHONE_KEY: Column<User> =
+        Column::text("phone_key", |user: &User| key(user, |human| &human.phone_key)).looked_up(Lookup::Instance);
+
+    /// The type of a program.
+    pub const SERVICE: &str = "service";
+    /// That of a person.
+    pub const HUMAN: &str = "human";
+
+    fn contact(contact: Option<&Contact>) -> String {
+        contact.map(|contact| contact.value.clone()).unwrap_or_default()
+    }
+
+    fn key(user: &User, of: fn(&Human) -> &Hashed) -> String {
+        user.human.as_ref().and_then(|human| of(human).expose()).unwrap_or_default().to_owned()
+    }
     /// Whether it is switched on and not locked.
     pub const IS_ACTIVE: Column<User> = Column::bool("is_active", User::is_live).filterable();
 }
 
 impl Resource for User {
     const NAME: &'static str = "user";
-    const COLUMNS: &'static [Column<Self>] = &[column::USERNAME, column::NAME, column::IS_ACTIVE];
+    const COLUMNS: &'static [Column<Self>] = &[
+        column::USERNAME,
+        column::NAME,
+        column::IS_ACTIVE,
+        column::TYPE,
+        column::GIVEN_NAME,
+        column::FAMILY_NAME,
+        column::NICKNAME,
+        column::EMAIL,
+        column::PHONE,
+        column::EMAIL_KEY,
+        column::PHONE_KEY,
+    ];
     const ROWS: Option<Name> = Some(ACCESS);
-    const INDEX: Option<Name> = Some(Name::first("users_index"));
+    const INDEX: Option<Name> = Some(Name { name: "users_index", version: 2 });
     const STATES: States = States::Lockable;
     const PERMISSIONS: &'static [Permissions] =
         &[Permissions::new("user", STANDARD), Permissions::new("user.credential", &["write"])];
     type Patch = UserPatch;
+
+    fn validate(&self) -> Result<(), Rejection> {
+        let Some(human) = &self.human else { return Ok(()) };
+        if human.person().is_some() || !self.username.is_empty() {
+            return Err(Rejection::Precondition("what is personal must be sealed before it is written"));
+        }
+        let of_service = Self { human: None, is_active: self.is_active, is_locked: self.is_locked, ..Self::default() };
+        if of_service == (Self { human: None, ..self.clone() }) { Ok(()) } else { self.insist_on_service() }
+    }
 
     fn patched(self, patch: UserPatch) -> Self {
         Self {
@@ -119,6 +243,7 @@ impl Resource for User {
                 Some(renewal) => self.secrets.renewed(renewal),
                 None => self.secrets,
             },
+            human: patch.human.or(self.human),
             ..self
         }
     }
@@ -136,9 +261,19 @@ impl Resource for User {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        vec![Claim::folded("username", &self.username)]
+        match &self.human {
+            None => vec![Self::username_claim(&self.username)],
+            Some(human) => human.username_key.expose().map(|hash| Claim::hashed(USERNAME, hash)).into_iter().collect(),
+        }
+    }
+
+    fn may_hold(&self) -> Result<(), Rejection> {
+        self.insist_on_service()
     }
 }
+
+#[cfg(test)]
+mod people;
 
 #[cfg(test)]
 mod tests {
@@ -156,6 +291,7 @@ mod tests {
     #[test]
     fn each_member_has_its_column_and_its_patch() {
         let user = User {
+            human: None,
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),
@@ -170,7 +306,11 @@ mod tests {
             is_active: true,
             is_locked: false,
         };
-        assert_columns(&user, &json!({ "username": "robot", "name": "Robot", "is_active": true }));
+        let columns = json!({
+            "username": "robot", "name": "Robot", "is_active": true, "type": "service", "given_name": "", "family_name": "",
+            "nickname": "", "email": "", "phone": "", "email_key": "", "phone_key": "",
+        });
+        assert_columns(&user, &columns);
         let patch = UserPatch::default;
         let renewal = Some(Renewal { secret: Hashed::new("newer"), previous_until: None });
         let patches = vec![

@@ -49,7 +49,7 @@ impl FieldFault {
     }
 
     /// A name that is none of any field, in a message at a path that is one: empty for the request itself.
-    pub(crate) fn unknown(within: String, sent: String, rule: &'static str) -> Self {
+    pub fn unknown(within: String, sent: String, rule: &'static str) -> Self {
         Self::at(Path { known: within.into(), sent: Some(sent.into()) }, rule.into())
     }
 

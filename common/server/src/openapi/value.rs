@@ -14,6 +14,7 @@ pub(super) fn scalar(field: &FieldDescriptor, way: Way) -> Value {
         Kind::Message(kind) if kind.full_name() == "google.protobuf.Timestamp" => {
             json!({ "type": "string", "format": "date-time" })
         }
+        Kind::Message(kind) if kind.full_name() == "google.protobuf.Struct" => json!({ "type": "object" }),
         Kind::Message(_) => span(&rules, way),
         Kind::Bool if rules.const_true => json!({ "type": "boolean", "const": true }),
         Kind::Bool => json!({ "type": "boolean" }),
@@ -43,6 +44,7 @@ pub(super) fn names(kind: &EnumDescriptor) -> Value {
 /// The type that a value has in JSON.
 pub(super) fn json_type(field: &FieldDescriptor) -> &'static str {
     match field.kind() {
+        Kind::Message(kind) if kind.full_name() == "google.protobuf.Struct" => "object",
         Kind::Message(kind) if kind.package_name() == "google.protobuf" => "string",
         Kind::Message(_) => "object",
         Kind::Bool => "boolean",

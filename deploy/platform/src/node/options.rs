@@ -29,6 +29,8 @@ pub(crate) struct NodeOptions {
     pub(crate) writes: bool,
     /// Whether no other process of this name can run.
     pub(crate) is_alone: bool,
+    /// Whether what is personal of those whose keys are lost counts as erased.
+    pub(crate) accepts_lost_keys: bool,
 }
 
 /// The options of a node that serves: its address outside, and its bounds.

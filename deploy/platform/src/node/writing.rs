@@ -1,7 +1,7 @@
 //! What a node runs that may write: the writer, and what is done beside it whenever it does.
 
 use command::{
-    reaction::{Steps, delivery::Deliveries, rotation::Rotations, sweep::Sweeps},
+    reaction::{Steps, delivery::Deliveries, erasure::Erasures, rotation::Rotations, sweep::Sweeps},
     writer::{Handle, Phase, Writer},
 };
 use tokio::task::JoinHandle;
@@ -46,6 +46,7 @@ impl Node {
             log: log.clone(),
             leases: leases.clone(),
             database: database.clone(),
+            persons: self.persons.clone(),
             patience: self.patience,
             shard: SHARD,
             replicas: *replicas,
@@ -64,10 +65,11 @@ impl Node {
     }
 
     /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
-    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 3] {
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 4] {
         [
             self.start_deliveries(writer, shutdown),
             self.start_sweeps(writer, shutdown),
+            self.start_erasures(writer, shutdown),
             self.start_rotations(writer, shutdown),
         ]
     }
@@ -78,6 +80,14 @@ impl Node {
         let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
         let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
         tokio::spawn(sweeps.work(shutdown.clone()))
+    }
+
+    /// Starts destroying the keys of people who were removed.
+    fn start_erasures(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { log, database, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let erasures = Erasures { log, steps, database, persons: self.persons.clone(), shard: SHARD };
+        tokio::spawn(erasures.work(shutdown.clone()))
     }
 
     /// Starts rotating signing keys.

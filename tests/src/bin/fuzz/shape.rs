@@ -70,6 +70,9 @@ fn single(field: &FieldDescriptor, depth: usize, random: &mut Random) -> Value {
         }
         Kind::Message(message) if message.full_name() == "google.protobuf.Duration" => json!("1.500s"),
         Kind::Message(message) if message.full_name() == "google.protobuf.Timestamp" => json!("2026-11-21T04:49:27.5Z"),
+        Kind::Message(message) if message.full_name() == "google.protobuf.Struct" => {
+            serde_json::from_str(&example).unwrap_or_else(|_| json!({}))
+        }
         Kind::Message(message) => Value::Object(fields(&message, depth - 1, random)),
         Kind::Uint64 | Kind::Int64 => json!(random.below(100).to_string()),
         Kind::String | Kind::Bytes => json!(example),

@@ -21,6 +21,7 @@ const CLIENTS: &str = include_str!("../../../../docs/clients.md");
 const PROJECTS: &str = include_str!("../../../../docs/projects.md");
 const SETTINGS: &str = include_str!("../../../../docs/settings.md");
 const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
+const USERS: &str = include_str!("../../../../docs/users.md");
 
 /// Where the documents have the platform.
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
@@ -227,6 +228,18 @@ async fn settings_are_set_as_their_document_says() {
     let expected =
         ["\"defaultLanguage\":{\"value\":\"fr\"}", "\"tokenExchange\":{\"value\":true}", "{\"value\":\"Willkommen\"}"];
     for expected in expected {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
+}
+
+#[tokio::test]
+async fn people_are_kept_as_their_document_says() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let told = shell(&platform, &blocks(USERS, "sh").join("\n"));
+    println!("{told}");
+    assert_eq!(reasons(&told), BTreeSet::new(), "nothing is refused: {told}");
+    for expected in ["\"given_name\":\"Ada\"", "\"family_name\":\"King\"", "\"totalResult\":\"1\""] {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
 }

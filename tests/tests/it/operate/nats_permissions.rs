@@ -103,10 +103,7 @@ pub(super) fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> 
 pub(super) fn node_flags(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Vec<String>, String) {
     let listen = free_address();
     let mut flags = nats.flags(servers, role);
-    if role == "projector" {
-        let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
-        flags.drain(key..key + 2);
-    } else {
+    if role != "projector" {
         let own = ["--listen", &listen, "--external-url", issuer];
         flags.extend(own.map(str::to_owned));
     }

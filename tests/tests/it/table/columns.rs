@@ -35,6 +35,11 @@ fn value(column: &str, found: &Value) -> String {
         "NAME" => text("name"),
         "ALGORITHM" => text("algorithm"),
         "USERNAME" => text("username"),
+        "TYPE" => found["user"].get("service").is_some().to_string(),
+        "GIVEN_NAME" => text("given_name"),
+        "FAMILY_NAME" => text("family_name"),
+        "NICKNAME" => text("nickname"),
+        "EMAIL" => text("address"),
         "DOMAIN" => text("domain"),
         "URL" => text("url"),
         // Whether it is on: what is not comes first.
@@ -89,6 +94,18 @@ fn web_key(number: usize) -> Value {
     }
 }
 
+/// Two people and a service user.
+fn user(number: usize, name: &str) -> Value {
+    if number == 2 {
+        return json!({ "username": name, "service": { "name": format!("7{name}") } });
+    }
+    let data = json!({
+        "name": format!("{}{name}", 9 - number), "given_name": format!("{number}{name}"),
+        "family_name": format!("{}{name}", 5 - number), "nickname": name,
+    });
+    json!({ "username": name, "human": { "data": data, "email": { "address": format!("{name}@example.com") } } })
+}
+
 /// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
 async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, Option<String>, &'a Client) {
     let at = |kind: &str| format!("{ROOT}/{kind}");
@@ -102,7 +119,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             "targets" if number == 0 => json!({ "name": name, "restWebhook": url, "isAsync": true, "timeout": "20s" }),
             "targets" if number == 1 => json!({ "name": name, "restWebhook": url, "interruptOnError": true }),
             "targets" => json!({ "name": name, "restRequestResponse": url, "timeout": "30s" }),
-            "users" => json!({ "username": name, "service": { "name": format!("{}{name}", 9 - number) } }),
+            "users" => user(number, name),
             "organizations" | "projects" => json!({ "name": name }),
             "domains" => json!({ "domain": format!("{}.example", name.to_lowercase()) }),
             "instances" => json!({ "name": name, "domain": new_host() }),

@@ -38,7 +38,12 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
     let at = |method: &str| json!({ "creationDate": LONG_AGO, "method": format!("TIMESTAMP_Filter_METHOD_{method}") });
     match (kind, filter) {
         (_, "inIds") => [json!({ "ids": ["1", id] }), json!({ "ids": ["1"] })],
-        (_, "name" | "username") | ("roles", "key" | "displayName" | "group") => [named(name), named(&name[1..])],
+        (_, "name" | "username")
+        | ("roles", "key" | "displayName" | "group")
+        | ("users", "givenName" | "familyName" | "nickname") => [named(name), named(&name[1..])],
+        ("users", "email") => [named(&format!("{name}@example.com")), named("@example.com")],
+        ("users", "phone") => ["+441632960123", "+441632960124"].map(named),
+        ("users", "type") => ["HUMAN", "SERVICE"].map(|of| json!({ "type": format!("USER_TYPE_{of}") })),
         ("web_keys", "algorithm") => [named("EdDSA"), named("ES512")],
         ("domains", "domain") => [named(&format!("{name}.example")), named(name)],
         (_, "state") => ["ACTIVE", "INACTIVE"].map(|state| json!({ "state": format!("EFFECTIVE_STATE_{state}") })),
@@ -85,6 +90,13 @@ async fn granted(kind: &str, who: &Client, name: &str, others: &mut Vec<String>)
     json!({ "projectId": project, "userId": others[3], "projectGrantId": others[2], "roleKeys": [name] })
 }
 
+/// A person of whom everything is named alike.
+fn person(name: &str) -> Value {
+    let data = json!({ "name": name, "given_name": name, "family_name": name, "nickname": name });
+    let email = json!({ "address": format!("{name}@example.com") });
+    json!({ "username": name, "human": { "data": data, "email": email, "phone": { "number": "+441632960123" } } })
+}
+
 /// Makes what is searched for.
 async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let at = |kind: &str| format!("{ROOT}/{kind}");
@@ -95,7 +107,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let (kind, body) = match kind {
         "targets" => (kind, target),
         "web_keys" => (kind, json!({ "ed25519": {} })),
-        "users" => (kind, json!({ "username": name, "service": { "name": name } })),
+        "users" => (kind, person(&name)),
         "organizations" | "projects" => (kind, json!({ "name": name })),
         "idps" => ("idps/codehost_b", json!({ "idp": { "name": name }, "config": { "clientId": "id" } })),
         "domains" => (kind, json!({ "domain": format!("{name}.example") })),
@@ -151,7 +163,10 @@ async fn every_filter_finds_what_it_shall_and_nothing_else() {
     let (owner, operator) = (tenant.client().await, tenant.operator().await);
     let mut cells = 0;
     // Events fail in fault::parking, which has their filters.
-    for search in with_field("filters").into_iter().filter(|search| search.kind != "failedevents") {
+    for search in with_field("filters")
+        .into_iter()
+        .filter(|search| !["failedevents", "failed_events"].contains(&search.kind.as_str()))
+    {
         let Search { facts, kind, field } = &search;
         let is_of_system = facts.permission.is_some_and(|permission| permission.starts_with("system."));
         let who = if is_of_system { &operator } else { &owner };

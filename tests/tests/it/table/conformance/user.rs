@@ -11,21 +11,21 @@ use proto::{
         REACTIVATE_USER, SEARCH_USERS, UNLOCK_USER,
     },
     user::{
-        AccessTokenType, CreateUserRequest, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest,
-        GetUserRequest, LockUserRequest, PatchServiceUser, PatchUser, PatchUserRequest, ReactivateUserRequest,
-        SearchUsersRequest, ServiceUser, UnlockUserRequest, User, UserFieldName, UserSearchFilter, patch_user, user,
-        user_search_filter::Filter,
+        AccessTokenType, CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeleteUserRequest, Email,
+        GenerateUserSecretRequest, GetUserRequest, HumanUser, LockUserRequest, PatchHumanUser, PatchServiceUser,
+        PatchUser, PatchUserRequest, Phone, ReactivateUserRequest, SearchUsersRequest, ServiceUser, UnlockUserRequest,
+        User, UserFieldName, UserSearchFilter, UserType, UserTypeFilter, patch_user, user, user_search_filter::Filter,
     },
     wellknown::Duration,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::client::Answer;
 
 use super::{
     context, new_name,
     organization::a_readable_organization,
     posted,
-    row::{Check, Subject, row},
+    row::{Check, Row, Subject, row},
     subject,
     wire::World,
 };
@@ -85,17 +85,75 @@ fn a_user_with_a_secret(world: &World) -> BoxFuture<'_, Subject> {
     .boxed()
 }
 
+fn created_as(user_id: Option<&str>, user: User) -> CreateUserRequest {
+    CreateUserRequest { ctx: None, user: Some(user), user_id: user_id.unwrap_or_default().into() }
+}
+
 fn service(username: &str) -> CreateUserRequest {
     let kind = user::Type::Service(ServiceUser::default());
-    CreateUserRequest { ctx: None, user: Some(User { username: username.into(), r#type: Some(kind) }) }
+    created_as(None, User { username: username.into(), r#type: Some(kind) })
 }
 
 fn within(owner: ResourceOwner, username: &str) -> CreateUserRequest {
     CreateUserRequest { ctx: Some(context(owner)), ..service(username) }
 }
 
+/// A person with data that are at least these.
+fn human(username: &str, data: &Value) -> CreateUserRequest {
+    created_as(None, User { username: username.into(), r#type: Some(user::Type::Human(person(data))) })
+}
+
+fn person(data: &Value) -> HumanUser {
+    let mut all = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    let members = all.as_object_mut().expect("it is one");
+    members.extend(data.as_object().cloned().unwrap_or_default());
+    HumanUser { data: Some(members.clone().into()), ..HumanUser::default() }
+}
+
+fn reached_at(address: &str, number: &str) -> CreateUserRequest {
+    let email = Some(Email { address: address.into(), is_verified: true });
+    let phone = Some(Phone { number: number.into(), is_verified: false });
+    let human = HumanUser { email, phone, ..person(&json!({})) };
+    created_as(None, User { username: new_name("reached"), r#type: Some(user::Type::Human(human)) })
+}
+
+fn of_people(row: Row<CreateUserRequest, CreateUserResponse>) -> Row<CreateUserRequest, CreateUserResponse> {
+    row
+        .good("a person", |it| human(&format!("a person of {}", it.id), &json!({})))
+        .good("a person with all data", |it| {
+            let data = json!({ "nickname": "\u{1f980} \"quoted\"", "address": { "formatted": "1 Road\nLondon" }, "locale": "en" });
+            human(&format!("all of {}", it.id), &data)
+        })
+        .good("a person who is reached", |_| reached_at("ada@example.com", "+441632960123"))
+        .good("a person under a given id", |it| {
+            let request = human(&format!("given {}", it.id), &json!({}));
+            CreateUserRequest { user_id: new_name(&format!("given-{}", it.id)).replace(' ', "-"), ..request }
+        })
+        .bad("an id for a service user", "INVALID_REQUEST", |it| {
+            CreateUserRequest { user_id: "given".into(), ..service(&format!("given to {}", it.id)) }
+        })
+        .bad("an id that is none", "INVALID_REQUEST", |_| {
+            CreateUserRequest { user_id: "a/b".into(), ..human("never made", &json!({})) }
+        })
+        .bad("an unknown schema", "RESOURCE_NOT_FOUND", |_| {
+            let human = HumanUser { schema_id: "martian".into(), ..person(&json!({})) };
+            created_as(None, User { username: "never made".into(), r#type: Some(user::Type::Human(human)) })
+        })
+        .bad("a person without data", "INVALID_REQUEST", |_| {
+            let user = user::Type::Human(HumanUser::default());
+            created_as(None, User { username: "never made".into(), r#type: Some(user) })
+        })
+        .bad("data of wrong types", "INVALID_REQUEST", |_| human("never made", &json!({ "given_name": 7, "nickname": [] })))
+        .bad("a long name", "INVALID_REQUEST", |_| human("never made", &json!({ "family_name": "x".repeat(201) })))
+        .bad("unknown data", "INVALID_REQUEST", |_| human("never made", &json!({ "email": "a@b", "address": { "x": "y" } })))
+        .bad("a picture that runs", "INVALID_REQUEST", |_| human("never made", &json!({ "picture": "javascript:alert(1)" })))
+        .bad("no e-mail address", "INVALID_REQUEST", |_| reached_at("ada", "+441632960123"))
+        .bad("no phone number", "INVALID_REQUEST", |_| reached_at("ada@example.com", "01632 960123"))
+        .bad("a name that a service user has", "RESOURCE_EXISTS", |_| human("NOBODY", &json!({})))
+}
+
 fn create() -> Box<dyn Check + Sync> {
-    row(&CREATE_USER, a_readable_organization)
+    of_people(row(&CREATE_USER, a_readable_organization))
         .good("in the own organization", |it| service(&format!("next to {}", it.id)))
         .good("in another organization", |it| {
             within(ResourceOwner::OrgId(it.id.clone()), &format!("a user of {}", it.id))
@@ -110,19 +168,16 @@ fn create() -> Box<dyn Check + Sync> {
                 access_token_type: AccessTokenType::Bearer.into(),
             };
             let username = format!("\\ \u{202e} {}", it.id);
-            CreateUserRequest { ctx: None, user: Some(User { username, r#type: Some(user::Type::Service(kind)) }) }
+            created_as(None, User { username, r#type: Some(user::Type::Service(kind)) })
         })
         .bad("nothing", "INVALID_REQUEST", |_| CreateUserRequest::default())
         .bad("no user name", "INVALID_REQUEST", |_| service(""))
         .bad("a long user name", "INVALID_REQUEST", |_| service(&"é".repeat(201)))
-        .bad("no type", "INVALID_REQUEST", |_| CreateUserRequest {
-            ctx: None,
-            user: Some(User { username: "of no type".into(), r#type: None }),
-        })
+        .bad("no type", "INVALID_REQUEST", |_| created_as(None, User { username: "of no type".into(), r#type: None }))
         .bad("every field wrong", "INVALID_REQUEST", |_| {
             let kind = ServiceUser { name: "\u{0}".into(), description: "x".repeat(501), ..ServiceUser::default() };
             let user = User { username: "a\nb".into(), r#type: Some(user::Type::Service(kind)) };
-            CreateUserRequest { ctx: None, user: Some(user) }
+            created_as(None, user)
         })
         .bad("in the system", "PERMISSION_DENIED", |_| within(ResourceOwner::System(true), "never made"))
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
@@ -165,7 +220,12 @@ fn patch() -> Box<dyn Check + Sync> {
         .bad("an empty user name", "INVALID_REQUEST", |it| patched(it, username("")))
         .bad("long texts", "INVALID_REQUEST", |it| patched(it, profile(Some(&"x".repeat(201)), Some(&"x".repeat(501)))))
         .bad("a taken name", "RESOURCE_EXISTS", |it| patched(it, username("NOBODY")))
+        .bad("data of a person", "PRECONDITION_FAILED", |it| patched(it, of_person(PatchHumanUser::default())))
         .done()
+}
+
+fn of_person(human: PatchHumanUser) -> PatchUser {
+    PatchUser { username: None, r#type: Some(patch_user::Type::Human(human)) }
 }
 
 fn secret(subject: &Subject, previous_expiration: Option<Duration>) -> GenerateUserSecretRequest {
@@ -202,6 +262,15 @@ fn search() -> Box<dyn Check + Sync> {
         .good("by name, of what is on", |_| {
             let name = Filter::Name(text("Conf", TextFilterMethod::StartsWith));
             found(None, vec![name, in_state(State::EffectiveStateActive)])
+        })
+        .good("people by their data", |_| {
+            let named = |make: fn(NameFilter) -> Filter| make(text("a", TextFilterMethod::ContainsIgnoreCase));
+            let r#type = Filter::Type(UserTypeFilter { r#type: UserType::Human.into() });
+            let all = [Filter::GivenName, Filter::FamilyName, Filter::Nickname, Filter::Email, Filter::Phone];
+            found(None, all.map(named).into_iter().chain([r#type]).collect())
+        })
+        .bad("a type that is none", "INVALID_REQUEST", |_| {
+            found(None, vec![Filter::Type(UserTypeFilter { r#type: UserType::Unspecified.into() })])
         })
         .good("nothing found", |_| found(None, vec![Filter::Name(text("no such name", TextFilterMethod::Equals))]))
         .good("a page in another order", |_| SearchUsersRequest {

@@ -1,0 +1,154 @@
+//! People as they are written: what is personal is checked and sealed before the turn, in which there is only ciphertext.
+
+use domain::{
+    claim::Claim,
+    context::Owner,
+    person::{Person, Personal, SCHEMA, violations},
+    rejection::Rejection,
+    resource::{
+        app::App,
+        user::{Human, User},
+    },
+    standard::{Command as Asked, Standard},
+};
+use edge::{
+    answer::Answer,
+    call::Call,
+    consistency::unavailable,
+    error::{Error, FieldFault, Reason},
+};
+use eventlog::record::AggregateKey;
+use proto::user::{CreateUserRequest, CreateUserResponse, PatchUserRequest};
+use view::{
+    keyring::{Purpose, hashed_claim},
+    persons::{PersonFailure, PersonKey},
+    settings::instance_of,
+};
+
+use crate::{
+    execute::{Command, Commands, Deciding},
+    standard::details,
+    turn::{Decided, Refusal, Turn},
+    writer::writer_unavailable,
+};
+
+/// The longest name of a caller's own that is told back, in characters.
+const LONGEST_NAME: usize = 200;
+
+/// What is told of a schema that there is not.
+const SCHEMA_NAME: &str = "user schema";
+
+impl Commands {
+    /// Creates a person, under an id that the caller may give.
+    pub(crate) async fn create_person(
+        &self,
+        call: &Call,
+        request: &CreateUserRequest,
+        (person, schema_id): (Person, &str),
+    ) -> Result<Answer<CreateUserResponse>, Error> {
+        if !["", SCHEMA].contains(&schema_id) {
+            return Err(Rejection::NotFound(SCHEMA_NAME).into());
+        }
+        check(&person)?;
+        let is_given = !request.user_id.is_empty();
+        let id = if is_given { request.user_id.clone() } else { self.ids.next() };
+        let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(away)?;
+        let human = self.sealed(call, &sealing, &person).await?;
+        let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
+        let command = Create { key, is_given, owner: call.context.clone(), human };
+        self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
+    }
+
+    /// A user as its caller may see it now, whatever the request says of its sequence; nothing where it may not, or there is none.
+    pub(crate) async fn seen(&self, call: &Call, key: &AggregateKey) -> Option<User> {
+        let mut call = call.clone();
+        call.if_match = None;
+        self.look::<User>(&call, key).await.ok().map(|(user, _)| user)
+    }
+
+    /// A person after what a request changes, sealed; `None` where that is nothing.
+    pub(crate) async fn changed_person(
+        &self,
+        call: &Call,
+        id: &str,
+        (human, request): (&Human, &PatchUserRequest),
+    ) -> Result<Option<Human>, Error> {
+        let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
+        let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
+        let sealing = self.persons.key(&call.tenant.id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
+        let before = sealing.open(sealed).map_err(away)?;
+        let after = api::user::changed(before.clone(), request);
+        if before == after {
+            return Ok(None);
+        }
+        check(&after)?;
+        let sealed = self.sealed(call, &sealing, &after).await?;
+        let Human { personal, username_key, email_key, phone_key, .. } = sealed;
+        Ok(Some(Human { personal, username_key, email_key, phone_key, ..human.clone() }))
+    }
+
+    async fn sealed(&self, call: &Call, sealing: &PersonKey, person: &Person) -> Result<Human, Error> {
+        let key = self.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?;
+        let found_by = |kind, contact: &Option<domain::person::Contact>| {
+            contact.as_ref().map(|contact| hashed_claim(&key, &Claim::folded(kind, &contact.value))).unwrap_or_default()
+        };
+        Ok(Human {
+            schema_id: SCHEMA.to_owned(),
+            personal: Some(sealing.seal(person)),
+            username_key: hashed_claim(&key, &User::username_claim(&person.username)),
+            email_key: found_by("email", &person.email),
+            phone_key: found_by("phone", &person.phone),
+        })
+    }
+}
+
+/// Refuses data that break the schema.
+fn check(person: &Person) -> Result<(), Error> {
+    let fault = |(path, rule): (String, &'static str)| {
+        let path = path.chars().take(LONGEST_NAME).collect();
+        FieldFault::unknown("user.human.data".to_owned(), path, rule)
+    };
+    let faults: Vec<_> = violations(&person.data).into_iter().take(proto::MOST_VIOLATIONS).map(fault).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Error::of_fields(Reason::InvalidRequest, faults)) }
+}
+
+/// A key of a person that cannot be had now.
+fn away(failure: PersonFailure) -> Error {
+    match failure {
+        PersonFailure::Keyring(failure) => unavailable(failure),
+        failure => {
+            tracing::warn!(error = base::explain::explain(&failure), "the key of a person cannot be had");
+            writer_unavailable("the key of the person cannot be had")
+        }
+    }
+}
+
+/// A new person.
+struct Create {
+    key: AggregateKey,
+    /// Whether the caller has given the id.
+    is_given: bool,
+    owner: Owner,
+    human: Human,
+}
+
+impl Command for Create {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = if self.is_given {
+            // The id of an app is its client id, which nobody else may have.
+            let app =
+                turn.get::<Standard<App>>(&AggregateKey::of::<Standard<App>>(&self.key.instance_id, &self.key.id));
+            let current = turn.get::<Standard<User>>(&self.key);
+            if app.head.version > 0 || current.head.version > 0 {
+                return Err(Rejection::AlreadyExists("user").into());
+            }
+            current.owned_by(&self.owner)
+        } else {
+            turn.unborn::<Standard<User>>(&self.key, &self.owner)?
+        };
+        let user = User { human: Some(self.human.clone()), is_active: true, ..User::default() };
+        Ok((deciding.decide(turn, current, Asked::Create(user))?, ()))
+    }
+}

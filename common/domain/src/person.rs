@@ -1,0 +1,345 @@
+//! What is personal of people. It is ciphertext wherever events are, and clear text only where it is read.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The id of the schema that there is.
+pub const SCHEMA: &str = "human";
+/// The member of a person's state that holds what is personal.
+pub const MEMBER: &str = "personal";
+
+/// What is personal of a person.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Person {
+    /// The name that the person logs in with.
+    pub username: String,
+    /// The data, as the schema has it.
+    #[serde(default)]
+    pub data: Map<String, Value>,
+    /// How the person is reached by mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<Contact>,
+    /// How the person is reached by phone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone: Option<Contact>,
+}
+
+/// An e-mail address or a phone number.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// What it is.
+    pub value: String,
+    /// Whether it is known to be the person's.
+    #[serde(default)]
+    pub is_verified: bool,
+}
+
+/// What is personal of a person, as it stands in a state.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Personal {
+    /// In events, and in what the writer decides on: the block that has the person's key, and the ciphertext.
+    Sealed(String),
+    /// In what is read.
+    Opened(Box<Person>),
+}
+
+impl Personal {
+    /// The clear text, where it is opened.
+    pub fn opened(&self) -> Option<&Person> {
+        match self {
+            Self::Opened(person) => Some(person),
+            Self::Sealed(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Person {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Person").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Personal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Personal").finish_non_exhaustive()
+    }
+}
+
+impl Person {
+    /// A member of the data that is text, else nothing.
+    pub fn text(&self, name: &str) -> &str {
+        self.data.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The name that is shown.
+    pub fn name(&self) -> String {
+        match self.text("name") {
+            "" => format!("{} {}", self.text("given_name"), self.text("family_name")),
+            name => name.to_owned(),
+        }
+    }
+}
+
+/// The state of a user in the payload of an event.
+fn state(payload: &mut Value) -> &mut Value {
+    // Changes carry the names of the fields beside it.
+    if payload.get("to").is_some_and(Value::is_object) { &mut payload["to"] } else { payload }
+}
+
+/// What is sealed in the payload of an event, where something is.
+pub fn sealed_in(payload: &mut Value) -> Option<&mut Value> {
+    let found = state(payload).get_mut("human")?.get_mut(MEMBER)?;
+    found.is_string().then_some(found)
+}
+
+/// Puts what was opened in the place of what is sealed: nothing where the key was destroyed.
+pub fn put_opened(payload: &mut Value, opened: Option<Person>) {
+    let state = state(payload);
+    if let Some(person) = &opened {
+        state["username"] = person.username.clone().into();
+    }
+    let Some(human) = state.get_mut("human").and_then(Value::as_object_mut) else { return };
+    match opened.and_then(|person| serde_json::to_value(person).ok()) {
+        Some(person) => human.insert(MEMBER.to_owned(), person),
+        None => human.remove(MEMBER),
+    };
+}
+
+/// Takes out what is sealed, which is of no use to who cannot open it.
+pub fn without_sealed(payload: &mut Value) {
+    if sealed_in(payload).is_some() {
+        put_opened(payload, None);
+    }
+}
+
+/// What a property of the schema may be.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Text of so many characters at most, in one line.
+    Line(usize),
+    /// Text in lines.
+    Lines(usize),
+    /// Where something is in the web.
+    Url,
+    /// A day, or a year.
+    Date,
+    /// Text of these characters beside letters and digits.
+    Name(usize, &'static str),
+    /// An object with properties of its own.
+    Object(&'static [(&'static str, Kind)]),
+}
+
+/// The properties of the schema `human`: the standard claims that have no place of their own.
+const PROPERTIES: [(&str, Kind); 13] = [
+    ("given_name", Kind::Line(200)),
+    ("family_name", Kind::Line(200)),
+    ("name", Kind::Line(200)),
+    ("middle_name", Kind::Line(200)),
+    ("nickname", Kind::Line(200)),
+    ("profile", Kind::Url),
+    ("picture", Kind::Url),
+    ("website", Kind::Url),
+    ("gender", Kind::Line(200)),
+    ("birthdate", Kind::Date),
+    ("zoneinfo", Kind::Name(64, "_/+-")),
+    ("locale", Kind::Name(35, "-")),
+    ("address", Kind::Object(&ADDRESS)),
+];
+const ADDRESS: [(&str, Kind); 6] = [
+    ("formatted", Kind::Lines(1000)),
+    ("street_address", Kind::Lines(200)),
+    ("locality", Kind::Line(200)),
+    ("region", Kind::Line(200)),
+    ("postal_code", Kind::Line(200)),
+    ("country", Kind::Line(200)),
+];
+const REQUIRED: [&str; 2] = ["given_name", "family_name"];
+/// The longest URL, in characters.
+const LONGEST_URL: usize = 2000;
+
+/// The properties of data that break the schema, by their path, and its rules. It quotes no value.
+pub fn violations(data: &Map<String, Value>) -> Vec<(String, &'static str)> {
+    let mut found = vec![];
+    for name in REQUIRED.iter().filter(|name| !data.contains_key(**name)) {
+        found.push(((*name).to_owned(), "is required"));
+    }
+    check("", data, &PROPERTIES, &mut found);
+    found
+}
+
+fn check(
+    within: &str,
+    data: &Map<String, Value>,
+    properties: &[(&str, Kind)],
+    found: &mut Vec<(String, &'static str)>,
+) {
+    for (name, value) in data {
+        let path = if within.is_empty() { name.clone() } else { format!("{within}.{name}") };
+        match properties.iter().find(|(known, _)| known == name).map(|(_, kind)| (kind, value)) {
+            None => found.push((path, "is no property of the schema")),
+            Some((Kind::Object(properties), Value::Object(members))) => check(&path, members, properties, found),
+            Some((Kind::Object(_), _)) => found.push((path, "must be an object")),
+            Some((kind, Value::String(text))) => found.extend(kind.fault(text).map(|rule| (path, rule))),
+            Some(_) => found.push((path, "must be a string")),
+        }
+    }
+}
+
+impl Kind {
+    /// The rule that a text breaks.
+    fn fault(self, text: &str) -> Option<&'static str> {
+        let length = text.chars().count();
+        let is_long = |most: usize| length == 0 || length > most;
+        match self {
+            Self::Line(most) if is_long(most) => Some("must be 1 to 200 characters long"),
+            Self::Line(_) => text.chars().any(char::is_control).then_some("must not have control characters"),
+            Self::Lines(most) if is_long(most) => Some("must not be empty, nor longer than it may be"),
+            Self::Lines(_) => {
+                let is_wrong = |character: char| character.is_control() && !"\r\n".contains(character);
+                text.chars().any(is_wrong).then_some("must not have control characters beside line breaks")
+            }
+            Self::Url => (is_long(LONGEST_URL) || !is_url(text)).then_some("must be an http or https URL"),
+            Self::Date => (!is_date(text)).then_some("must be a date as YYYY-MM-DD, or a year as YYYY"),
+            Self::Name(most, others) => {
+                let is_right = |character: char| character.is_ascii_alphanumeric() || others.contains(character);
+                (is_long(most) || !text.chars().all(is_right))
+                    .then_some("must be a short name, such as en-GB or Europe/Paris")
+            }
+            Self::Object(_) => Some("must be an object"),
+        }
+    }
+}
+
+/// Whether it is a link to a page, and to nothing that runs where it is shown.
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_plain =
+        |character: char| !character.is_control() && !character.is_whitespace() && !"\"<>\\".contains(character);
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']) && rest.chars().all(is_plain))
+}
+
+/// Whether it is a year, or a day in one, which may be 0000 where it is not said.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let number = |part: &str, length: usize| {
+        let is_right = part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_right { part.parse::<u32>().ok() } else { None }
+    };
+    match parts.as_slice() {
+        [year] => number(year, 4).is_some(),
+        [year, month, day] => {
+            let month = number(month, 2).unwrap_or_default();
+            let most = if month == 2 { 29 } else { 30 + u32::from(matches!(month, 1 | 3 | 5 | 7 | 8 | 10 | 12)) };
+            number(year, 4).is_some()
+                && (1..=12).contains(&month)
+                && number(day, 2).is_some_and(|day| (1..=most).contains(&day))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn broken(data: Value) -> Vec<(String, &'static str)> {
+        let Value::Object(data) = data else { panic!("data are an object") };
+        violations(&data)
+    }
+
+    fn with(name: &str, value: Value) -> Value {
+        let mut data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+        data[name] = value;
+        data
+    }
+
+    #[test]
+    fn data_are_the_standard_claims_and_nothing_else() {
+        let all = json!({
+            "given_name": "Ada", "family_name": "Lovelace", "name": "Ada L.", "middle_name": "King", "nickname": "A",
+            "profile": "https://example.com/ada", "picture": "http://example.com/ada.png?size=1", "website": "https://é.example",
+            "gender": "female", "birthdate": "1815-12-10", "zoneinfo": "Europe/London", "locale": "en-GB",
+            "address": { "formatted": "1 Road\nLondon", "street_address": "1 Road", "country": "UK", "locality": "London" },
+        });
+        assert_eq!(broken(all), []);
+        let required = |name: &str| (name.to_owned(), "is required");
+        assert_eq!(broken(json!({})), [required("given_name"), required("family_name")]);
+        for unknown in ["email", "sub", "preferred_username", "updated_at", "__proto__", ""] {
+            assert_eq!(broken(with(unknown, json!("x"))), [(unknown.to_owned(), "is no property of the schema")]);
+        }
+        let inner = broken(with("address", json!({ "planet": "Mars", "country": 7 })));
+        let expected = [("address.country", "must be a string"), ("address.planet", "is no property of the schema")];
+        assert_eq!(inner, expected.map(|(path, rule)| (path.to_owned(), rule)));
+    }
+
+    #[test]
+    fn each_property_has_its_type_and_its_length() {
+        let is_refused = |name: &str, value: Value| broken(with(name, value)).iter().any(|(path, _)| path == name);
+        for value in [json!(1), json!(true), json!([]), json!({}), json!(""), json!("a\nb"), json!("é".repeat(201))] {
+            assert!(is_refused("given_name", value.clone()), "{value}");
+        }
+        assert!(!is_refused("given_name", json!("é".repeat(200))));
+        for value in
+            ["javascript:alert(1)", "data:text/html,x", "https://", "https:///x", "http://a b", "https://a/\"x", "x"]
+        {
+            assert!(is_refused("picture", json!(value)), "{value}");
+        }
+        assert!(is_refused("picture", json!(format!("https://{}", "x".repeat(2000)))));
+        for (value, is_right) in [
+            ("1815", true),
+            ("0000-02-29", true),
+            ("1815-12-10", true),
+            ("1815-12", false),
+            ("1815-13-01", false),
+            ("1815-04-31", false),
+            ("1815-00-10", false),
+            ("15-12-10", false),
+            ("+815-12-10", false),
+            ("1815-12-10 ", false),
+        ] {
+            assert_eq!(!is_refused("birthdate", json!(value)), is_right, "{value}");
+        }
+        assert!(is_refused("locale", json!("en_GB<script>")) && !is_refused("locale", json!("en-GB")));
+        assert!(is_refused("zoneinfo", json!("Europe/ Paris")) && is_refused("address", json!("1 Road")));
+        assert!(is_refused("zoneinfo", json!("a".repeat(65))) && !is_refused("zoneinfo", json!("Etc/GMT+1")));
+        let address = |text: &str| broken(with("address", json!({ "formatted": text })));
+        assert_eq!((address("a\r\nb").len(), address("a\u{0}").len(), address("").len()), (0, 1, 1));
+        assert_eq!(address(&"x".repeat(1001)).len(), 1);
+    }
+
+    #[test]
+    fn a_name_is_the_claim_or_both_names() {
+        let person = |data: Value| Person { data: data.as_object().cloned().unwrap_or_default(), ..Person::default() };
+        assert_eq!(person(with("nickname", json!("A"))).name(), "Ada Lovelace");
+        assert_eq!(person(with("name", json!("A. L."))).name(), "A. L.");
+        assert!(!format!("{:?}", Personal::Opened(Box::new(person(with("name", json!("A. L.")))))).contains("A. L."));
+        assert!(!format!("{:?}", person(with("name", json!("A. L.")))).contains("A. L."));
+    }
+
+    #[test]
+    fn what_is_sealed_is_found_in_any_event_and_replaced() {
+        let person = || Person { username: "ada".to_owned(), ..Person::default() };
+        let state =
+            |personal: Value| json!({ "username": "", "human": { "schema_id": "human", "personal": personal } });
+        for wrap in [|state: Value| state, |state: Value| json!({ "to": state, "fields": ["human"] })] {
+            let mut event = wrap(state(json!("block.text")));
+            assert_eq!(sealed_in(&mut event).unwrap(), "block.text");
+            put_opened(&mut event, Some(person()));
+            let mut opened = wrap(state(json!({ "username": "ada", "data": {} })));
+            super::state(&mut opened)["username"] = json!("ada");
+            assert_eq!(event, opened);
+            assert!(sealed_in(&mut event).is_none(), "it is open");
+            let (mut erased, nothing) =
+                (wrap(state(json!("block.text"))), wrap(json!({ "username": "", "human": { "schema_id": "human" } })));
+            without_sealed(&mut erased);
+            assert_eq!(erased, nothing);
+        }
+        let mut service = json!({ "username": "robot", "name": "Robot" });
+        assert!(sealed_in(&mut service).is_none() && sealed_in(&mut Value::Null).is_none());
+    }
+}

@@ -1,0 +1,111 @@
+//! What holds for people only, and what older logs have of service users.
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    standard::{Command, Event, Standard},
+    testing::{assert_columns, given},
+    with_unknown::WithUnknown,
+};
+
+fn sealed(text: &str) -> Human {
+    Human {
+        schema_id: "human".into(),
+        personal: Some(Personal::Sealed(text.into())),
+        username_key: Hashed::new(format!("hash of {text}")),
+        ..Human::default()
+    }
+}
+
+fn person(human: Human) -> User {
+    User { human: Some(human), is_active: true, ..User::default() }
+}
+
+#[test]
+fn what_is_personal_is_written_sealed_or_not_at_all() {
+    let ada = Person { username: "ada".into(), ..Person::default() };
+    let opened = Human { personal: Some(Personal::Opened(Box::new(ada))), ..sealed("a") };
+    let refused = Rejection::Precondition("what is personal must be sealed before it is written");
+    given::<Standard<User>>([]).when(Command::Create(person(opened.clone()))).then_rejected(&refused);
+    let named = User { username: "ada".into(), ..person(sealed("a")) };
+    given::<Standard<User>>([]).when(Command::Create(named)).then_rejected(&refused);
+    let added = Event::Added(person(sealed("a")).into());
+    given::<Standard<User>>([]).when(Command::Create(person(sealed("a")))).then([added.clone()]);
+    let patch = |human| Command::Patch(UserPatch { human: Some(human), ..UserPatch::default() });
+    given::<Standard<User>>([added.clone()]).when(patch(opened)).then_rejected(&refused);
+    given::<Standard<User>>([added.clone()]).when(patch(sealed("a"))).then([]);
+    let to = person(sealed("b")).into();
+    given::<Standard<User>>([added])
+        .when(patch(sealed("b")))
+        .then([Event::Changed { to, fields: vec!["human".into()] }]);
+}
+
+#[test]
+fn a_person_has_nothing_of_a_service_user() {
+    let refused = Rejection::Precondition(
+        "the user is a person; only service users have client secrets, keys and tokens of their own",
+    );
+    let added = || given::<Standard<User>>([Event::Added(person(sealed("a")).into())]);
+    let renewal = Some(Renewal { secret: Hashed::new("hash"), previous_until: None });
+    for patch in [
+        UserPatch { renewal, ..UserPatch::default() },
+        UserPatch { description: Some("x".into()), ..UserPatch::default() },
+        UserPatch { name: Some("x".into()), ..UserPatch::default() },
+        UserPatch { access_token_alg: Some(Some("RS256".into())), ..UserPatch::default() },
+        UserPatch { allow_token_endpoint_audience: Some(true), ..UserPatch::default() },
+    ] {
+        added().when(Command::Patch(patch)).then_rejected(&refused);
+    }
+    assert_eq!(person(sealed("a")).may_hold(), Err(refused));
+    assert_eq!(User::default().may_hold(), Ok(()));
+    let locked = User { is_locked: true, ..person(sealed("a")) };
+    added().when(Command::Lock(true)).then([Event::Locked(locked.into())]);
+}
+
+#[test]
+fn a_person_is_named_once_as_a_service_user_is() {
+    assert_eq!(person(sealed("a")).claims(), [Claim::hashed("username", "hash of a")]);
+    let robot = User { username: "robot".into(), ..User::default() };
+    assert_eq!(robot.claims(), [User::username_claim("robot")]);
+    assert_eq!(person(Human::default()).claims(), []);
+}
+
+#[test]
+fn columns_show_what_is_open_and_nothing_of_what_is_sealed() {
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace", "nickname": "A" });
+    let contact = |value: &str| Some(crate::person::Contact { value: value.into(), is_verified: true });
+    let ada = Person {
+        username: "ada".into(),
+        data: data.as_object().cloned().unwrap_or_default(),
+        email: contact("ada@example.com"),
+        phone: contact("+441632960123"),
+    };
+    let human = Human {
+        personal: Some(Personal::Opened(Box::new(ada))),
+        email_key: Hashed::new("e"),
+        phone_key: Hashed::new("p"),
+        ..sealed("a")
+    };
+    let columns = json!({
+        "username": "ada", "name": "Ada Lovelace", "is_active": true, "type": "human", "given_name": "Ada",
+        "family_name": "Lovelace", "nickname": "A", "email": "ada@example.com", "phone": "+441632960123",
+        "email_key": "e", "phone_key": "p",
+    });
+    assert_columns(&User { username: "ada".into(), ..person(human) }, &columns);
+    let columns = json!({
+        "username": "", "name": "", "is_active": true, "type": "human", "given_name": "", "family_name": "",
+        "nickname": "", "email": "", "phone": "", "email_key": "", "phone_key": "",
+    });
+    assert_columns(&person(sealed("a")), &columns);
+}
+
+/// An event as a build from before people has written it.
+const RECORDED: &str = r#"{"username":"robot","name":"Robot","description":"","allow_token_endpoint_audience":false,"secret":"hash","previous":null,"is_active":true,"is_locked":false}"#;
+
+#[test]
+fn events_from_before_people_are_read_and_written_as_they_were() {
+    let read: WithUnknown<User> = serde_json::from_str(RECORDED).unwrap();
+    assert!(read.known.human.is_none() && read.unknown.is_empty());
+    assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(RECORDED).unwrap());
+}

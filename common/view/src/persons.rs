@@ -1,0 +1,276 @@
+//! The keys of people: one seals what is personal of one person. A key that was destroyed is never had again, so no key is kept
+//! in memory beyond what it was asked for.
+
+mod opening;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_nats::jetstream::kv::Store;
+use base::secret::Key;
+use domain::{
+    person::{Person, Personal},
+    resource::{data_key::DataKey, user::User},
+    standard::{Event, Resource, Standard},
+};
+use eventlog::{
+    blocks::{Blocks, Slot, Values},
+    log::{Log, LogFailure},
+    record::{AggregateKey, decode},
+};
+use tokio::{sync::OnceCell, time::sleep};
+use zeroize::Zeroizing;
+
+use crate::{
+    database::{Database, DatabaseFailure},
+    history::past::{events_of_type, snapshot_at, that_have},
+    keyring::{Keyring, KeyringFailure, Purpose},
+};
+
+/// The event after which nothing that is personal of a user is opened, and its key is destroyed.
+pub const REMOVED: &str = "user.removed";
+
+/// How long it waits for history.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// A key of a person that cannot be had now.
+#[derive(Debug, thiserror::Error)]
+pub enum PersonFailure {
+    /// NATS does not answer.
+    #[error(transparent)]
+    Blocks(#[from] LogFailure),
+    /// The data key that wraps it cannot be had.
+    #[error(transparent)]
+    Keyring(#[from] KeyringFailure),
+    /// Postgres cannot be read.
+    #[error(transparent)]
+    Database(#[from] DatabaseFailure),
+    /// The bucket does not have what it never loses by itself.
+    #[error(
+        "the bucket KV_PERSONS lacks the key {} of block {}, and nobody has destroyed it: restore the bucket from its backup, or \
+         start with --accept-lost-keys to go on without what is personal of those whose keys are lost (docs/users.md)",
+        .0.entry, .0.block
+    )]
+    Lost(Slot),
+    /// The key is there, and is not what it should be.
+    #[error("what is personal does not open with the key of the person")]
+    Unopened,
+}
+
+/// The keys of all people.
+#[derive(Clone, Debug)]
+pub struct Persons {
+    blocks: Blocks,
+    keyring: Keyring,
+    database: Database,
+    log: Log,
+    shard: u16,
+    accepts_lost: bool,
+    /// Where the log ended when something was opened for the first time.
+    begun_at: Arc<OnceCell<u64>>,
+}
+
+/// The key of a person.
+pub struct PersonKey {
+    key: Key,
+    slot: Slot,
+    purpose: String,
+}
+
+impl PersonKey {
+    /// Seals what is personal.
+    pub fn seal(&self, person: &Person) -> Personal {
+        let text = Zeroizing::new(serde_json::to_vec(person).expect("it is plain data"));
+        let Slot { block, entry } = &self.slot;
+        Personal::Sealed(format!("{block}.{entry}.{}", self.key.seal(&self.purpose, &text)))
+    }
+
+    /// Opens what is sealed.
+    ///
+    /// # Errors
+    /// Where it was sealed with another key, for another person, or changed.
+    pub fn open(&self, sealed: &str) -> Result<Person, PersonFailure> {
+        let text = sealed.splitn(3, '.').nth(2).ok_or(PersonFailure::Unopened)?;
+        let opened = self.key.open(&self.purpose, text).map_err(|_| PersonFailure::Unopened)?;
+        serde_json::from_slice(&Zeroizing::new(opened)).map_err(|_| PersonFailure::Unopened)
+    }
+}
+
+impl Persons {
+    /// Keys in these blocks, which data keys of their instances wrap. Where it `accepts_lost` keys, they count as destroyed.
+    pub fn new(
+        blocks: Blocks,
+        (keyring, database): (Keyring, Database),
+        (log, shard): (Log, u16),
+        accepts_lost: bool,
+    ) -> Self {
+        Self { blocks, keyring, database, log, shard, accepts_lost, begun_at: Arc::default() }
+    }
+
+    /// The bucket of the keys, for what has to be restored together with them.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn bucket(&self) -> Result<Store, LogFailure> {
+        self.blocks.bucket().await
+    }
+
+    /// A new key, which is durable when it is here.
+    ///
+    /// # Errors
+    /// When NATS does not take it.
+    pub async fn create(&self, instance_id: &str, person_id: &str) -> Result<PersonKey, PersonFailure> {
+        let (key, name) = (Key::random(), name(instance_id, person_id));
+        let wrapped = self.keyring.key(instance_id, Purpose::Resource).await?.seal(&wrapping(&name), key.expose());
+        let slot = self.blocks.add(wrapped).await?;
+        Ok(PersonKey { key, slot, purpose: sealing(&name) })
+    }
+
+    /// The key with which something was sealed; `None` where it was destroyed.
+    ///
+    /// # Errors
+    /// When it cannot be had now.
+    pub async fn key(
+        &self,
+        instance_id: &str,
+        person_id: &str,
+        sealed: &str,
+    ) -> Result<Option<PersonKey>, PersonFailure> {
+        let slot = slot_of(sealed);
+        let values = self.blocks.values(&slot.block).await?;
+        let data_key = self.keyring.key(instance_id, Purpose::Resource).await?;
+        self.unwrap(&data_key, (slot, values.as_ref()), &name(instance_id, person_id))
+    }
+
+    /// Destroys the keys with which these were sealed.
+    ///
+    /// # Errors
+    /// When NATS does not answer. Some may be destroyed then.
+    pub async fn destroy(&self, sealed: &[String]) -> Result<(), PersonFailure> {
+        let mut by_block: HashMap<String, Vec<String>> = HashMap::new();
+        for Slot { block, entry } in sealed.iter().map(|sealed| slot_of(sealed)) {
+            by_block.entry(block).or_default().push(entry);
+        }
+        for (block, entries) in by_block {
+            self.blocks.destroy(&block, &entries).await?;
+        }
+        Ok(())
+    }
+
+    fn unwrap(
+        &self,
+        data_key: &Key,
+        (slot, values): (Slot, Option<&Values>),
+        name: &str,
+    ) -> Result<Option<PersonKey>, PersonFailure> {
+        match values.and_then(|values| values.get(&slot.entry)) {
+            Some(Some(wrapped)) => unwrapped(data_key, (slot, wrapped), name).map(Some),
+            Some(None) => Ok(None),
+            None if self.accepts_lost => Ok(None),
+            None => Err(PersonFailure::Lost(slot)),
+        }
+    }
+
+    /// Those of these users that history says were removed, whatever there is of their keys: a bucket that was restored may have
+    /// keys that were destroyed since its backup. It waits until history is where the log ended when this process began to open.
+    async fn removed(&self, users: &[AggregateKey]) -> Result<HashSet<AggregateKey>, PersonFailure> {
+        let end = || async { Ok::<_, LogFailure>(self.log.last().await?.map_or(0, |last| last.position().sequence)) };
+        let begun_at = *self.begun_at.get_or_try_init(end).await?;
+        loop {
+            let read = async {
+                let mut connection = self.database.connection().await?;
+                let Some(history) = snapshot_at(&mut connection, self.shard, begun_at).await? else { return Ok(None) };
+                that_have(&history, users, REMOVED).await.map(Some)
+            };
+            if let Some(removed) = self.database.within(read).await? {
+                return Ok(removed);
+            }
+            sleep(BREATH).await;
+        }
+    }
+
+    /// The data key of an instance, of which there is something at a sequence; `None` where it went with its instance.
+    async fn data_key(&self, instance_id: &str, sequence: u64) -> Result<Option<Arc<Key>>, PersonFailure> {
+        match self.keyring.key(instance_id, Purpose::Resource).await {
+            // While read models are built again they lack it, or have it as an older master key wraps it.
+            Err(KeyringFailure::Absent { .. } | KeyringFailure::WrongMasterKey) => {}
+            key => return Ok(Some(key?)),
+        }
+        let events = loop {
+            let read = async {
+                let mut connection = self.database.connection().await?;
+                let Some(history) = snapshot_at(&mut connection, self.shard, sequence).await? else { return Ok(None) };
+                events_of_type(&history, instance_id, DataKey::NAME).await.map(Some)
+            };
+            if let Some(events) = self.database.within(read).await? {
+                break events;
+            }
+            sleep(BREATH).await;
+        };
+        let mut keys: HashMap<&str, Option<DataKey>> = HashMap::new();
+        for recorded in &events {
+            if let Ok(event) = decode::<Standard<DataKey>>(recorded) {
+                let key = Event::into_state(event).map(|state| state.known);
+                keys.insert(&recorded.event.aggregate_id, key);
+            }
+        }
+        let mut found = keys.into_values().flatten().filter(|key| key.purpose == Purpose::Resource.name());
+        Ok(found.next().map(|key| self.keyring.unwrapped(instance_id, &key)).transpose()?)
+    }
+}
+
+fn unwrapped(data_key: &Key, (slot, wrapped): (Slot, &str), name: &str) -> Result<PersonKey, PersonFailure> {
+    let opened = data_key.open(&wrapping(name), wrapped).map_err(|_| PersonFailure::Unopened)?;
+    let bytes: [u8; 32] = opened.try_into().map_err(|_| PersonFailure::Unopened)?;
+    Ok(PersonKey { key: Key::new(bytes), slot, purpose: sealing(name) })
+}
+
+/// Where the key is with which something was sealed.
+fn slot_of(sealed: &str) -> Slot {
+    let mut parts = sealed.split('.').map(str::to_owned);
+    Slot { block: parts.next().unwrap_or_default(), entry: parts.next().unwrap_or_default() }
+}
+
+/// Names a person across instances.
+fn name(instance_id: &str, person_id: &str) -> String {
+    format!("{instance_id}/{person_id}")
+}
+
+fn wrapping(name: &str) -> String {
+    format!("person-key/{name}")
+}
+
+fn sealing(name: &str) -> String {
+    format!("person/{name}")
+}
+
+/// Whether an aggregate is a user, of whom something may be sealed.
+fn is_user(aggregate_type: &str) -> bool {
+    aggregate_type == User::NAME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_for_its_person_only() {
+        let data_key = Key::random();
+        let (key, person) = (Key::random(), Person { username: "ada".to_owned(), ..Person::default() });
+        let wrapped = data_key.seal(&wrapping("1/2"), key.expose());
+        let slot = || Slot { block: "ab".to_owned(), entry: "01".to_owned() };
+        let own = unwrapped(&data_key, (slot(), &wrapped), "1/2").unwrap();
+        let Personal::Sealed(sealed) = own.seal(&person) else { panic!("it is sealed") };
+        assert!(sealed.starts_with("ab.01.") && !sealed.contains("ada"));
+        assert_eq!(slot_of(&sealed), own.slot);
+        assert_eq!(own.open(&sealed).unwrap(), person);
+        let other = unwrapped(&data_key, (slot(), &wrapped), "1/3");
+        assert!(matches!(other, Err(PersonFailure::Unopened)), "it is the key of somebody else");
+        let other = PersonKey { key, slot: slot(), purpose: sealing("1/3") };
+        assert!(matches!(other.open(&sealed), Err(PersonFailure::Unopened)), "it is about somebody else");
+        assert!(matches!(own.open("ab.01"), Err(PersonFailure::Unopened)));
+    }
+}

@@ -1,0 +1,77 @@
+//! Writing to the index, off the threads that wait for others; and when that forgets what was erased.
+
+use std::{sync::Arc, time::Duration};
+
+use base::{fault, metric::catalog::INDEX_COMMITS};
+use domain::{resource::user::User, standard::Resource};
+use eventlog::record::Position;
+use index::{IndexFailure, Snapshot, Writer};
+use jiff::Timestamp;
+use tokio::time::Instant;
+use view::table::{Change, Table};
+
+use super::{Stall, Unit};
+
+/// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large.
+fn erased_within() -> Duration {
+    fault::shortened(Duration::from_mins(10), Duration::from_secs(1))
+}
+
+/// When segments are written anew because people were erased.
+pub(super) struct Erasing(Option<Instant>);
+
+impl Erasing {
+    /// Segments may hold somebody who was erased while another process kept the index.
+    pub(super) fn begin(writer: &Writer) -> Result<Self, IndexFailure> {
+        Ok(Self(writer.has_deleted()?.then(|| Instant::now() + erased_within())))
+    }
+
+    /// Notes who is erased.
+    pub(super) fn note(&mut self, table: &Table, changes: &[Change]) {
+        if table.aggregate_type == User::NAME && changes.iter().any(|change| change.row.is_none()) {
+            self.0.get_or_insert_with(|| Instant::now() + erased_within());
+        }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.0.is_some_and(|due| due <= Instant::now())
+    }
+}
+
+impl Unit {
+    pub(super) async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<Writer, Stall> {
+        fault::point("index.fetched");
+        let work = move || {
+            writer.apply(&changes)?;
+            fault::point("index.applied");
+            Ok(writer)
+        };
+        Ok(self.follower.folder.work(work).await?)
+    }
+
+    pub(super) async fn committed(
+        &self,
+        mut writer: Writer,
+        (end, committed_at): (Position, Timestamp),
+    ) -> Result<(Writer, Arc<Snapshot>), Stall> {
+        let work = move || {
+            fault::point("index.committing");
+            let snapshot = writer.commit(end, committed_at)?;
+            Ok((writer, Arc::new(snapshot)))
+        };
+        let committed = self.follower.folder.work(work).await?;
+        fault::point("index.committed");
+        INDEX_COMMITS.with(&[self.projection.name]).count();
+        Ok(committed)
+    }
+
+    /// Writes segments anew that hold what was deleted, at the position of a snapshot.
+    pub(super) async fn purge(&self, mut writer: Writer, at: &Arc<Snapshot>) -> Result<(Writer, Arc<Snapshot>), Stall> {
+        let (position, committed_at) = (at.position, at.committed_at);
+        let work = move || {
+            let snapshot = writer.purge()?.at(position, committed_at)?;
+            Ok((writer, Arc::new(snapshot)))
+        };
+        Ok(self.follower.folder.work(work).await?)
+    }
+}

@@ -1,0 +1,34 @@
+//! Opens what is personal, for the projections that keep people.
+
+use std::sync::Arc;
+
+use domain::{resource::user::User, standard::Resource};
+use eventlog::record::Recorded;
+use view::{
+    persons::{PersonFailure, Persons},
+    projection::{Kind, Projection},
+};
+
+use crate::batch::Batch;
+
+impl Batch {
+    /// The batch with what is personal in clear, where a projection keeps that.
+    pub(crate) async fn opened(self, persons: &Persons, projection: &Projection) -> Result<Self, PersonFailure> {
+        let events = opened(persons, projection, self.events).await?;
+        Ok(Self { events, ..self })
+    }
+}
+
+/// Events with what is personal in clear, where a projection keeps that.
+pub(crate) async fn opened(
+    persons: &Persons,
+    projection: &Projection,
+    events: Vec<Arc<Recorded>>,
+) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
+    let keeps_people = match &projection.kind {
+        Kind::Rows(_) => User::ROWS.is_some_and(|rows| rows.name == projection.name),
+        Kind::Index(table) => table.aggregate_type == User::NAME,
+        Kind::History => false,
+    };
+    if keeps_people { persons.open_events(&events).await } else { Ok(events) }
+}

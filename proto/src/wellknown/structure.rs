@@ -1,0 +1,145 @@
+//! `google.protobuf.Struct`: a JSON object. A member that is null is none, as everywhere in the API.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Map, Value as Json};
+
+/// A JSON object.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Struct {
+    /// Its members.
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub fields: BTreeMap<String, Value>,
+}
+
+/// A JSON value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Value {
+    /// What it is; null where that is not said.
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
+    pub kind: Option<Kind>,
+}
+
+/// The kinds of JSON values.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Kind {
+    /// Null.
+    #[prost(int32, tag = "1")]
+    Null(i32),
+    /// A number.
+    #[prost(double, tag = "2")]
+    Number(f64),
+    /// A string.
+    #[prost(string, tag = "3")]
+    String(String),
+    /// True or false.
+    #[prost(bool, tag = "4")]
+    Bool(bool),
+    /// An object.
+    #[prost(message, tag = "5")]
+    Struct(Struct),
+    /// An array.
+    #[prost(message, tag = "6")]
+    List(ListValue),
+}
+
+/// A JSON array.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ListValue {
+    /// Its items.
+    #[prost(message, repeated, tag = "1")]
+    pub values: Vec<Value>,
+}
+
+impl From<Map<String, Json>> for Struct {
+    fn from(members: Map<String, Json>) -> Self {
+        Self { fields: members.into_iter().map(|(name, value)| (name, value.into())).collect() }
+    }
+}
+
+impl From<Json> for Value {
+    fn from(value: Json) -> Self {
+        let kind = match value {
+            Json::Null => Kind::Null(0),
+            Json::Bool(value) => Kind::Bool(value),
+            Json::Number(number) => Kind::Number(number.as_f64().unwrap_or_default()),
+            Json::String(text) => Kind::String(text),
+            Json::Array(items) => Kind::List(ListValue { values: items.into_iter().map(Into::into).collect() }),
+            Json::Object(members) => Kind::Struct(members.into()),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl From<Struct> for Map<String, Json> {
+    fn from(object: Struct) -> Self {
+        let members = object.fields.into_iter().map(|(name, value)| (name, Json::from(value)));
+        members.filter(|(_, value)| !value.is_null()).collect()
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Self {
+        match value.kind {
+            None | Some(Kind::Null(_)) => Self::Null,
+            Some(Kind::Number(number)) => number.into(),
+            Some(Kind::String(text)) => text.into(),
+            Some(Kind::Bool(value)) => value.into(),
+            Some(Kind::Struct(object)) => Self::Object(object.into()),
+            Some(Kind::List(list)) => Self::Array(list.values.into_iter().map(Self::from).collect()),
+        }
+    }
+}
+
+impl Serialize for Struct {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Map::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Struct {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Json::deserialize(deserializer)? {
+            Json::Object(members) => Ok(members.into()),
+            other => Err(de::Error::invalid_type(found(&other), &"an object")),
+        }
+    }
+}
+
+fn found(value: &Json) -> de::Unexpected<'_> {
+    match value {
+        Json::Null => de::Unexpected::Unit,
+        Json::Bool(value) => de::Unexpected::Bool(*value),
+        Json::Number(number) => de::Unexpected::Float(number.as_f64().unwrap_or_default()),
+        Json::String(text) => de::Unexpected::Str(text),
+        Json::Array(_) => de::Unexpected::Seq,
+        Json::Object(_) => de::Unexpected::Map,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_the_same_in_json_and_on_the_wire_and_null_is_nothing() {
+        let text = json!({ "a": "b", "n": 1.5, "t": true, "list": [1.0, "x", [], {}], "of": { "deep": "er" } });
+        let object: Struct = serde_json::from_value(text.clone()).unwrap();
+        assert_eq!(Struct::decode(object.encode_to_vec().as_slice()).unwrap(), object);
+        assert_eq!(serde_json::to_value(&object).unwrap(), text);
+        let object: Struct = serde_json::from_value(json!({ "a": null, "of": { "b": null } })).unwrap();
+        assert_eq!(serde_json::to_value(&object).unwrap(), json!({ "of": {} }));
+    }
+
+    #[test]
+    fn only_an_object_is_one() {
+        for other in [json!("a"), json!(1), json!([{}]), json!(true)] {
+            let error = serde_json::from_value::<Struct>(other).unwrap_err().to_string();
+            assert!(error.contains("an object"), "{error}");
+        }
+    }
+}
