@@ -72,7 +72,7 @@ impl Commands {
         call: &Call,
         id: &str,
         (human, request): (&Human, &PatchUserRequest),
-    ) -> Result<Option<Human>, Error> {
+    ) -> Result<Option<Changed>, Error> {
         let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
         let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
         let sealing = self.persons.key(&call.tenant.id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
@@ -84,7 +84,10 @@ impl Commands {
         check(&after)?;
         let sealed = self.sealed(call, &sealing, &after).await?;
         let Human { personal, username_key, email_key, phone_key, .. } = sealed;
-        Ok(Some(Human { personal, username_key, email_key, phone_key, ..human.clone() }))
+        let reached = |person: &Person| (person.username.clone(), person.email.clone(), person.phone.clone());
+        let gives_power = reached(&before) != reached(&after);
+        let human = Human { personal, username_key, email_key, phone_key, ..human.clone() };
+        Ok(Some(Changed { human, gives_power }))
     }
 
     async fn sealed(&self, call: &Call, sealing: &PersonKey, person: &Person) -> Result<Human, Error> {
@@ -100,6 +103,13 @@ impl Commands {
             phone_key: found_by("phone", &person.phone),
         })
     }
+}
+
+/// A person after a change, sealed.
+pub(crate) struct Changed {
+    pub(crate) human: Human,
+    /// Whether the person is named or reached in another way.
+    pub(crate) gives_power: bool,
 }
 
 /// Refuses data that break the schema.

@@ -259,13 +259,13 @@ impl Unit {
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
         let (mut next, mut is_changed) = (None, false);
-        let mut erasing = Erasing::begin(&writer)?;
+        let mut erasing = Erasing::begin(self.table, &writer)?;
         let (mut due, mut reached) = (Instant::now(), snapshot.position.sequence);
         loop {
             lease.tick();
             if !is_changed && erasing.is_due() {
-                (writer, snapshot) = self.purge(writer, &snapshot).await?;
-                erasing = Erasing::begin(&writer)?;
+                (writer, snapshot) = lease.during(self.purge(writer, &snapshot)).await?;
+                erasing = Erasing::begin(self.table, &writer)?;
                 self.report(&snapshot, complete_from, &committed);
             }
             let batch = match next.take() {
@@ -348,9 +348,7 @@ impl Unit {
                         return std::future::pending().await;
                     }
                     let snapshot = newest.borrow_and_update().clone();
-                    if let Some(snapshot) = &snapshot
-                        && (snapshot.position != publisher.reached() || !publisher.lacks_the_same(snapshot))
-                    {
+                    if let Some(snapshot) = &snapshot {
                         publisher.publish(snapshot).await?;
                     }
                 }

@@ -97,7 +97,9 @@ async fn patch(
             // Who may not see it, or finds nothing, is told so by the command itself.
             let seen = commands.seen(&call, &key).await;
             if let Some(human) = seen.and_then(|user| user.human) {
-                patch.human = commands.changed_person(&call, &key.id, (&human, &request)).await?;
+                let changed = commands.changed_person(&call, &key.id, (&human, &request)).await?;
+                of_person.gives_power = changed.as_ref().is_some_and(|changed| changed.gives_power);
+                patch.human = changed.map(|changed| changed.human);
                 (patch.username, of_person.seen) = (None, Some(human));
             }
         }
@@ -171,6 +173,8 @@ struct Change {
 struct OfPerson {
     /// Whether it changes what only people have.
     is_asked: bool,
+    /// Whether it changes how the person is named or reached: who is reached by mail or phone may come to log in as that one.
+    gives_power: bool,
     /// The person that was seen.
     seen: Option<Human>,
     /// Whether the person is another one by now.
@@ -203,7 +207,7 @@ impl Command for Change {
             let owner = current.owner()?;
             let object = Object { name: User::NAME, exists: true, user_id: Some(self.key.id.clone()) };
             deciding.permit(turn, owner, &object)?;
-            if has_power(&self.asked, user.human.as_ref()) && !deciding.authority.is_caller(&self.key.id) {
+            if (has_power(&self.asked) || self.of_person.gives_power) && !deciding.authority.is_caller(&self.key.id) {
                 escalation::check_user(turn, deciding, &self.key, owner)?;
             }
             self.of_person.check(user, &self.asked)?;
@@ -216,15 +220,12 @@ impl Command for Change {
     }
 }
 
-/// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them: who reaches a
-/// person by mail or phone may come to log in as that one.
-fn has_power(asked: &Asked<User>, before: Option<&Human>) -> bool {
+/// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them.
+fn has_power(asked: &Asked<User>) -> bool {
     match asked {
         Asked::Patch(patch) => {
             let allows = patch.allow_token_endpoint_audience == Some(true);
-            let keys = |human: &Human| [&human.username_key, &human.email_key, &human.phone_key].map(Clone::clone);
-            let reaches = patch.human.as_ref().is_some_and(|human| before.map(keys) != Some(keys(human)));
-            patch.username.is_some() || patch.renewal.is_some() || allows || reaches
+            patch.username.is_some() || patch.renewal.is_some() || allows
         }
         _ => true,
     }

@@ -39,6 +39,8 @@ pub struct Publisher {
     revision: u64,
     /// How far its files are.
     moved: Option<Moved>,
+    /// How often what is published was purged.
+    purges: u64,
     /// Packs that no manifest names and chunks that no pack has, and since when.
     unnamed: HashMap<String, Instant>,
     /// How long readers may still want them.
@@ -69,6 +71,7 @@ impl Publisher {
                     manifest,
                     revision,
                     moved: None,
+                    purges: 0,
                     unnamed: HashMap::new(),
                     grace,
                 });
@@ -96,7 +99,8 @@ impl Publisher {
         self.manifest.omitted() == *snapshot.omitted
     }
 
-    /// Publishes a snapshot of the index in this folder. Where its files are published already, only its position is noted.
+    /// Publishes a snapshot of the index in this folder. Where its files are published already, only its position is noted. After a
+    /// purge no pack stays that has a file which went.
     ///
     /// # Errors
     /// [`IndexFailure::Fenced`] when another one publishes the index now.
@@ -104,17 +108,22 @@ impl Publisher {
         let wanted = snapshot.files(&self.folder)?;
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
         let has_the_same = known.len() == wanted.len() && wanted.iter().all(|name| known.contains(name.as_str()));
-        let is_the_same = has_the_same && self.lacks_the_same(snapshot);
+        let is_purged = snapshot.purges != self.purges;
+        let is_the_same = has_the_same && self.lacks_the_same(snapshot) && !is_purged;
         let (at, stored) = (snapshot.position.stream_sequence, self.manifest.position().stream_sequence);
         if is_the_same && !self.manifest.meta.is_empty() && at < stored + STORE_EVERY {
             self.moved = Some(Moved::new(self.revision, snapshot));
             return Ok(());
         }
-        let new: Vec<String> = wanted.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
         let mut packs = self.manifest.packs.clone();
         for pack in &mut packs {
             pack.files.retain(|file| wanted.contains(&file.name));
         }
+        if is_purged {
+            packs.retain(|pack| self.id(&pack.files).is_ok_and(|id| id == pack.id));
+        }
+        let packed: HashSet<&str> = packs.iter().flat_map(|pack| &pack.files).map(|file| file.name.as_str()).collect();
+        let new: Vec<String> = wanted.iter().filter(|name| !packed.contains(name.as_str())).cloned().collect();
         if !new.is_empty() {
             packs.push(self.pack(new).await?);
         }
@@ -124,9 +133,15 @@ impl Publisher {
         let manifest = Manifest { format, meta: snapshot.meta()?, packs, ..self.manifest.clone() };
         let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
         self.revision = replaced.ok_or(IndexFailure::Fenced)?;
-        (self.manifest, self.moved) = (manifest, None);
+        (self.manifest, self.moved, self.purges) = (manifest, None, snapshot.purges);
         fault::point("index.published");
         Ok(())
+    }
+
+    /// The name of the pack that has these files and no others.
+    fn id(&self, files: &[File]) -> Result<String, IndexFailure> {
+        let listed = serde_json::to_vec(files).map_err(|_| IndexFailure::Inconsistent)?;
+        Ok(pack_id(&self.name, &hex::encode(sha256(&listed))))
     }
 
     /// Puts files into one pack and the pack into the store.
@@ -143,8 +158,7 @@ impl Publisher {
             measured.collect::<Result<Vec<_>, IndexFailure>>()
         });
         let files = files.await??;
-        let listed = serde_json::to_vec(&files).map_err(|_| IndexFailure::Inconsistent)?;
-        let id = pack_id(&self.name, &hex::encode(sha256(&listed)));
+        let id = self.id(&files)?;
         let size: u64 = files.iter().map(|file| file.size).sum();
         let mut contents: Box<dyn AsyncRead + Send + Unpin> = Box::new(tokio::io::empty());
         for file in &files {

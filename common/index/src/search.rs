@@ -65,6 +65,8 @@ pub struct Snapshot {
     pub committed_at: Timestamp,
     /// What it lacks.
     pub omitted: Arc<[Omitted]>,
+    /// How often its writer has purged: what is published then must not have what was purged either.
+    pub(crate) purges: u64,
 }
 
 /// What a document stores.
@@ -162,6 +164,7 @@ pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> R
         position: payload.position(),
         committed_at: payload.committed_at(),
         omitted: payload.omitted.into(),
+        purges: 0,
         metas: Arc::new(metas),
     })
 }

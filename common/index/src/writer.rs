@@ -58,6 +58,7 @@ pub struct Writer {
     writer: IndexWriter,
     reader: IndexReader,
     omitted: Vec<Omitted>,
+    purges: u64,
 }
 
 impl Writer {
@@ -87,12 +88,14 @@ impl Writer {
         writer.set_merge_policy(Box::new(Merging::new()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let omitted = search::snapshot(&index, &reader, layout.clone())?.omitted.to_vec();
-        Ok(Self { layout, index, writer, reader, omitted })
+        Ok(Self { layout, index, writer, reader, omitted, purges: 0 })
     }
 
     /// The index as it was committed last.
     pub fn snapshot(&self) -> Result<Snapshot, IndexFailure> {
-        search::snapshot(&self.index, &self.reader, self.layout.clone())
+        let mut snapshot = search::snapshot(&self.index, &self.reader, self.layout.clone())?;
+        snapshot.purges = self.purges;
+        Ok(snapshot)
     }
 
     /// Replaces the documents of the changed resources.
@@ -126,6 +129,7 @@ impl Writer {
             }
         }
         self.writer.garbage_collect_files().wait()?;
+        self.purges += 1;
         self.snapshot()
     }
 

@@ -50,12 +50,15 @@ pub enum PersonFailure {
     Database(#[from] DatabaseFailure),
     /// The bucket does not have what it never loses by itself.
     #[error(
-        "the bucket KV_PERSONS lacks the key {} of block {}, and nobody has destroyed it: restore the bucket from its backup, or \
+        "the bucket KV_PERSONS lacks the key {} of block {}, or has another one, and nobody has destroyed it: restore the bucket from its backup, or \
          start with --accept-lost-keys to go on without what is personal of those whose keys are lost (docs/users.md)",
         .0.entry, .0.block
     )]
     Lost(Slot),
-    /// The key is there, and is not what it should be.
+    /// An event of a data key is not one that this build reads.
+    #[error("a data key of instance {0} cannot be read by this build")]
+    DataKey(String),
+    /// What is sealed is not what the person's key has sealed.
     #[error("what is personal does not open with the key of the person")]
     Unopened,
 }
@@ -167,10 +170,11 @@ impl Persons {
         name: &str,
     ) -> Result<Option<PersonKey>, PersonFailure> {
         match values.and_then(|values| values.get(&slot.entry)) {
-            Some(Some(wrapped)) => unwrapped(data_key, (slot, wrapped), name).map(Some),
             Some(None) => Ok(None),
-            None if self.accepts_lost => Ok(None),
-            None => Err(PersonFailure::Lost(slot)),
+            // One that is not the person's is as good as none.
+            Some(Some(wrapped)) if let Ok(key) = unwrapped(data_key, (slot.clone(), wrapped), name) => Ok(Some(key)),
+            _ if self.accepts_lost => Ok(None),
+            _ => Err(PersonFailure::Lost(slot)),
         }
     }
 
@@ -212,10 +216,9 @@ impl Persons {
         };
         let mut keys: HashMap<&str, Option<DataKey>> = HashMap::new();
         for recorded in &events {
-            if let Ok(event) = decode::<Standard<DataKey>>(recorded) {
-                let key = Event::into_state(event).map(|state| state.known);
-                keys.insert(&recorded.event.aggregate_id, key);
-            }
+            let event = decode::<Standard<DataKey>>(recorded);
+            let event = event.map_err(|_| PersonFailure::DataKey(instance_id.to_owned()))?;
+            keys.insert(&recorded.event.aggregate_id, Event::into_state(event).map(|state| state.known));
         }
         let mut found = keys.into_values().flatten().filter(|key| key.purpose == Purpose::Resource.name());
         Ok(found.next().map(|key| self.keyring.unwrapped(instance_id, &key)).transpose()?)

@@ -198,7 +198,7 @@ mod tests {
         );
         assert_eq!(merged("platform", file, &[]).unwrap(), "platform");
         let unknown = merged("platform projector", "lisen = 1", &[]).unwrap_err();
-        let told = "there is no setting lisen (did you mean listen?); there are allow-targets, ";
+        let told = "there is no setting lisen (did you mean listen?); there are accept-lost-keys, allow-targets, ";
         assert!(unknown.starts_with(told), "{unknown}");
         let unknown = merged("platform projector", "nats_url = \"x\"\nbanana = 1", &[]).unwrap_err();
         assert!(unknown.contains("nats_url (did you mean nats-url?)") && unknown.contains("banana"), "{unknown}");

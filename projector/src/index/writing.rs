@@ -22,8 +22,9 @@ pub(super) struct Erasing(Option<Instant>);
 
 impl Erasing {
     /// Segments may hold somebody who was erased while another process kept the index.
-    pub(super) fn begin(writer: &Writer) -> Result<Self, IndexFailure> {
-        Ok(Self(writer.has_deleted()?.then(|| Instant::now() + erased_within())))
+    pub(super) fn begin(table: &Table, writer: &Writer) -> Result<Self, IndexFailure> {
+        let has_erased = table.aggregate_type == User::NAME && writer.has_deleted()?;
+        Ok(Self(has_erased.then(|| Instant::now() + erased_within())))
     }
 
     /// Notes who is erased.

@@ -63,7 +63,7 @@ impl Parked {
                 break;
             }
             let due = match database.within(self.due(database, reached)).await {
-                Ok(Some(due)) => due,
+                Ok(Some(due)) => self.opened(due).await?,
                 Ok(None) => break,
                 Err(error) => {
                     let projection = self.projection.name;
@@ -72,7 +72,6 @@ impl Parked {
                     break;
                 }
             };
-            let due = self.opened(due).await?;
             let (folded, retry) = self.fold_waiting(table, due)?;
             self.tried(&retry, &folded.failed);
             changes.extend(folded.changes);

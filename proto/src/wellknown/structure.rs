@@ -1,9 +1,14 @@
 //! `google.protobuf.Struct`: a JSON object. A member that is null is none, as everywhere in the API.
+//!
+//! Protobuf reads no message that is nested very deep, so no such object is taken from JSON either.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value as Json};
+
+/// How deep objects and arrays may be nested in JSON, the object itself counted.
+const DEEPEST: usize = 16;
 
 /// A JSON object.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -101,9 +106,21 @@ impl Serialize for Struct {
 impl<'de> Deserialize<'de> for Struct {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Json::deserialize(deserializer)? {
+            object if is_deeper(&object, DEEPEST) => {
+                Err(de::Error::invalid_value(de::Unexpected::Map, &"an object that is nested at most 16 deep"))
+            }
             Json::Object(members) => Ok(members.into()),
             other => Err(de::Error::invalid_type(found(&other), &"an object")),
         }
+    }
+}
+
+fn is_deeper(value: &Json, than: usize) -> bool {
+    let is_inner_deeper = |inner: &Json| is_deeper(inner, than - 1);
+    match value {
+        Json::Array(items) => than == 0 || items.iter().any(is_inner_deeper),
+        Json::Object(members) => than == 0 || members.values().any(is_inner_deeper),
+        _ => false,
     }
 }
 
@@ -133,6 +150,18 @@ mod tests {
         assert_eq!(serde_json::to_value(&object).unwrap(), text);
         let object: Struct = serde_json::from_value(json!({ "a": null, "of": { "b": null } })).unwrap();
         assert_eq!(serde_json::to_value(&object).unwrap(), json!({ "of": {} }));
+    }
+
+    #[test]
+    fn what_is_taken_from_json_is_read_from_protobuf_again() {
+        let nested = |depth: usize| (1..depth).fold(json!({}), |inner, _| json!({ "a": [inner] }));
+        let deepest: Struct = serde_json::from_value(nested(8)).unwrap();
+        assert_eq!(Struct::decode(deepest.encode_to_vec().as_slice()).unwrap(), deepest);
+        let flat = (1..16).fold(json!({}), |inner, _| json!({ "a": inner }));
+        let flat: Struct = serde_json::from_value(flat).unwrap();
+        assert_eq!(Struct::decode(flat.encode_to_vec().as_slice()).unwrap(), flat);
+        let error = serde_json::from_value::<Struct>(nested(9)).unwrap_err().to_string();
+        assert!(error.contains("nested at most 16 deep"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::{
 
 use action::{client::Call, executions::Called};
 use base::{clock, explain::explain, metric::catalog::DELIVERIES};
+use bytes::Bytes;
 use futures::StreamExt;
 use tokio::{
     sync::mpsc,
@@ -189,8 +190,18 @@ impl Deliveries {
                 DELIVERIES.with(&["dropped"]).count();
                 return Ok(());
             };
+            // What is away here is not the target's fault.
+            let body = match delivery.opened(&self.persons).await {
+                Ok(body) => body,
+                Err(failure) => {
+                    let error = explain(&failure);
+                    tracing::warn!(delivery = delivery.id, error, "what is personal cannot be opened for a target yet");
+                    sleep(pause(self.patience.pause, tries + 1)).await;
+                    continue;
+                }
+            };
             tries += 1;
-            let Err(error) = self.call(&called, &delivery).await else {
+            let Err(error) = self.call(&called, &delivery, body).await else {
                 base::fault::point("deliveries.delivered");
                 DELIVERIES.with(&["ok"]).count();
                 return Ok(());
@@ -208,9 +219,8 @@ impl Deliveries {
         }
     }
 
-    /// Calls a target once, with what is personal in clear, and tells what is wrong.
-    async fn call(&self, called: &Called, delivery: &Delivery) -> Result<(), String> {
-        let body = delivery.opened(&self.persons).await.map_err(|failure| explain(&failure))?;
+    /// Calls a target once, and tells what is wrong.
+    async fn call(&self, called: &Called, delivery: &Delivery, body: Bytes) -> Result<(), String> {
         let call = Call {
             delivery_id: delivery.id.clone(),
             depth: delivery.depth,

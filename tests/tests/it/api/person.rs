@@ -7,6 +7,8 @@ use tests::{
     tenant::{Tenant, new_name},
 };
 
+use super::tenancy::member;
+
 const USERS: &str = "/resources/v3alpha/users";
 
 fn ada(username: &str) -> Value {
@@ -142,4 +144,30 @@ async fn what_is_wrong_with_data_is_told_by_its_path_and_without_its_value() {
     let nested = (0..200).fold(json!("x"), |inner, _| json!({ "a": inner }));
     assert_eq!(post(&admin, USERS, with(json!({ "address": nested }))).await.status, 400);
     assert_eq!(post(&admin, USERS, json!({ "username": new_name(), "human": { "data": [] } })).await.status, 400);
+}
+
+#[tokio::test]
+async fn nobody_changes_how_somebody_with_more_rights_is_reached() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let (_, manager) =
+        member(&tenant, &admin, &tenant.bootstrap.organization_id, &new_name(), &["ORG_USER_MANAGER"]).await;
+    let email = |is_verified: bool| json!({ "address": "ada@example.com", "isVerified": is_verified });
+    let mut powerful = ada(&new_name());
+    powerful["human"]["email"] = email(false);
+    let id = created(&admin, USERS, powerful).await.id();
+    let membership = json!({ "userId": id, "roles": ["IAM_OWNER"] });
+    created(&admin, "/resources/v3alpha/memberships", membership).await;
+    for (case, change) in [
+        ("verified", json!({ "human": { "email": email(true) } })),
+        ("in other letters", json!({ "human": { "email": { "address": "ADA@example.com" } } })),
+        ("phone", json!({ "human": { "phone": { "number": "+441632960124" } } })),
+        ("no phone", json!({ "human": { "phone": {} } })),
+        ("renamed", json!({ "username": new_name() })),
+    ] {
+        patch(&manager, &id, change).await.assert_refused(case, 403, "PERMISSION_DENIED");
+    }
+    let data = json!({ "given_name": "Ada", "family_name": "King" });
+    let changed = patch(&manager, &id, json!({ "human": { "data": data } })).await;
+    assert_eq!(changed.status, 200, "her data give nobody anything: {}", changed.body);
 }

@@ -21,7 +21,7 @@ fn service(username: &str) -> Value {
 }
 
 /// A user of an organization with roles there, and a client that is logged in as it.
-async fn member(
+pub(super) async fn member(
     instance: &Instance,
     admin: &Client,
     organization: &str,

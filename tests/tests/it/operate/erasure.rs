@@ -7,6 +7,7 @@ use std::{
 
 use base::secret::random_text;
 use eventlog::blocks::{Blocks, Slot, Values};
+use futures::StreamExt;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
@@ -16,6 +17,7 @@ use tests::{
     instance::Instance,
     platform::Platform,
 };
+use tokio::io::AsyncReadExt;
 use tokio_postgres::NoTls;
 
 const USERS: &str = "/resources/v3alpha/users";
@@ -29,11 +31,15 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// The files that have one of these texts.
 fn holding(files: &[PathBuf], texts: &[String]) -> Vec<PathBuf> {
-    let has = |path: &&PathBuf| {
+    let holds = |path: &&PathBuf| {
         let bytes = fs::read(path).unwrap_or_default();
-        texts.iter().any(|text| bytes.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes())))
+        texts.iter().any(|text| has(&bytes, text))
     };
-    files.iter().filter(has).cloned().collect()
+    files.iter().filter(holds).cloned().collect()
+}
+
+fn has(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
 }
 
 /// What NATS keeps, save for the packs of search indexes: those are read models.
@@ -88,7 +94,8 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
     let log = folder.path().join("log");
     let stderr = fs::File::create(&log).expect("the folder can be written");
     let told = [("RUST_LOG", "info,command=debug,projector=debug,query=debug,view=debug,edge=debug,index=debug")];
-    let platform = Platform::start_telling(&[], &told, stderr.into()).await;
+    let grace = ["--index-grace", "1"].map(str::to_owned);
+    let platform = Platform::start_telling(&grace, &told, stderr.into()).await;
     let admin = platform.client().await;
     let (before, after, stays) = (canaries(), canaries(), canaries());
     let all: Vec<String> = before.iter().chain(&after).chain(&stays).cloned().collect();
@@ -122,14 +129,21 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
     let blocks = Blocks::open(platform.log().await.context(), 1).await.expect("the bucket is there");
     let (slot, key) = key_of(&platform, &blocks, &id).await;
     assert_ne!(holding(&of_nats(&platform), std::slice::from_ref(&key)), [] as [PathBuf; 0], "NATS has the key");
+    let index = platform.data().join("index");
+    assert_ne!(
+        holding(&files(&index), &after),
+        [] as [PathBuf; 0],
+        "the search index has it, or this test finds nothing"
+    );
+    eventually("the search index is published", async || (published(&platform, &after).await > 0).then_some(())).await;
     delete(&admin, &id).await;
     let erased: Vec<String> = before.iter().chain(&after).cloned().collect();
     eventually("the key is destroyed", async || {
         holding(&of_nats(&platform), std::slice::from_ref(&key)).is_empty().then_some(())
     })
     .await;
-    let index = platform.data().join("index");
     eventually("the search index forgets", async || holding(&files(&index), &erased).is_empty().then_some(())).await;
+    eventually("so does what is published", async || (published(&platform, &erased).await == 0).then_some(())).await;
     assert_eq!(rows(&platform, &erased).await, 0);
 
     // Nor does it come back when the read models are built again, though the keys were restored from a backup meanwhile.
@@ -202,6 +216,24 @@ async fn a_lost_key_is_not_taken_for_a_destroyed_one() {
     let patch = admin.request(Method::PATCH, &format!("{USERS}/{id}")).json(&json!({ "human": { "phone": {} } }));
     let refused = send(patch).await;
     assert!(refused.body.to_string().contains("was destroyed"), "{}", refused.body);
+}
+
+/// How many packs of search indexes have one of these texts.
+async fn published(platform: &Instance, texts: &[String]) -> usize {
+    let log = platform.log().await;
+    let store = log.context().get_object_store("INDEX_FILES").await.expect("the store is there");
+    let packs: Vec<_> =
+        store.list().await.expect("packs are listed").filter_map(async |pack| pack.ok()).collect().await;
+    let mut found = 0;
+    for pack in packs {
+        // One that is removed meanwhile is gone.
+        let Ok(mut object) = store.get(&pack.name).await else { continue };
+        let mut bytes = vec![];
+        if object.read_to_end(&mut bytes).await.is_ok() {
+            found += usize::from(texts.iter().any(|text| has(&bytes, text)));
+        }
+    }
+    found
 }
 
 /// Where the wrapped key of a person is, as its event says, and that key.

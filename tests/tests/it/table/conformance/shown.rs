@@ -85,6 +85,11 @@ pub(super) fn sent(message: &Value) -> BTreeMap<String, Value> {
     found
 }
 
+/// Whether a field was sent, or something in it, where it is a JSON object of its own.
+pub(super) fn has(sent: &BTreeMap<String, Value>, field: &str) -> bool {
+    sent.keys().any(|path| path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
 /// Fails unless an object that was read has everything that was sent.
 pub(super) fn assert_shown(what: &str, sent: &BTreeMap<String, Value>, read: &Value) {
     for (path, value) in sent {

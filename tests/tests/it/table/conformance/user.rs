@@ -112,8 +112,8 @@ fn person(data: &Value) -> HumanUser {
 
 fn reached_at(address: &str, number: &str) -> CreateUserRequest {
     let email = Some(Email { address: address.into(), is_verified: true });
-    let phone = Some(Phone { number: number.into(), is_verified: false });
-    let human = HumanUser { email, phone, ..person(&json!({})) };
+    let phone = Some(Phone { number: number.into(), is_verified: true });
+    let human = HumanUser { schema_id: "human".into(), email, phone, ..person(&json!({})) };
     created_as(None, User { username: new_name("reached"), r#type: Some(user::Type::Human(human)) })
 }
 
@@ -210,10 +210,27 @@ fn profile(name: Option<&str>, description: Option<&str>) -> PatchUser {
     PatchUser { username: None, r#type: Some(patch_user::Type::Service(service)) }
 }
 
+fn a_user_beside_a_person(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+        let person = json!({ "username": new_name("ada"), "human": { "data": data } });
+        let person = posted(world, "/resources/v3alpha/users", &person).await.id();
+        a_user(world).await.naming([person])
+    }
+    .boxed()
+}
+
 fn patch() -> Box<dyn Check + Sync> {
-    row(&PATCH_USER, a_user)
+    row(&PATCH_USER, a_user_beside_a_person)
         .good("a user name", |it| patched(it, username(&format!("renamed {}", it.id))))
         .good("a display name", |it| patched(it, profile(Some("Renamed"), Some(""))))
+        .good("all of a person", |it| {
+            let email = Some(Email { address: "byron@example.com".into(), is_verified: true });
+            let phone = Some(Phone { number: "+441632960999".into(), is_verified: true });
+            let data = person(&json!({ "nickname": "Byron" })).data;
+            let user = Some(of_person(PatchHumanUser { data, email, phone }));
+            PatchUserRequest { id: it.others[0].clone(), user }
+        })
         .good("no change", |it| patched(it, profile(None, Some(""))))
         .good("nothing", |it| patched(it, PatchUser::default()))
         .bad("no user", "INVALID_REQUEST", |it| PatchUserRequest { id: it.id.clone(), user: None })
