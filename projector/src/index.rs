@@ -264,8 +264,7 @@ impl Unit {
         loop {
             lease.tick();
             if !is_changed && erasing.is_due() {
-                (writer, snapshot) = lease.during(self.purge(writer, &snapshot)).await?;
-                erasing = Erasing::begin(self.table, &writer)?;
+                (writer, snapshot, erasing) = lease.during(self.purge(writer, &snapshot)).await?;
                 self.report(&snapshot, complete_from, &committed);
             }
             let batch = match next.take() {
@@ -278,8 +277,7 @@ impl Unit {
             };
             let (end, committed_at) = (batch.end, batch.committed_at);
             let begun = Instant::now();
-            let opening = batch.opened(&self.projector.persons, self.projection);
-            let batch = lease.during(opening).await.map_err(BatchFailure::from)?;
+            let batch = lease.during(self.opened(batch)).await?;
             let taken_up = parked.take_up(&self.projector.database, self.table, (reached, &batch));
             let changes = lease.during(taken_up).await?;
             reached = end.sequence;

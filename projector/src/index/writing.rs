@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use view::table::{Change, Table};
 
 use super::{Stall, Unit};
+use crate::{batch::Batch, failure::BatchFailure};
 
 /// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large.
 fn erased_within() -> Duration {
@@ -66,12 +67,22 @@ impl Unit {
         Ok(committed)
     }
 
+    /// A batch with what is personal in clear, where the index is of people.
+    pub(super) async fn opened(&self, batch: Batch) -> Result<Batch, Stall> {
+        Ok(batch.opened(&self.projector.persons, self.projection).await.map_err(BatchFailure::from)?)
+    }
+
     /// Writes segments anew that hold what was deleted, at the position of a snapshot.
-    pub(super) async fn purge(&self, mut writer: Writer, at: &Arc<Snapshot>) -> Result<(Writer, Arc<Snapshot>), Stall> {
-        let (position, committed_at) = (at.position, at.committed_at);
+    pub(super) async fn purge(
+        &self,
+        mut writer: Writer,
+        at: &Arc<Snapshot>,
+    ) -> Result<(Writer, Arc<Snapshot>, Erasing), Stall> {
+        let (position, committed_at, table) = (at.position, at.committed_at, self.table);
         let work = move || {
             let snapshot = writer.purge()?.at(position, committed_at)?;
-            Ok((writer, Arc::new(snapshot)))
+            let erasing = Erasing::begin(table, &writer)?;
+            Ok((writer, Arc::new(snapshot), erasing))
         };
         Ok(self.follower.folder.work(work).await?)
     }

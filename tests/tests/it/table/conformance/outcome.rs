@@ -119,6 +119,9 @@ pub(super) fn of_status(status: &Status) -> Value {
     sorted(json!({ "code": i32::from(status.code()), "message": message, "details": details }))
 }
 
+/// Where a JSON object begins that is the caller's own.
+const DATA: &str = ".data.";
+
 /// A violation with the names that fields have in JSON.
 fn in_json(field: &str, description: &str) -> (String, String) {
     let camel = |name: &str| {
@@ -126,9 +129,14 @@ fn in_json(field: &str, description: &str) -> (String, String) {
         let first = words.next().unwrap_or_default().to_owned();
         words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
     };
+    // What is in a JSON object of the caller's own has the same name everywhere.
+    let field = match field.split_once(DATA) {
+        Some((above, own)) => format!("{}{DATA}{own}", camel(above)),
+        None => camel(field),
+    };
     match description.strip_prefix("is required: one of ") {
-        Some(members) => (camel(field), format!("is required: one of {}", camel(members))),
-        None => (camel(field), description.to_owned()),
+        Some(members) => (field, format!("is required: one of {}", camel(members))),
+        None => (field, description.to_owned()),
     }
 }
 
