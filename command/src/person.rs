@@ -59,11 +59,11 @@ impl Commands {
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
 
-    /// A user as its caller may see it now, whatever the request says of its sequence; nothing where it may not, or there is none.
-    pub(crate) async fn seen(&self, call: &Call, key: &AggregateKey) -> Option<User> {
+    /// A person as its caller may see it now, whatever the request says of its sequence; nothing where it may not, or there is none.
+    pub(crate) async fn seen(&self, call: &Call, key: &AggregateKey) -> Option<Human> {
         let mut call = call.clone();
         call.if_match = None;
-        self.look::<User>(&call, key).await.ok().map(|(user, _)| user)
+        self.look::<User>(&call, key).await.ok().and_then(|(user, _)| user.human)
     }
 
     /// A person after what a request changes, sealed; `None` where that is nothing.
@@ -83,10 +83,9 @@ impl Commands {
         }
         check(&after)?;
         let sealed = self.sealed(call, &sealing, &after).await?;
-        let Human { personal, username_key, email_key, phone_key, .. } = sealed;
         let reached = |person: &Person| (person.username.clone(), person.email.clone(), person.phone.clone());
         let gives_power = reached(&before) != reached(&after);
-        let human = Human { personal, username_key, email_key, phone_key, ..human.clone() };
+        let human = Human { schema_id: human.schema_id.clone(), ..sealed };
         Ok(Some(Changed { human, gives_power }))
     }
 

@@ -1,9 +1,6 @@
 //! Users as they are written.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
+use std::sync::Arc;
 
 use api::user as words;
 use domain::{
@@ -89,28 +86,40 @@ async fn patch(
     request: PatchUserRequest,
 ) -> Result<Answer<PatchUserResponse>, Error> {
     let key = key::<User>(&call, &request.id)?;
-    let mut tries = 0;
-    loop {
-        let mut patch = words::patch(&request);
-        let mut of_person = OfPerson { is_asked: words::is_of_person(&request), ..OfPerson::default() };
-        if of_person.is_asked || patch.username.is_some() {
-            // Who may not see it, or finds nothing, is told so by the command itself.
-            let seen = commands.seen(&call, &key).await;
-            if let Some(human) = seen.and_then(|user| user.human) {
-                let changed = commands.changed_person(&call, &key.id, (&human, &request)).await?;
-                of_person.gives_power = changed.as_ref().is_some_and(|changed| changed.gives_power);
-                patch.human = changed.map(|changed| changed.human);
-                (patch.username, of_person.seen) = (None, Some(human));
-            }
-        }
-        let is_stale = of_person.is_stale.clone();
-        let change = Change { key: key.clone(), asked: Asked::Patch(patch), of_person };
-        let answered = commands.change_user(&call, &request, change, PatchUserResponse::from).await;
-        tries += 1;
-        if answered.is_ok() || !is_stale.load(Relaxed) || tries == TRIES {
+    let is_of_person = words::is_of_person(&request);
+    if !is_of_person && words::patch(&request).username.is_none() {
+        return change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await;
+    }
+    // Who may not see it, or finds nothing, is told so by the command itself.
+    let mut seen = commands.seen(&call, &key).await;
+    for _ in 1..TRIES {
+        let answered = patch_seen(&commands, &call, &request, (&key, seen.clone())).await;
+        let now = if answered.is_ok() { seen.clone() } else { commands.seen(&call, &key).await };
+        if now == seen {
             return answered;
         }
+        seen = now;
     }
+    patch_seen(&commands, &call, &request, (&key, seen)).await
+}
+
+/// Patches a user as it was seen, if it still is so where it is a person.
+async fn patch_seen(
+    commands: &Commands,
+    call: &Call,
+    request: &PatchUserRequest,
+    (key, seen): (&AggregateKey, Option<Human>),
+) -> Result<Answer<PatchUserResponse>, Error> {
+    let mut patch = words::patch(request);
+    let mut of_person = OfPerson { is_asked: words::is_of_person(request), gives_power: false, seen };
+    if let Some(human) = &of_person.seen {
+        patch.username = None;
+        if let Some(changed) = commands.changed_person(call, &key.id, (human, request)).await? {
+            (patch.human, of_person.gives_power) = (Some(changed.human), changed.gives_power);
+        }
+    }
+    let change = Change { key: key.clone(), asked: Asked::Patch(patch), of_person };
+    commands.change_user(call, request, change, PatchUserResponse::from).await
 }
 
 async fn generate_secret(
@@ -177,8 +186,6 @@ struct OfPerson {
     gives_power: bool,
     /// The person that was seen.
     seen: Option<Human>,
-    /// Whether the person is another one by now.
-    is_stale: Arc<AtomicBool>,
 }
 
 impl OfPerson {
@@ -188,13 +195,10 @@ impl OfPerson {
             return Err(Rejection::Precondition("the user is a service user, and has no data of a person").into());
         }
         let concerns_person = self.is_asked || self.seen.is_some() || patch.username.is_some();
-        let is_stale = current.human.is_some() && concerns_person && self.seen != current.human;
-        self.is_stale.store(is_stale, Relaxed);
-        if is_stale {
-            Err(writer_unavailable("the person was changed meanwhile: send it again").into())
-        } else {
-            Ok(())
+        if concerns_person && self.seen != current.human {
+            return Err(writer_unavailable("the person was changed meanwhile: send it again").into());
         }
+        Ok(())
     }
 }
 

@@ -4,31 +4,26 @@
 //! leaves nothing undone. It begins again after a place that is saved among the keys: who restores older ones restores an older
 //! place with them, and what was erased since is erased again.
 
-use std::convert::Infallible;
+use std::{collections::HashSet, convert::Infallible};
 
-use domain::{aggregate::Aggregate, person::sealed_in, resource::user::User, standard::Standard};
+use domain::{aggregate::Aggregate, resource::user::User, standard::Standard};
 use eventlog::{
+    blocks::Slot,
     log::{Log, LogFailure},
-    record::{AggregateKey, Position, Recorded},
+    record::Recorded,
 };
 use futures::StreamExt;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
-    history::{past::snapshot_at, waiting::waiting},
-    persons::{PersonFailure, Persons, REMOVED},
+    history::past::{Between, ask_at},
+    persons::{PersonFailure, Persons, REMOVED, slot_in},
 };
 
 use super::{
-    place::{Place, PlaceFailure},
+    place::{Place, PlaceFailure, SavedPlace},
     steps::{self, Reaction, StepFailure, Steps},
 };
-
-/// How many records are read before the place is saved, where nobody was removed.
-const SAVE_EVERY: u64 = 10_000;
-/// How long it waits for history.
-const BREATH: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// What erasures need.
 #[derive(Clone)]
@@ -66,47 +61,18 @@ impl Erasures {
         steps::work(self, shutdown).await;
     }
 
-    /// What was sealed of a user that was removed: one text for each key, of which a person has one, and a service user none.
-    async fn sealed(&self, removed: &Recorded) -> Result<Vec<String>, DatabaseFailure> {
-        let (key, mut from) = (removed.key(), 0);
-        let mut found = vec![];
+    /// The slots of the keys of a user that was removed: a person has one, a service user none.
+    async fn slots(&self, removed: &Recorded) -> Result<HashSet<Slot>, DatabaseFailure> {
+        let (key, to, mut from) = (removed.key(), removed.sequence, 0);
+        let mut found = HashSet::new();
         loop {
-            let (events, is_all) = self.events(&key, (from, removed.sequence)).await?;
-            for recorded in &events {
-                let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
-                let sealed = sealed_in(&mut payload).and_then(|sealed| sealed.as_str().map(str::to_owned));
-                if let Some(sealed) = sealed {
-                    // Of each the place of its key is enough.
-                    let place: Vec<_> = sealed.splitn(3, '.').take(2).collect();
-                    let place = place.join(".");
-                    if !found.contains(&place) {
-                        found.push(place);
-                    }
-                }
-            }
+            let question = Between { key: &key, sequences: (from, to) };
+            let (events, is_all) = ask_at(&self.database, (self.shard, to), question).await?;
+            found.extend(events.iter().filter_map(|recorded| slot_in(recorded)));
             match events.last() {
                 Some(last) if !is_all => from = last.sequence + 1,
                 _ => return Ok(found),
             }
-        }
-    }
-
-    /// Events of a user, when history has come so far.
-    async fn events(
-        &self,
-        key: &AggregateKey,
-        (from, to): (u64, u64),
-    ) -> Result<(Vec<std::sync::Arc<Recorded>>, bool), DatabaseFailure> {
-        loop {
-            let read = async {
-                let mut connection = self.database.connection().await?;
-                let Some(history) = snapshot_at(&mut connection, self.shard, to).await? else { return Ok(None) };
-                waiting(&history, key, (from, to)).await.map(Some)
-            };
-            if let Some(found) = self.database.within(read).await? {
-                return Ok(found);
-            }
-            sleep(BREATH).await;
         }
     }
 }
@@ -121,26 +87,19 @@ impl Reaction for Erasures {
 
     async fn serve(&self) -> Result<Infallible, ErasureFailure> {
         let place = Place::within(self.persons.bucket().await?, "erasures");
-        let saved = place.read().await?;
-        let mut revision = saved.map(|(_, revision)| revision);
-        let mut saved_at = match saved {
-            Some((at, _)) if self.log.has(at).await? => at,
-            // What was destroyed is found to be gone, so it may begin at the beginning.
-            _ => Position::default(),
-        };
-        let mut records = self.log.follow(saved_at).await?;
+        let mut saved = SavedPlace::begin(place, &self.log).await?;
+        let mut records = self.log.follow(saved.at).await?;
         loop {
             let record = records.next().await.ok_or(ErasureFailure::LogEnded)??;
-            let mut gone = vec![];
+            let mut gone = HashSet::new();
             for removed in record.events.iter().filter(|recorded| is_removal(recorded)) {
-                gone.extend(self.sealed(removed).await?);
+                gone.extend(self.slots(removed).await?);
             }
+            let has_some = !gone.is_empty();
             base::fault::point("erasures.destroying");
-            self.persons.destroy(&gone).await?;
-            let at = record.position();
-            if !gone.is_empty() || at.stream_sequence >= saved_at.stream_sequence + SAVE_EVERY {
-                revision = Some(place.save(at, revision).await?);
-                saved_at = at;
+            self.persons.destroy(gone).await?;
+            if has_some || saved.is_due(record.position()) {
+                saved.save(record.position()).await?;
             }
         }
     }

@@ -5,7 +5,11 @@ use async_nats::jetstream::{
     kv::{CreateErrorKind, Store, UpdateErrorKind},
 };
 use base::explain::explain;
-use eventlog::{log::LogFailure, record::Position, streams};
+use eventlog::{
+    log::{Log, LogFailure},
+    record::Position,
+    streams,
+};
 use serde::{Deserialize, Serialize};
 
 /// The bucket of all places.
@@ -79,6 +83,42 @@ impl Place {
                 created => created.map_err(PlaceFailure::nats),
             },
         }
+    }
+}
+
+/// How many records are read before a place is saved where nothing has to be.
+const SAVE_EVERY: u64 = 10_000;
+
+/// The place of a reaction that finds done what it did already, so that it may begin at the beginning where its place is not known.
+#[derive(Debug)]
+pub(super) struct SavedPlace {
+    place: Place,
+    revision: Option<u64>,
+    /// Where that is.
+    pub(super) at: Position,
+}
+
+impl SavedPlace {
+    /// The place that was saved last, if this log has it.
+    pub(super) async fn begin(place: Place, log: &Log) -> Result<Self, PlaceFailure> {
+        let (at, revision) = place.read().await?.unzip();
+        let at = match at {
+            Some(at) if log.has(at).await? => at,
+            _ => Position::default(),
+        };
+        Ok(Self { place, revision, at })
+    }
+
+    /// Whether a place is so far from the one that is saved that it should be.
+    pub(super) fn is_due(&self, at: Position) -> bool {
+        at.stream_sequence >= self.at.stream_sequence + SAVE_EVERY
+    }
+
+    /// Saves a place, unless another node has saved one since.
+    pub(super) async fn save(&mut self, at: Position) -> Result<(), PlaceFailure> {
+        self.revision = Some(self.place.save(at, self.revision).await?);
+        self.at = at;
+        Ok(())
     }
 }
 

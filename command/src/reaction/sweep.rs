@@ -16,14 +16,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
-    history::aggregates_after,
+    history::{aggregates_after, past::ask_at},
     keyring::SYSTEM,
-    projection::HISTORY,
-    read_model::ReadModel,
 };
 
 use super::{
-    place::{Place, PlaceFailure},
+    place::{Place, PlaceFailure, SavedPlace},
     steps::{self, PAUSE, Reaction, StepFailure, Steps},
 };
 use crate::{
@@ -39,8 +37,6 @@ const BREATH: Duration = Duration::from_millis(100);
 const MOST_IDLE: u32 = 100;
 /// How many aggregates of earlier versions are brought up to date in one record.
 const NOTED_AT_ONCE: u32 = 100;
-/// How many records are read before the place is saved, where there was nothing to sweep.
-const SAVE_EVERY: u64 = 10_000;
 /// What notes the references of earlier versions, in turns of the system.
 const NOTING: (&str, &str) = ("note references", SYSTEM);
 
@@ -102,14 +98,8 @@ impl Reaction for Sweeps {
     async fn serve(&self) -> Result<Infallible, SweepFailure> {
         self.complete_references().await?;
         let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
-        let saved = place.read().await?;
-        let mut revision = saved.map(|(_, revision)| revision);
-        let mut saved_at = match saved {
-            Some((at, _)) if self.log.has(at).await? => at,
-            // What was swept is found to be gone, so it may begin at the beginning.
-            _ => Position::default(),
-        };
-        let (mut at, mut left) = (saved_at, VecDeque::new());
+        let mut saved = SavedPlace::begin(place, &self.log).await?;
+        let (mut at, mut left) = (saved.at, VecDeque::new());
         let mut records = self.log.follow(at).await?;
         loop {
             let next = if left.is_empty() { records.next().map(Some).await } else { records.next().now_or_never() };
@@ -122,10 +112,8 @@ impl Reaction for Sweeps {
             self.step(&mut left).await;
             let oldest = left.iter().map(|unswept: &Unswept| unswept.before).min_by_key(|place| place.stream_sequence);
             let done = oldest.unwrap_or(at);
-            let is_due = done.stream_sequence >= saved_at.stream_sequence + SAVE_EVERY;
-            if is_due || had_some && done != saved_at && left.is_empty() {
-                revision = Some(place.save(done, revision).await?);
-                saved_at = done;
+            if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
+                saved.save(done).await?;
             }
         }
     }
@@ -178,11 +166,7 @@ impl Sweeps {
         }
         tracing::info!("noting for all that earlier versions wrote which others it names");
         let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
-        let history = ReadModel::new(&HISTORY, self.shard);
-        while history.checkpoint(&self.database.connection().await?).await?.is_none_or(|at| at.position.sequence < end)
-        {
-            sleep(BREATH).await;
-        }
+        ask_at(&self.database, (self.shard, end), ()).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
             let found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;

@@ -6,7 +6,6 @@ mod opening;
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use async_nats::jetstream::kv::Store;
@@ -21,20 +20,18 @@ use eventlog::{
     log::{Log, LogFailure},
     record::{AggregateKey, decode},
 };
-use tokio::{sync::OnceCell, time::sleep};
+use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
+pub use self::opening::slot_in;
 use crate::{
     database::{Database, DatabaseFailure},
-    history::past::{events_of_type, snapshot_at, that_have},
+    history::past::{Having, OfType, ask_at},
     keyring::{Keyring, KeyringFailure, Purpose},
 };
 
 /// The event after which nothing that is personal of a user is opened, and its key is destroyed.
 pub const REMOVED: &str = "user.removed";
-
-/// How long it waits for history.
-const BREATH: Duration = Duration::from_millis(50);
 
 /// A key of a person that cannot be had now.
 #[derive(Debug, thiserror::Error)]
@@ -148,13 +145,13 @@ impl Persons {
         self.unwrap(&data_key, (slot, values.as_ref()), &name(instance_id, person_id))
     }
 
-    /// Destroys the keys with which these were sealed.
+    /// Destroys the keys in these slots.
     ///
     /// # Errors
     /// When NATS does not answer. Some may be destroyed then.
-    pub async fn destroy(&self, sealed: &[String]) -> Result<(), PersonFailure> {
+    pub async fn destroy(&self, slots: HashSet<Slot>) -> Result<(), PersonFailure> {
         let mut by_block: HashMap<String, Vec<String>> = HashMap::new();
-        for Slot { block, entry } in sealed.iter().map(|sealed| slot_of(sealed)) {
+        for Slot { block, entry } in slots {
             by_block.entry(block).or_default().push(entry);
         }
         for (block, entries) in by_block {
@@ -183,17 +180,8 @@ impl Persons {
     async fn removed(&self, users: &[AggregateKey]) -> Result<HashSet<AggregateKey>, PersonFailure> {
         let end = || async { Ok::<_, LogFailure>(self.log.last().await?.map_or(0, |last| last.position().sequence)) };
         let begun_at = *self.begun_at.get_or_try_init(end).await?;
-        loop {
-            let read = async {
-                let mut connection = self.database.connection().await?;
-                let Some(history) = snapshot_at(&mut connection, self.shard, begun_at).await? else { return Ok(None) };
-                that_have(&history, users, REMOVED).await.map(Some)
-            };
-            if let Some(removed) = self.database.within(read).await? {
-                return Ok(removed);
-            }
-            sleep(BREATH).await;
-        }
+        let question = Having { keys: users, event_type: REMOVED };
+        Ok(ask_at(&self.database, (self.shard, begun_at), question).await?)
     }
 
     /// The data key of an instance, of which there is something at a sequence; `None` where it went with its instance.
@@ -203,17 +191,8 @@ impl Persons {
             Err(KeyringFailure::Absent { .. } | KeyringFailure::WrongMasterKey) => {}
             key => return Ok(Some(key?)),
         }
-        let events = loop {
-            let read = async {
-                let mut connection = self.database.connection().await?;
-                let Some(history) = snapshot_at(&mut connection, self.shard, sequence).await? else { return Ok(None) };
-                events_of_type(&history, instance_id, DataKey::NAME).await.map(Some)
-            };
-            if let Some(events) = self.database.within(read).await? {
-                break events;
-            }
-            sleep(BREATH).await;
-        };
+        let question = OfType { instance_id, aggregate_type: DataKey::NAME };
+        let events = ask_at(&self.database, (self.shard, sequence), question).await?;
         let mut keys: HashMap<&str, Option<DataKey>> = HashMap::new();
         for recorded in &events {
             let event = decode::<Standard<DataKey>>(recorded);

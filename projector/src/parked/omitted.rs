@@ -49,7 +49,8 @@ impl Parked {
         Self::new(partition, persons, omitted.iter().map(parked).collect(), discarded)
     }
 
-    /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer.
+    /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer; where
+    /// people wait, both need it to be opened.
     pub(crate) async fn take_up(
         &mut self,
         database: &Database,

@@ -1,16 +1,48 @@
 //! What others ask history about the past, once it has come so far.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use deadpool_postgres::{Client, GenericClient, Transaction};
+use deadpool_postgres::{Client, Transaction};
 use eventlog::record::{AggregateKey, Recorded};
+use tokio::time::sleep;
 
-use super::{aggregate_key, columns, recorded};
+use super::{aggregate_key, columns, recorded, waiting::waiting};
 use crate::{
     checkpoint::Checkpoint,
-    database::{DatabaseFailure, snapshot},
+    database::{Database, DatabaseFailure, snapshot},
     projection::{HISTORY, Sql},
 };
+
+/// How often it is asked how far history is.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// What can be asked of history.
+pub trait Question: Sync {
+    /// What it answers.
+    type Answer: Send;
+
+    /// Asks it.
+    fn ask(&self, history: &Transaction<'_>) -> impl Future<Output = Result<Self::Answer, DatabaseFailure>> + Send;
+}
+
+/// Waits until history has come to a sequence, then asks it, all from one snapshot.
+pub async fn ask_at<Q: Question>(
+    database: &Database,
+    (shard, sequence): (u16, u64),
+    question: Q,
+) -> Result<Q::Answer, DatabaseFailure> {
+    loop {
+        let attempt = async {
+            let mut connection = database.connection().await?;
+            let Some(history) = snapshot_at(&mut connection, shard, sequence).await? else { return Ok(None) };
+            question.ask(&history).await.map(Some)
+        };
+        if let Some(answer) = database.within(attempt).await? {
+            return Ok(answer);
+        }
+        sleep(BREATH).await;
+    }
+}
 
 /// History as it is once it has come to a sequence; `None` before that.
 pub async fn snapshot_at(
@@ -23,35 +55,76 @@ pub async fn snapshot_at(
     Ok(checkpoint.filter(|checkpoint| checkpoint.position.sequence >= sequence).map(|_| transaction))
 }
 
-/// Those of these aggregates that have an event of a type.
-pub async fn that_have(
-    client: &impl GenericClient,
-    keys: &[AggregateKey],
-    event_type: &str,
-) -> Result<HashSet<AggregateKey>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY.sql(
-            "select i, t, a from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) where exists (select from \
-             {schema}.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a and type = $4)",
-        )
-    });
-    let statement = client.prepare_cached(&SELECT).await?;
-    let (instances, types, ids) = columns(keys);
-    let rows = client.query(&statement, &[&instances, &types, &ids, &event_type]).await?;
-    rows.iter().map(aggregate_key).collect()
+/// Nothing but that it has come so far.
+impl Question for () {
+    type Answer = ();
+
+    async fn ask(&self, _: &Transaction<'_>) -> Result<(), DatabaseFailure> {
+        Ok(())
+    }
 }
 
-/// All events of the aggregates of one type in an instance, in their order. There must be few of them.
-pub async fn events_of_type(
-    client: &impl GenericClient,
-    instance_id: &str,
-    aggregate_type: &str,
-) -> Result<Vec<Recorded>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY.sql(
-            "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 order by aggregate_id, version",
-        )
-    });
-    let rows = client.query(&**SELECT, &[&instance_id, &aggregate_type]).await?;
-    Ok(rows.iter().map(recorded).collect::<Result<_, _>>()?)
+/// Which of these aggregates have an event of a type.
+pub struct Having<'a> {
+    /// The aggregates.
+    pub keys: &'a [AggregateKey],
+    /// The type.
+    pub event_type: &'a str,
+}
+
+impl Question for Having<'_> {
+    type Answer = HashSet<AggregateKey>;
+
+    async fn ask(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
+        static SELECT: Sql = Sql::new(|| {
+            HISTORY.sql(
+                "select i, t, a from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) where exists \
+                 (select from {schema}.events where instance_id = k.i and aggregate_type = k.t and aggregate_id = k.a \
+                 and type = $4)",
+            )
+        });
+        let statement = history.prepare_cached(&SELECT).await?;
+        let (instances, types, ids) = columns(self.keys);
+        let rows = history.query(&statement, &[&instances, &types, &ids, &self.event_type]).await?;
+        rows.iter().map(aggregate_key).collect()
+    }
+}
+
+/// All events of the aggregates of one type in an instance, of which there must be few: those of an aggregate in their order.
+pub struct OfType<'a> {
+    /// The instance.
+    pub instance_id: &'a str,
+    /// The type.
+    pub aggregate_type: &'a str,
+}
+
+impl Question for OfType<'_> {
+    type Answer = Vec<Recorded>;
+
+    async fn ask(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
+        static SELECT: Sql = Sql::new(|| {
+            HISTORY.sql(
+                "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 \
+                 order by aggregate_id, version",
+            )
+        });
+        let rows = history.query(&**SELECT, &[&self.instance_id, &self.aggregate_type]).await?;
+        Ok(rows.iter().map(recorded).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The first events of an aggregate from one sequence to another, and whether these are all; see [`waiting`].
+pub struct Between<'a> {
+    /// The aggregate.
+    pub key: &'a AggregateKey,
+    /// The first sequence and the last one.
+    pub sequences: (u64, u64),
+}
+
+impl Question for Between<'_> {
+    type Answer = (Vec<Arc<Recorded>>, bool);
+
+    async fn ask(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
+        waiting(history, self.key, self.sequences).await
+    }
 }

@@ -6,7 +6,7 @@ use base::{explain::explain, secret::Key};
 use bytes::Bytes;
 use domain::person::{Person, put_opened, sealed_in};
 use eventlog::{
-    blocks::Values,
+    blocks::{Slot, Values},
     record::{AggregateKey, Recorded},
 };
 use serde_json::Value;
@@ -121,6 +121,12 @@ impl<'a> Opening<'a> {
         let values = self.blocks.get(&slot.block).and_then(Option::as_ref);
         self.persons.unwrap(data_key, (slot, values), &name(instance_id, &user.id))
     }
+}
+
+/// Where the key is with which something was sealed in an event, if anything was.
+pub fn slot_in(recorded: &Recorded) -> Option<Slot> {
+    let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
+    sealed_text(&mut payload).map(|sealed| slot_of(&sealed))
 }
 
 fn sealed_text(payload: &mut Value) -> Option<String> {
