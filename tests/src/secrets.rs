@@ -8,6 +8,7 @@ use serde_json::Value;
 use view::{
     database::Database,
     keyring::{Keyring, Purpose, SYSTEM},
+    projection::ACCESS,
 };
 
 use crate::instance::Instance;
@@ -32,7 +33,7 @@ impl Secrets {
         let connection = database.connection().await.expect("Postgres is there");
         let (id, text) =
             (&instance.bootstrap.instance_id, "where instance_id = $1 and state ->> 'algorithm' = 'ES256'");
-        let text = format!("select state ->> 'sealed' from access_7.signing_keys {text}");
+        let text = ACCESS.sql(&format!("select state ->> 'sealed' from {{schema}}.signing_keys {text}"));
         let row = connection.query_one(&text, &[id]).await;
         let sealed: String = row.expect("it has one key for ES256").get(0);
         drop(connection);

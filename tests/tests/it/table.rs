@@ -6,6 +6,7 @@ mod described;
 mod errors;
 mod filters;
 mod matrix;
+mod projections;
 mod surface;
 mod tidy;
 mod walks;

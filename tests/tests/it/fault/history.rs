@@ -16,6 +16,7 @@ use tests::{
     proxy::Proxy,
 };
 use tokio::time::Instant;
+use view::projection::ACCESS;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 /// How long read models may stay behind after a loss.
@@ -291,8 +292,9 @@ async fn read_models_that_are_dropped_come_back_without_a_restart() {
     let (url, audit) = (platform.postgres_url(), audit_of(&platform).await);
     let table = "drop table history_2.events";
     let platform_only = "drop schema platform cascade";
-    let all = "drop schema targets_1, history_2, access_6, platform cascade";
-    for dropping in ["drop schema targets_1 cascade", "drop schema access_6 cascade", table, platform_only, all] {
+    let access = ACCESS.sql("drop schema {schema} cascade");
+    let all = ACCESS.sql("drop schema targets_1, history_2, {schema}, platform cascade");
+    for dropping in ["drop schema targets_1 cascade", &access, table, platform_only, &all] {
         let begin = Instant::now();
         connect(&url).await.batch_execute(dropping).await.expect("Postgres is there");
         // Rows without a checkpoint are not what they were: they are made again.

@@ -205,10 +205,6 @@ async fn a_log_that_lost_messages_ends_every_start_and_says_what_is_missing() {
         let told = format!("EVENTS_0: the log has lost messages: 1 of 5 are missing, the first of them {words}");
         for role in ["query", "projector"] {
             let mut flags = servers.flags();
-            if role == "projector" {
-                let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
-                flags.drain(key..key + 2);
-            }
             flags.insert(0, role.to_owned());
             if role == "query" {
                 flags.extend(["--listen", "127.0.0.1:0"].map(str::to_owned));

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, TARGETS, send, target},
+    client::{Answer, Client, TARGETS, created, send, target},
     eventually,
     instance::Bootstrap,
     ports::free_address,
@@ -21,8 +21,10 @@ use tests::{
 
 use super::nats_permissions::{Nats, node, node_flags};
 
+const USERS: &str = "/resources/v3alpha/users";
+
 /// What docs/operations.md says to back up, in its order.
-const STREAMS: [&str; 4] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0"];
+const STREAMS: [&str; 5] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0", "KV_PERSONS"];
 
 /// A stream as `nats stream backup` keeps it.
 struct Backup {
@@ -117,6 +119,13 @@ impl Nodes {
         .await;
         created.id()
     }
+
+    /// Creates a person.
+    async fn person(&self) -> String {
+        let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+        let person = json!({ "username": "ada", "human": { "data": data, "phone": { "number": "+441632960123" } } });
+        created(&self.command, USERS, person).await.id()
+    }
 }
 
 /// A node may not make the streams that no backup has, and says which permission it lacks.
@@ -145,7 +154,9 @@ async fn a_restored_log_goes_on_with_the_permissions_of_each_role() {
     let bootstrap: Bootstrap = serde_json::from_slice(&file).expect("it is JSON");
     fs::copy(data.join("master.key"), servers.folder().join("master.key")).expect("the folder can be written");
 
-    let kept = Nodes::start(&old, &servers, &bootstrap).await.write("kept").await;
+    let before = Nodes::start(&old, &servers, &bootstrap).await;
+    let (kept, ada) = (before.write("kept").await, before.person().await);
+    drop(before);
     let (from, to) = (old.client("setup").await, new.client("setup").await);
     for stream in STREAMS {
         restore(&to, back_up(&from, stream).await).await;
@@ -159,5 +170,8 @@ async fn a_restored_log_goes_on_with_the_permissions_of_each_role() {
     nodes.write("new").await;
     let read = nodes.query.get_target(&kept, None).await;
     assert_eq!(read.body["target"]["target"]["name"], "kept", "{read:?}");
+    let change = json!({ "human": { "phone": {} } });
+    let changed = send(nodes.command.request(Method::PATCH, &format!("{USERS}/{ada}")).json(&change)).await;
+    assert_eq!(changed.status, 200, "what is sealed opens with the restored key: {}", changed.body);
     assert_eq!(new.refused().len(), refused, "nobody was refused anything more");
 }
