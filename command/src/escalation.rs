@@ -9,14 +9,15 @@ use domain::{
     resource::{
         membership::{self, Membership},
         organization::Organization,
+        user::User,
     },
-    standard::Standard,
+    standard::{Resource, Standard},
 };
 use edge::refusal::permission_denied;
 use eventlog::record::AggregateKey;
 
 use crate::{
-    authority,
+    authority::{self, Object},
     execute::Deciding,
     references,
     turn::{Current, Refusal, Turn},
@@ -24,6 +25,21 @@ use crate::{
 
 /// The permission to give roles.
 const GIVE_ROLES: &str = "membership.write";
+
+/// Refuses what the caller may not do to a user, to one with such roles where that gives power over it.
+pub(crate) fn permit_user(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    current: &Current<Standard<User>>,
+    gives_power: bool,
+) -> Result<(), Refusal> {
+    let (key, owner) = (&current.key, current.owner()?);
+    deciding.permit(turn, owner, &Object { name: User::NAME, exists: true, user_id: Some(key.id.clone()) })?;
+    if gives_power && !deciding.authority.is_caller(&key.id) {
+        check_user(turn, deciding, key, owner)?;
+    }
+    Ok(())
+}
 
 /// Refuses a caller who may not give the roles of a user, which belongs to `home`.
 pub(crate) fn check_user(

@@ -76,6 +76,8 @@ pub struct Commands {
     pub targets: Arc<Allowed>,
     /// Seats for making key pairs.
     pub pairs: Seats,
+    /// Seats for hashing passwords, each of which takes a processor and up to 128 MiB.
+    pub passwords: Seats,
     /// Looks for what shows whose a domain is.
     pub challenges: Challenges,
     /// What executions need.
@@ -259,7 +261,12 @@ impl Commands {
 
     /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
     pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
-        match self.submit(call, 0, Look { key: key.clone(), resource: PhantomData }, None).await? {
+        self.seen_by(call, Look { key: key.clone(), resource: PhantomData }).await
+    }
+
+    /// What a command sees that writes nothing.
+    pub(crate) async fn seen_by<C: Command>(&self, call: &Call, command: C) -> Result<C::Outcome, Error> {
+        match self.submit(call, 0, command, None).await? {
             Verdict::Decided(_, seen) => Ok(seen),
             Verdict::Replayed(_) => Err(Error::internal(&Unpermitted)),
         }

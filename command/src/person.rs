@@ -1,13 +1,14 @@
 //! People as they are written: what is personal is checked and sealed before the turn, in which there is only ciphertext.
 
+use api::user::NewPerson;
 use domain::{
     claim::Claim,
     context::Owner,
-    person::{Person, Personal, SCHEMA, violations},
+    person::{Person, SCHEMA, violations},
     rejection::Rejection,
     resource::{
         app::App,
-        user::{Human, User},
+        user::{Human, Password, User},
     },
     standard::{Command as Asked, Standard},
 };
@@ -21,15 +22,16 @@ use eventlog::record::AggregateKey;
 use proto::user::{CreateUserRequest, CreateUserResponse, PatchUserRequest};
 use view::{
     keyring::{Purpose, hashed_claim},
-    persons::{PersonFailure, PersonKey},
+    persons::PersonKey,
     settings::instance_of,
 };
 
 use crate::{
     execute::{Command, Commands, Deciding},
+    password::Faults,
+    person_key::away,
     standard::details,
     turn::{Decided, Refusal, Turn},
-    writer::writer_unavailable,
 };
 
 /// The longest name of a caller's own that is told back, in characters.
@@ -44,9 +46,9 @@ impl Commands {
         &self,
         call: &Call,
         request: &CreateUserRequest,
-        (person, schema_id): (Person, &str),
+        NewPerson { person, schema_id, password }: NewPerson,
     ) -> Result<Answer<CreateUserResponse>, Error> {
-        if !["", SCHEMA].contains(&schema_id) {
+        if !["", SCHEMA].contains(&schema_id.as_str()) {
             return Err(Rejection::NotFound(SCHEMA_NAME).into());
         }
         check(&person)?;
@@ -54,8 +56,12 @@ impl Commands {
         let id = if is_given { request.user_id.clone() } else { self.ids.next() };
         let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(away)?;
         let human = self.sealed(call, &sealing, &person).await?;
+        let password = match &password {
+            Some(password) => Some(self.first_password(call, (&sealing, &person), password).await?),
+            None => None,
+        };
         let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
-        let command = Create { key, is_given, owner: call.context.clone(), human };
+        let command = Create { key, is_given, owner: call.context.clone(), human, password };
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
 
@@ -73,9 +79,7 @@ impl Commands {
         id: &str,
         (human, request): (&Human, &PatchUserRequest),
     ) -> Result<Option<Changed>, Error> {
-        let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
-        let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
-        let sealing = self.persons.key(&call.tenant.id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
+        let (sealing, sealed) = self.key_of_person(call, id, human).await?;
         let before = sealing.open(sealed).map_err(away)?;
         let after = api::user::changed(before.clone(), request);
         if before == after {
@@ -121,17 +125,6 @@ fn check(person: &Person) -> Result<(), Error> {
     if faults.is_empty() { Ok(()) } else { Err(Error::of_fields(Reason::InvalidRequest, faults)) }
 }
 
-/// A key of a person that cannot be had now.
-fn away(failure: PersonFailure) -> Error {
-    match failure {
-        PersonFailure::Keyring(failure) => unavailable(failure),
-        failure => {
-            tracing::warn!(error = base::explain::explain(&failure), "the key of a person cannot be had");
-            writer_unavailable("the key of the person cannot be had")
-        }
-    }
-}
-
 /// A new person.
 struct Create {
     key: AggregateKey,
@@ -139,6 +132,7 @@ struct Create {
     is_given: bool,
     owner: Owner,
     human: Human,
+    password: Option<Result<Password, Faults>>,
 }
 
 impl Command for Create {
@@ -157,7 +151,9 @@ impl Command for Create {
         } else {
             turn.unborn::<Standard<User>>(&self.key, &self.owner)?
         };
-        let user = User { human: Some(self.human.clone()), is_active: true, ..User::default() };
+        let password = self.password.clone().transpose().map_err(Error::from)?;
+        let human = Some(self.human.clone());
+        let user = User { human, password, is_active: true, ..User::default() };
         Ok((deciding.decide(turn, current, Asked::Create(user))?, ()))
     }
 }

@@ -6,7 +6,7 @@ use api::user as words;
 use domain::{
     rejection::Rejection,
     resource::user::{Human, User, UserPatch},
-    standard::{Command as Asked, Resource, Standard},
+    standard::{Command as Asked, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
@@ -18,16 +18,16 @@ use proto::{
     user::{
         CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeleteUserRequest, GenerateUserSecretRequest,
         GenerateUserSecretResponse, LockUserRequest, PatchUserRequest, PatchUserResponse, ReactivateUserRequest,
-        UnlockUserRequest,
+        SetPasswordRequest, SetPasswordResponse, UnlockUserRequest,
     },
 };
 use view::settings::instance_of;
 
 use crate::{
-    authority::Object,
     client_secret::NewSecret,
     escalation,
     execute::{Command, Commands, Deciding},
+    password::SetAnother,
     removal::remove,
     signing_keys::Choosing,
     standard::{Answering, Create, Plain, details, key},
@@ -46,6 +46,7 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
         .on(asks(|_: &LockUserRequest| Asked::Lock(true)))
         .on(asks(|_: &UnlockUserRequest| Asked::Lock(false)))
         .on(generate_secret)
+        .on(set_password)
 }
 
 async fn create(
@@ -53,8 +54,8 @@ async fn create(
     call: Call,
     request: CreateUserRequest,
 ) -> Result<Answer<CreateUserResponse>, Error> {
-    if let Some((person, schema_id)) = words::person(&request) {
-        return commands.create_person(&call, &request, (person, &schema_id)).await;
+    if let Some(new) = words::person(&request) {
+        return commands.create_person(&call, &request, new).await;
     }
     if !request.user_id.is_empty() {
         return Err(Rejection::invalid("user_id", "is for people only; a service user gets a new one").into());
@@ -138,6 +139,20 @@ async fn generate_secret(
     change(&commands, &call, &request, Asked::Patch(patch), answer).await
 }
 
+async fn set_password(
+    commands: Arc<Commands>,
+    call: Call,
+    request: SetPasswordRequest,
+) -> Result<Answer<SetPasswordResponse>, Error> {
+    let key = key::<User>(&call, &request.id)?;
+    let asked = request.password.clone().unwrap_or_default();
+    let another = commands.another_password(&call, &key, &asked).await?;
+    let id = key.id.clone();
+    commands
+        .execute(&call, &request, SetAnother { key, another }, move |decided, ()| details(&id, decided).into())
+        .await
+}
+
 /// Changes a user, if the caller may do that to one with such roles. What it holds goes with a user that is deleted.
 async fn change<I: Message + Identified, O: Message + Default>(
     commands: &Commands,
@@ -208,12 +223,7 @@ impl Command for Change {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<User>>(&self.key);
         if let Some(user) = current.resource() {
-            let owner = current.owner()?;
-            let object = Object { name: User::NAME, exists: true, user_id: Some(self.key.id.clone()) };
-            deciding.permit(turn, owner, &object)?;
-            if (has_power(&self.asked) || self.of_person.gives_power) && !deciding.authority.is_caller(&self.key.id) {
-                escalation::check_user(turn, deciding, &self.key, owner)?;
-            }
+            escalation::permit_user(turn, deciding, &current, has_power(&self.asked) || self.of_person.gives_power)?;
             self.of_person.check(user, &self.asked)?;
         }
         let decided = match &self.asked {

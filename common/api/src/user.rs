@@ -8,10 +8,11 @@ use domain::{
     },
 };
 use index::{Filter, Method, SortKey};
+use jiff::Timestamp;
 use proto::user::{
-    self, AccessTokenType, CreateUserRequest, Email, GetUser, GetUserRequest, HumanUser, PatchHumanUser,
-    PatchServiceUser, PatchUserRequest, Phone, SearchUsersRequest, ServiceUser, UserFieldName, UserState, UserType,
-    patch_user, user::Type, user_search_filter::Filter as Wanted,
+    self, AccessTokenType, CreateUserRequest, Email, GetUser, GetUserRequest, HumanUser, NewPassword, PasswordState,
+    PatchHumanUser, PatchServiceUser, PatchUserRequest, Phone, SearchUsersRequest, ServiceUser, UserFieldName,
+    UserState, UserType, patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
 use view::rows::Found;
 
@@ -61,7 +62,7 @@ impl Shown for User {
     }
 
     fn shown(found: &Found<Self>) -> GetUser {
-        let User { username, human, secrets, is_active, is_locked, .. } = found.state.clone();
+        let User { username, human, password, secrets, is_active, is_locked, .. } = found.state.clone();
         let r#type = match human {
             Some(human) => Type::Human(shown(&human)),
             None => Type::Service(ServiceUser {
@@ -79,6 +80,10 @@ impl Shown for User {
             state: state(found.state.is_live()).into(),
             has_secret: secrets.newest.expose().is_some(),
             user_state: user_state(is_active, is_locked).into(),
+            password: password.map(|password| PasswordState {
+                change_date: Timestamp::from_millisecond(password.changed_at).ok().map(Into::into),
+                change_required: password.is_change_required,
+            }),
         }
     }
 }
@@ -110,6 +115,7 @@ fn shown(human: &Human) -> HumanUser {
         data: Some(person.data.into()),
         email: person.email.map(|Contact { value: address, is_verified }| Email { address, is_verified }),
         phone: person.phone.map(|Contact { value: number, is_verified }| Phone { number, is_verified }),
+        password: None,
     }
 }
 
@@ -133,17 +139,27 @@ pub fn new(request: &CreateUserRequest) -> User {
     }
 }
 
-/// A new person, with the id of a schema, where a request wants one.
-pub fn person(request: &CreateUserRequest) -> Option<(Person, String)> {
+/// A new person, where a request wants one.
+pub struct NewPerson {
+    /// What is personal.
+    pub person: Person,
+    /// The id of the schema, or nothing.
+    pub schema_id: String,
+    /// A first password.
+    pub password: Option<NewPassword>,
+}
+
+/// A new person, where a request wants one.
+pub fn person(request: &CreateUserRequest) -> Option<NewPerson> {
     let wanted = request.user.clone()?;
-    let Some(Type::Human(HumanUser { schema_id, data, email, phone })) = wanted.r#type else { return None };
+    let Some(Type::Human(HumanUser { schema_id, data, email, phone, password })) = wanted.r#type else { return None };
     let person = Person {
         username: wanted.username,
         data: data.unwrap_or_default().into(),
         email: email.map(mail),
         phone: phone.map(call),
     };
-    Some((person, schema_id))
+    Some(NewPerson { person, schema_id, password })
 }
 
 fn mail(Email { address, is_verified }: Email) -> Contact {
@@ -197,5 +213,6 @@ pub fn patch(request: &PatchUserRequest) -> UserPatch {
         allow_token_endpoint_audience: service.allow_token_endpoint_audience,
         renewal: None,
         human: None,
+        password: None,
     }
 }

@@ -15,6 +15,7 @@ pub mod id;
 pub mod key_pair;
 pub mod metric;
 pub mod panic;
+pub mod password;
 pub mod private_file;
 pub mod secret;
 pub mod signing;

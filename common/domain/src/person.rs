@@ -74,6 +74,22 @@ impl Person {
         self.data.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// What others may know of the person: user name, addresses and the texts of the data.
+    pub fn texts(&self) -> Vec<&str> {
+        fn texts_in(value: &Value) -> Vec<&str> {
+            match value {
+                Value::String(text) => vec![text],
+                Value::Object(members) => members.values().flat_map(texts_in).collect(),
+                _ => vec![],
+            }
+        }
+        let email =
+            self.email.iter().flat_map(|it| [it.value.as_str(), it.value.split('@').next().unwrap_or_default()]);
+        let phone = self.phone.iter().map(|it| it.value.as_str());
+        let data = self.data.values().flat_map(texts_in);
+        [self.username.as_str()].into_iter().chain(email).chain(phone).chain(data).collect()
+    }
+
     /// The name that is shown.
     pub fn name(&self) -> String {
         match self.text("name") {

@@ -13,6 +13,7 @@ use base::secret::Key;
 use domain::{
     person::{Person, Personal},
     resource::{data_key::DataKey, user::User},
+    secret::Sealed,
     standard::{Event, Resource, Standard},
 };
 use eventlog::{
@@ -77,15 +78,39 @@ pub struct Persons {
 pub struct PersonKey {
     key: Key,
     slot: Slot,
-    purpose: String,
+    name: String,
 }
 
 impl PersonKey {
     /// Seals what is personal.
     pub fn seal(&self, person: &Person) -> Personal {
         let text = Zeroizing::new(serde_json::to_vec(person).expect("it is plain data"));
+        Personal::Sealed(self.seal_for(&sealing(&self.name), &text))
+    }
+
+    /// Seals the hash of the person's password.
+    pub fn seal_password(&self, hash: &str) -> Sealed {
+        Sealed::new(self.seal_for(&sealing_password(&self.name), hash.as_bytes()))
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`PersonKey::open`] has them.
+    pub fn open_password(&self, hash: &Sealed) -> Result<Zeroizing<String>, PersonFailure> {
+        let opened = self.open_for(&sealing_password(&self.name), hash.expose())?;
+        let text = str::from_utf8(&opened).map_err(|_| PersonFailure::Unopened)?;
+        Ok(Zeroizing::new(text.to_owned()))
+    }
+
+    fn seal_for(&self, purpose: &str, text: &[u8]) -> String {
         let Slot { block, entry } = &self.slot;
-        Personal::Sealed(format!("{block}.{entry}.{}", self.key.seal(&self.purpose, &text)))
+        format!("{block}.{entry}.{}", self.key.seal(purpose, text))
+    }
+
+    fn open_for(&self, purpose: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, PersonFailure> {
+        let text = sealed.splitn(3, '.').nth(2).ok_or(PersonFailure::Unopened)?;
+        self.key.open(purpose, text).map(Zeroizing::new).map_err(|_| PersonFailure::Unopened)
     }
 
     /// Opens what is sealed.
@@ -93,9 +118,8 @@ impl PersonKey {
     /// # Errors
     /// Where it was sealed with another key, for another person, or changed.
     pub fn open(&self, sealed: &str) -> Result<Person, PersonFailure> {
-        let text = sealed.splitn(3, '.').nth(2).ok_or(PersonFailure::Unopened)?;
-        let opened = self.key.open(&self.purpose, text).map_err(|_| PersonFailure::Unopened)?;
-        serde_json::from_slice(&Zeroizing::new(opened)).map_err(|_| PersonFailure::Unopened)
+        let opened = self.open_for(&sealing(&self.name), sealed)?;
+        serde_json::from_slice(&opened).map_err(|_| PersonFailure::Unopened)
     }
 }
 
@@ -126,7 +150,7 @@ impl Persons {
         let (key, name) = (Key::random(), name(instance_id, person_id));
         let wrapped = self.keyring.key(instance_id, Purpose::Resource).await?.seal(&wrapping(&name), key.expose());
         let slot = self.blocks.add(wrapped).await?;
-        Ok(PersonKey { key, slot, purpose: sealing(&name) })
+        Ok(PersonKey { key, slot, name })
     }
 
     /// The key with which something was sealed; `None` where it was destroyed.
@@ -207,7 +231,7 @@ impl Persons {
 fn unwrapped(data_key: &Key, (slot, wrapped): (Slot, &str), name: &str) -> Result<PersonKey, PersonFailure> {
     let opened = data_key.open(&wrapping(name), wrapped).map_err(|_| PersonFailure::Unopened)?;
     let bytes: [u8; 32] = opened.try_into().map_err(|_| PersonFailure::Unopened)?;
-    Ok(PersonKey { key: Key::new(bytes), slot, purpose: sealing(name) })
+    Ok(PersonKey { key: Key::new(bytes), slot, name: name.to_owned() })
 }
 
 /// Where the key is with which something was sealed.
@@ -227,6 +251,10 @@ fn wrapping(name: &str) -> String {
 
 fn sealing(name: &str) -> String {
     format!("person/{name}")
+}
+
+fn sealing_password(name: &str) -> String {
+    format!("password/{name}")
 }
 
 /// Whether an aggregate is a user, of whom something may be sealed.
@@ -251,8 +279,13 @@ mod tests {
         assert_eq!(own.open(&sealed).unwrap(), person);
         let other = unwrapped(&data_key, (slot(), &wrapped), "1/3");
         assert!(matches!(other, Err(PersonFailure::Unopened)), "it is the key of somebody else");
-        let other = PersonKey { key, slot: slot(), purpose: sealing("1/3") };
+        let other = PersonKey { key, slot: slot(), name: "1/3".to_owned() };
         assert!(matches!(other.open(&sealed), Err(PersonFailure::Unopened)), "it is about somebody else");
         assert!(matches!(own.open("ab.01"), Err(PersonFailure::Unopened)));
+        let password = own.seal_password("a hash");
+        assert_eq!(*own.open_password(&password).unwrap(), "a hash");
+        assert!(matches!(own.open(password.expose()), Err(PersonFailure::Unopened)), "a password is nothing else");
+        assert!(matches!(own.open_password(&Sealed::new(sealed)), Err(PersonFailure::Unopened)));
+        assert!(matches!(other.open_password(&password), Err(PersonFailure::Unopened)));
     }
 }

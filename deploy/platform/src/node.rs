@@ -9,6 +9,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -292,6 +293,8 @@ impl Node {
             progress: self.progress.clone(),
             targets: self.targets.clone(),
             pairs: Seats::new(1),
+            // Half of the processors are left for everything else, and memory for more is not always there.
+            passwords: Seats::new(available_parallelism().map_or(1, |processors| processors.get() / 2).clamp(1, 8)),
             challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
             settings: self.settings.clone(),

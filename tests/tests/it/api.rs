@@ -21,6 +21,7 @@ mod index;
 mod instance;
 mod openapi;
 mod operator;
+mod password;
 mod permission;
 mod person;
 mod project;

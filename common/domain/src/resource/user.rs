@@ -11,7 +11,7 @@ use crate::{
     person::{Person, Personal},
     projection::{ACCESS, Name},
     rejection::Rejection,
-    secret::Hashed,
+    secret::{Hashed, Sealed},
     standard::{Resource, States},
 };
 
@@ -42,6 +42,9 @@ pub struct User {
     /// What there is of a person; nothing of a service user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub human: Option<Human>,
+    /// What a person logs in with, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Password>,
     /// What a service user authenticates with.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
@@ -73,6 +76,19 @@ pub struct Human {
     /// The same with a phone number.
     #[serde(default)]
     pub phone_key: Hashed,
+}
+
+/// What is kept of a password.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Password {
+    /// Its hash, under the key of the person.
+    #[serde(flatten)]
+    pub hash: Sealed,
+    /// When it was set, in milliseconds since 1970.
+    pub changed_at: i64,
+    /// Whether the person has to choose another one at the next login.
+    #[serde(default)]
+    pub is_change_required: bool,
 }
 
 impl Human {
@@ -107,6 +123,12 @@ impl User {
         if self.human.is_none() { Ok(()) } else { Err(Rejection::Precondition(message)) }
     }
 
+    /// Whether the user may have what only people have.
+    fn insist_on_person(&self) -> Result<(), Rejection> {
+        let message = "the user is a service user; only people have passwords";
+        if self.password.is_none() { Ok(()) } else { Err(Rejection::Precondition(message)) }
+    }
+
     /// Whether the user may do anything at all.
     pub fn is_live(&self) -> bool {
         self.is_active && !self.is_locked
@@ -139,6 +161,8 @@ pub struct UserPatch {
     pub renewal: Option<Renewal>,
     /// What there is of a person from now on.
     pub human: Option<Human>,
+    /// Another password.
+    pub password: Option<Password>,
 }
 
 /// The columns of the read model.
@@ -220,12 +244,16 @@ impl Resource for User {
     type Patch = UserPatch;
 
     fn validate(&self) -> Result<(), Rejection> {
-        let Some(human) = &self.human else { return Ok(()) };
+        let Some(human) = &self.human else { return self.insist_on_person() };
         if human.person().is_some() || !self.username.is_empty() {
             return Err(Rejection::Precondition("what is personal must be sealed before it is written"));
         }
-        let of_service = Self { human: None, is_active: self.is_active, is_locked: self.is_locked, ..Self::default() };
-        if of_service == (Self { human: None, ..self.clone() }) { Ok(()) } else { self.insist_on_service() }
+        let of_service = Self { is_active: self.is_active, is_locked: self.is_locked, ..Self::default() };
+        if of_service == (Self { human: None, password: None, ..self.clone() }) {
+            Ok(())
+        } else {
+            self.insist_on_service()
+        }
     }
 
     fn patched(self, patch: UserPatch) -> Self {
@@ -244,6 +272,7 @@ impl Resource for User {
                 None => self.secrets,
             },
             human: patch.human.or(self.human),
+            password: patch.password.or(self.password),
             ..self
         }
     }
@@ -292,6 +321,7 @@ mod tests {
     fn each_member_has_its_column_and_its_patch() {
         let user = User {
             human: None,
+            password: None,
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),

@@ -8,6 +8,7 @@ use std::{
 use base::secret::random_text;
 use eventlog::blocks::{Blocks, Slot, Values};
 use futures::StreamExt;
+use proto::operation::{CREATE_USER, SET_PASSWORD};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
@@ -49,10 +50,19 @@ fn of_nats(platform: &Platform) -> Vec<PathBuf> {
 }
 
 fn canaries() -> Vec<String> {
-    ["given", "family", "mail", "login"].map(|kind| format!("canary{kind}{}", random_text(12).to_lowercase())).to_vec()
+    ["given", "family", "mail", "login", "password"]
+        .map(|kind| format!("canary{kind}{}", random_text(12).to_lowercase()))
+        .to_vec()
 }
 
 fn person(canaries: &[String]) -> Value {
+    let mut person = known(canaries);
+    person["human"]["password"] = json!({ "password": canaries[4] });
+    person
+}
+
+/// A person without what is never read.
+fn known(canaries: &[String]) -> Value {
     let data = json!({ "given_name": canaries[0], "family_name": canaries[1] });
     let email = json!({ "address": format!("{}@example.com", canaries[2]) });
     json!({ "username": canaries[3], "human": { "data": data, "email": email } })
@@ -107,14 +117,19 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
         json!({ "username": after[3], "human": { "data": { "given_name": after[0], after[1].clone(): after[2] } } });
     assert_eq!(post(&admin, USERS, wrong).await.status, 400);
     let patch = admin.request(Method::PATCH, &format!("{USERS}/{id}")).header("prefer", "wait=10");
-    let changed = send(patch.json(&person(&after))).await;
+    let changed = send(patch.json(&known(&after))).await;
     assert_eq!(changed.status, 200, "{}", changed.body);
+    let another = json!({ "newPassword": after[4], "currentPassword": before[4] });
+    done(&admin, &format!("{USERS}/{id}/password"), another).await;
+    let wrong = json!({ "newPassword": before[4], "currentPassword": before[4] });
+    assert_eq!(post(&admin, &format!("{USERS}/{id}/password"), wrong).await.status, 400);
     let filter =
         json!([{ "email": { "name": after[2].to_uppercase(), "method": "TEXT_FILTER_METHOD_CONTAINS_IGNORE_CASE" } }]);
     let found = send(admin.request(Method::POST, &format!("{USERS}/_search")).json(&filter)).await;
     assert_eq!(found.body["result"][0]["details"]["id"], id, "{}", found.body);
     assert_shown_nowhere(&platform, &admin, &log, &all).await;
     assert!(rows(&platform, &after).await > 0, "a row has it, or this test finds nothing");
+    assert_no_password(&platform, &admin, &log, [&before[4], &after[4]]).await;
 
     // The wrapped key is overwritten where it is kept.
     let blocks = Blocks::open(platform.log().await.context(), 1).await.expect("the bucket is there");
@@ -139,6 +154,17 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
 
     let person = Erased { id, slot, key, canaries: erased };
     assert_nothing_comes_back(&platform, &blocks, &person, (&other, &stays)).await;
+}
+
+/// Fails where one of these passwords is anywhere, or the hash of one, or of one that another system has hashed.
+async fn assert_no_password(platform: &Platform, admin: &Client, log: &Path, passwords: [&String; 2]) {
+    let hash = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2";
+    let mut hashed = known(&canaries());
+    hashed["human"]["password"] = json!({ "hash": hash });
+    done(admin, USERS, hashed).await;
+    let all = [passwords[0].clone(), passwords[1].clone(), "argon2id".to_owned(), hash.to_lowercase()];
+    assert_shown_nowhere(platform, admin, log, &all).await;
+    assert_eq!(rows(platform, &all).await, 0);
 }
 
 /// Fails where events, metrics, log lines or NATS have one of these texts.
@@ -303,6 +329,8 @@ async fn targets_are_told_what_is_personal_until_it_is_erased() {
     let payload = &told["event_payload"];
     assert_eq!(payload["username"], names[3].as_str(), "{told}");
     assert_eq!(payload["human"]["personal"]["data"]["given_name"], names[0].as_str(), "{told}");
+    let password = payload["password"].as_object().expect("it has one");
+    assert_eq!(password.keys().collect::<Vec<_>>(), ["changed_at", "is_change_required"], "{told}");
     assert_eq!(holding(&of_nats(&platform), &names), [] as [PathBuf; 0], "the queue has it in clear");
 
     // It was not delivered before the person went.
@@ -319,4 +347,30 @@ async fn targets_are_told_what_is_personal_until_it_is_erased() {
     assert_eq!((&told["event_type"], &told["aggregateID"]), (&json!("user.added"), &json!(id)));
     assert_eq!(told["event_payload"]["human"]["personal"], Value::Null, "{told}");
     assert!(names.iter().all(|name| !told.to_string().contains(name)), "{told}");
+}
+
+#[tokio::test]
+async fn targets_that_are_asked_see_no_password() {
+    let platform = Platform::start().await;
+    let admin = platform.client().await;
+    let endpoint = Endpoint::start().await;
+    let (target, _) = endpoint.target(&admin, "restWebhook", &json!({})).await;
+    for facts in [&CREATE_USER.facts, &SET_PASSWORD.facts] {
+        let asked = execute(&admin, json!({ "request": { "method": facts.grpc } }), &[&target]).await;
+        assert_eq!(asked.status, 201, "{}", asked.body);
+    }
+    let (names, hash) = (canaries(), "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2");
+    let id = done(&admin, USERS, person(&names)).await.id();
+    let mut hashed = known(&canaries());
+    hashed["human"]["password"] = json!({ "hash": hash });
+    done(&admin, USERS, hashed).await;
+    let another = json!({ "newPassword": format!("{}-new", names[4]), "currentPassword": names[4] });
+    done(&admin, &format!("{USERS}/{id}/password"), another).await;
+    let calls = endpoint.called(3).await;
+    assert!(calls[0].json().to_string().contains(&names[0]), "it is told of the person");
+    assert!(calls[2].json().to_string().contains(&id), "it is told of whom");
+    for call in calls {
+        let told = call.json().to_string();
+        assert!(!told.contains(&names[4]) && !told.contains(hash), "{told}");
+    }
 }

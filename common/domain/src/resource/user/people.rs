@@ -100,6 +100,26 @@ fn columns_show_what_is_open_and_nothing_of_what_is_sealed() {
     assert_columns(&person(sealed("a")), &columns);
 }
 
+fn password(hash: &str) -> Password {
+    Password { hash: Sealed::new(hash), changed_at: 7, is_change_required: false }
+}
+
+#[test]
+fn only_people_have_passwords_and_a_change_names_them() {
+    let patch = |password| Command::Patch(UserPatch { password: Some(password), ..UserPatch::default() });
+    let robot = User { username: "robot".into(), is_active: true, ..User::default() };
+    given::<Standard<User>>([Event::Added(robot.into())])
+        .when(patch(password("a")))
+        .then_rejected(&Rejection::Precondition("the user is a service user; only people have passwords"));
+    let with = |hash| User { password: Some(password(hash)), ..person(sealed("a")) };
+    let added = || given::<Standard<User>>([Event::Added(with("a").into())]);
+    let to = with("b").into();
+    added().when(patch(password("b"))).then([Event::Changed { to, fields: vec!["password".into()] }]);
+    added().when(patch(password("a"))).then([]);
+    let written = serde_json::to_value(with("a")).unwrap();
+    assert_eq!(written["password"], json!({ "sealed": "a", "changed_at": 7, "is_change_required": false }));
+}
+
 /// An event as a build from before people has written it.
 const RECORDED: &str = r#"{"username":"robot","name":"Robot","description":"","allow_token_endpoint_audience":false,"secret":"hash","previous":null,"is_active":true,"is_locked":false}"#;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What no get of the object shows under its name: a wish, what is made beside it, what only operators may send, secrets, a
 /// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
-const NOT_SHOWN: [&str; 16] = [
+const NOT_SHOWN: [&str; 18] = [
     "appId",
     "domain.isVerified",
     "idp.config.bindPassword",
@@ -24,6 +24,8 @@ const NOT_SHOWN: [&str; 16] = [
     "key.rsa.bits",
     "key.rsa.hasher",
     "target.expirationSigningKey",
+    "user.human.password.hash",
+    "user.human.password.password",
     "userId",
 ];
 

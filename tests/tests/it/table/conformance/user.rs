@@ -8,13 +8,14 @@ use proto::{
     },
     operation::{
         CREATE_USER, DEACTIVATE_USER, DELETE_USER, GENERATE_USER_SECRET, GET_USER, LOCK_USER, PATCH_USER,
-        REACTIVATE_USER, SEARCH_USERS, UNLOCK_USER,
+        REACTIVATE_USER, SEARCH_USERS, SET_PASSWORD, UNLOCK_USER,
     },
     user::{
         AccessTokenType, CreateUserRequest, CreateUserResponse, DeactivateUserRequest, DeleteUserRequest, Email,
-        GenerateUserSecretRequest, GetUserRequest, HumanUser, LockUserRequest, PatchHumanUser, PatchServiceUser,
-        PatchUser, PatchUserRequest, Phone, ReactivateUserRequest, SearchUsersRequest, ServiceUser, UnlockUserRequest,
-        User, UserFieldName, UserSearchFilter, UserType, UserTypeFilter, patch_user, user, user_search_filter::Filter,
+        GenerateUserSecretRequest, GetUserRequest, HumanUser, LockUserRequest, NewPassword, PatchHumanUser,
+        PatchServiceUser, PatchUser, PatchUserRequest, Phone, ReactivateUserRequest, SearchUsersRequest, ServiceUser,
+        SetPassword, SetPasswordRequest, UnlockUserRequest, User, UserFieldName, UserSearchFilter, UserType,
+        UserTypeFilter, new_password::Kind, patch_user, user, user_search_filter::Filter,
     },
     wellknown::Duration,
 };
@@ -47,6 +48,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             .good("one that is locked", |it| UnlockUserRequest { id: it.id.clone() })
             .done(),
         generate_secret(),
+        set_password(),
         row(&GET_USER, a_user).good("a user", |it| GetUserRequest { id: it.id.clone() }).done(),
         search(),
     ]
@@ -117,6 +119,12 @@ fn reached_at(address: &str, number: &str) -> CreateUserRequest {
     created_as(None, User { username: new_name("reached"), r#type: Some(user::Type::Human(human)) })
 }
 
+fn with_password(name: &str, kind: Kind) -> CreateUserRequest {
+    let password = Some(NewPassword { kind: Some(kind), change_required: true });
+    let human = HumanUser { password, ..person(&json!({})) };
+    created_as(None, User { username: new_name(name), r#type: Some(user::Type::Human(human)) })
+}
+
 fn of_people(row: Row<CreateUserRequest, CreateUserResponse>) -> Row<CreateUserRequest, CreateUserResponse> {
     row
         .good("a person", |it| human(&format!("a person of {}", it.id), &json!({})))
@@ -129,6 +137,12 @@ fn of_people(row: Row<CreateUserRequest, CreateUserResponse>) -> Row<CreateUserR
             let request = human(&format!("given {}", it.id), &json!({}));
             CreateUserRequest { user_id: new_name(&format!("given-{}", it.id)).replace(' ', "-"), ..request }
         })
+        .good("a person with a password", |_| with_password("keyed", Kind::Password("nine-lives-of-a-tabby-cat".into())))
+        .good("a person with a hash", |_| with_password("hashed", Kind::Hash(BCRYPT.into())))
+        .bad("a short password", "INVALID_REQUEST", |_| with_password("never", Kind::Password("\u{e9}12345678".into())))
+        .bad("a common password", "INVALID_REQUEST", |_| with_password("never", Kind::Password("password123".into())))
+        .bad("a hash that is none", "INVALID_REQUEST", |_| with_password("never", Kind::Hash("$1$abc$def".into())))
+        .bad("a hash that takes long", "INVALID_REQUEST", |_| with_password("never", Kind::Hash(BCRYPT.replace("$04", "$31"))))
         .bad("an id for a service user", "INVALID_REQUEST", |it| {
             CreateUserRequest { user_id: "given".into(), ..service(&format!("given to {}", it.id)) }
         })
@@ -184,6 +198,44 @@ fn create() -> Box<dyn Check + Sync> {
             within(ResourceOwner::OrgId("1".into()), "never made")
         })
         .bad("a taken name", "RESOURCE_EXISTS", |_| service("NOBODY"))
+        .done()
+}
+
+/// A hash that bcrypt has made of `correct horse é`.
+const BCRYPT: &str = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2";
+
+fn chosen(id: &str, new: &str, current: &str) -> SetPasswordRequest {
+    let (new_password, current_password) = (new.into(), current.into());
+    let password = SetPassword { new_password, current_password, change_required: !current.is_empty() };
+    SetPasswordRequest { id: id.into(), password: Some(password) }
+}
+
+/// A person with a password, beside one without and a service user.
+fn people(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+        let keyed = json!({ "data": data, "password": { "hash": BCRYPT } });
+        let person =
+            async |human: Value| posted(world, USERS, &json!({ "username": new_name("ada"), "human": human })).await;
+        let without = person(json!({ "data": data })).await.id();
+        subject(&person(keyed).await).naming([without, created(world).await.id()])
+    }
+    .boxed()
+}
+
+fn set_password() -> Box<dyn Check + Sync> {
+    row(&SET_PASSWORD, people)
+        .good("another one", |it| chosen(&it.id, "a-hive-of-27-bees", ""))
+        .good("a first one", |it| chosen(&it.others[0], "a-hive-of-28-bees", ""))
+        .good("another one, with the current one", |it| chosen(&it.id, "a-hive-of-29-bees", "correct horse \u{e9}"))
+        .bad("with a wrong one", "INVALID_REQUEST", |it| chosen(&it.id, "a-hive-of-30-bees", "correct horse"))
+        .bad("with one where there is none", "INVALID_REQUEST", |it| chosen(&it.others[0], "a-hive-of-31-bees", "x"))
+        .bad("of a service user", "PRECONDITION_FAILED", |it| chosen(&it.others[1], "a-hive-of-32-bees", ""))
+        .bad("a short one", "INVALID_REQUEST", |it| chosen(&it.id, "bees", ""))
+        .bad("a long one", "INVALID_REQUEST", |it| chosen(&it.id, &"a bee ".repeat(34), ""))
+        .bad("one with a line break", "INVALID_REQUEST", |it| chosen(&it.id, "a-hive-of\n-33-bees", ""))
+        .bad("a common one", "INVALID_REQUEST", |it| chosen(&it.id, "qwertyuiop123", ""))
+        .bad("none", "INVALID_REQUEST", |it| SetPasswordRequest { id: it.id.clone(), password: None })
         .done()
 }
 

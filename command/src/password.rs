@@ -1,0 +1,204 @@
+//! Passwords of people as they are written: compared, hashed and sealed before the turn, in which there is only ciphertext.
+//! What is wrong with them is said in the turn, after what the caller may do, and only where the same command was not done before.
+
+use base::{
+    clock,
+    password::{hash, hash_fault, is_guessable, is_hash_of},
+};
+use domain::{
+    context::Owner,
+    person::Person,
+    rejection::Rejection,
+    resource::user::{Password, User, UserPatch},
+    setting::password::{self, lacks},
+    standard::{Command as Asked, Resource, Standard},
+};
+use edge::{
+    call::Call,
+    error::{Error, FieldFault, Reason},
+};
+use eventlog::record::AggregateKey;
+use proto::user::{NewPassword, SetPassword, new_password::Kind};
+use view::{persons::PersonKey, settings::instance_of};
+use zeroize::Zeroizing;
+
+use crate::{
+    escalation::permit_user,
+    execute::{Command, Commands, Deciding},
+    person_key::away,
+    turn::{Decided, Refusal, Turn},
+    writer::writer_unavailable,
+};
+
+/// What is said of a password that is easy to guess.
+const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
+
+/// What is wrong with a password.
+#[derive(Clone)]
+pub(crate) struct Faults {
+    field: &'static str,
+    rules: Vec<String>,
+}
+
+impl Faults {
+    fn one(field: &'static str, rule: &str) -> Self {
+        Self { field, rules: vec![rule.to_owned()] }
+    }
+}
+
+impl From<Faults> for Error {
+    fn from(Faults { field, rules }: Faults) -> Self {
+        Self::of_fields(Reason::InvalidRequest, rules.into_iter().map(|rule| FieldFault::new(field, rule)).collect())
+    }
+}
+
+/// The hash of a password, or what is wrong with it.
+type Hashed = Result<Zeroizing<String>, Faults>;
+
+impl Commands {
+    /// What is kept of the first password of a person.
+    pub(crate) async fn first_password(
+        &self,
+        call: &Call,
+        (sealing, person): (&PersonKey, &Person),
+        new: &NewPassword,
+    ) -> Result<Result<Password, Faults>, Error> {
+        let hashed = match &new.kind {
+            Some(Kind::Hash(hash)) => match hash_fault(hash) {
+                Some(fault) => Err(Faults::one("user.human.password.hash", fault)),
+                None => Ok(Zeroizing::new(hash.clone())),
+            },
+            Some(Kind::Password(password)) => {
+                let chosen = Chosen {
+                    password: password.clone().into(),
+                    person: person.clone(),
+                    field: "user.human.password.password",
+                };
+                self.hash_of(call, &call.context, chosen, None).await?
+            }
+            None => Err(Faults::one("user.human.password", "is required")),
+        };
+        Ok(hashed.map(|hash| kept(sealing, &hash, new.change_required)))
+    }
+
+    /// What becomes of the password of a person; nothing where the caller may not set it, or there is no such person.
+    pub(crate) async fn another_password(
+        &self,
+        call: &Call,
+        key: &AggregateKey,
+        asked: &SetPassword,
+    ) -> Result<Option<Another>, Error> {
+        let mut looking = call.clone();
+        looking.if_match = None;
+        let (user, owner) = match self.seen_by(&looking, LookAtUser(key.clone())).await {
+            Ok(seen) => seen,
+            // The command says so itself, or how it was answered before.
+            Err(error) if [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let User { human: Some(human), password: before, .. } = user else { return Ok(None) };
+        let (sealing, sealed) = self.key_of_person(call, &key.id, &human).await?;
+        let current = if asked.current_password.is_empty() {
+            None
+        } else {
+            let hash = before.as_ref().map(|it| sealing.open_password(&it.hash)).transpose().map_err(away)?;
+            Some((hash, Zeroizing::new(asked.current_password.clone())))
+        };
+        let (password, person) = (asked.new_password.clone().into(), sealing.open(sealed).map_err(away)?);
+        let chosen = Chosen { password, person, field: "password.new_password" };
+        let hashed = self.hash_of(call, &owner, chosen, current).await?;
+        Ok(Some(Another { before, new: hashed.map(|hash| kept(&sealing, &hash, asked.change_required)) }))
+    }
+
+    /// Hashes what was chosen for a person of a context, where the current password was said rightly.
+    async fn hash_of(
+        &self,
+        call: &Call,
+        context: &Owner,
+        Chosen { password, person, field }: Chosen,
+        current: Option<(Option<Zeroizing<String>>, Zeroizing<String>)>,
+    ) -> Result<Hashed, Error> {
+        let instance_id = instance_of(&call.tenant.id, context);
+        let rules = lacks(&self.settings.effective::<password::Password>(instance_id, context).chain, &password);
+        if !rules.is_empty() {
+            return Ok(Err(Faults { field, rules }));
+        }
+        let hashing = move || {
+            if let Some((hash, said)) = current
+                && !hash.is_some_and(|hash| is_hash_of(&hash, &said))
+            {
+                return Err(Faults::one("password.current_password", "is not the password that the person has"));
+            }
+            if is_guessable(&password, &person.texts()) {
+                return Err(Faults::one(field, GUESSABLE));
+            }
+            Ok(hash(&password))
+        };
+        self.hashed(call, hashing).await
+    }
+}
+
+/// A password that somebody has chosen for a person.
+struct Chosen {
+    password: Zeroizing<String>,
+    person: Person,
+    /// Where it stands in the request.
+    field: &'static str,
+}
+
+fn kept(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
+    Password { hash: sealing.seal_password(hash), changed_at: clock::now().as_millisecond(), is_change_required }
+}
+
+/// Shows a user and whose it is to who may act as that one. It writes nothing.
+struct LookAtUser(AggregateKey);
+
+impl Command for LookAtUser {
+    type Outcome = (User, Owner);
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, (User, Owner)), Refusal> {
+        let current = turn.get::<Standard<User>>(&self.0);
+        let user = current.resource().ok_or(Rejection::NotFound(User::NAME))?.clone();
+        permit_user(turn, deciding, &current, true)?;
+        let seen = (user, current.owner()?.clone());
+        Ok((deciding.nothing(turn, current)?, seen))
+    }
+}
+
+/// What becomes of a password.
+pub(crate) struct Another {
+    /// The one that was seen.
+    before: Option<Password>,
+    /// The one that there is from now on.
+    new: Result<Password, Faults>,
+}
+
+/// Gives a person another password.
+pub(crate) struct SetAnother {
+    pub(crate) key: AggregateKey,
+    /// `None` where no person was seen.
+    pub(crate) another: Option<Another>,
+}
+
+impl Command for SetAnother {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<User>>(&self.key);
+        let mut patch = UserPatch::default();
+        if let Some(user) = current.resource() {
+            permit_user(turn, deciding, &current, true)?;
+            deciding.compare(&current)?;
+            if user.human.is_none() {
+                return Err(Rejection::Precondition("the user is a service user; only people have passwords").into());
+            }
+            let Some(another) = self.another.as_ref().filter(|another| another.before == user.password) else {
+                return Err(writer_unavailable("the password was changed meanwhile: send it again").into());
+            };
+            patch.password = Some(another.new.clone().map_err(Error::from)?);
+        }
+        Ok((deciding.decide(turn, current, Asked::Patch(patch))?, ()))
+    }
+}

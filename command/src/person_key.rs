@@ -1,0 +1,36 @@
+//! The key of a person who is there, or why it cannot be had.
+
+use domain::{person::Personal, rejection::Rejection, resource::user::Human};
+use edge::{call::Call, consistency::unavailable, error::Error};
+use view::persons::{PersonFailure, PersonKey};
+
+use crate::{execute::Commands, writer::writer_unavailable};
+
+impl Commands {
+    /// The key of a person, and what is sealed with it.
+    ///
+    /// # Errors
+    /// Where the key was destroyed, or cannot be had now.
+    pub(crate) async fn key_of_person<'a>(
+        &self,
+        call: &Call,
+        id: &str,
+        human: &'a Human,
+    ) -> Result<(PersonKey, &'a str), Error> {
+        let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
+        let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
+        let key = self.persons.key(&call.tenant.id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
+        Ok((key, sealed))
+    }
+}
+
+/// A key of a person that cannot be had now.
+pub(crate) fn away(failure: PersonFailure) -> Error {
+    match failure {
+        PersonFailure::Keyring(failure) => unavailable(failure),
+        failure => {
+            tracing::warn!(error = base::explain::explain(&failure), "the key of a person cannot be had");
+            writer_unavailable("the key of the person cannot be had")
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What takes a processor for some time: outside of the turn, off the threads that serve others, and at a seat, for which
+//! instances take turns.
+
+use std::time::Duration;
+
+use edge::{
+    call::Call,
+    error::{Error, Reason},
+    seats::Seats,
+};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use crate::execute::Commands;
+
+/// How long a caller waits for its turn.
+const SEAT_WAIT: Duration = Duration::from_secs(5);
+
+impl Commands {
+    /// What is generated for a caller: a key takes up to some seconds.
+    ///
+    /// # Errors
+    /// Where too many others wait.
+    pub(crate) async fn generated<T: Send + 'static>(
+        &self,
+        call: &Call,
+        generate: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        seated(&self.pairs, call, "too many keys are made at the moment", generate).await
+    }
+
+    /// What becomes of a password that is hashed for a caller or compared with a hash.
+    ///
+    /// # Errors
+    /// Where too many others wait.
+    pub(crate) async fn hashed<T: Send + 'static>(
+        &self,
+        call: &Call,
+        hash: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        seated(&self.passwords, call, "too many passwords are hashed at the moment", hash).await
+    }
+}
+
+async fn seated<T: Send + 'static>(
+    seats: &Seats,
+    call: &Call,
+    refusal: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let busy = || Error::new(Reason::WriterUnavailable, refusal).retry_after(Duration::from_secs(1));
+    let seat = timeout(SEAT_WAIT, seats.take(&call.tenant.id)).await.ok().flatten().ok_or_else(busy)?;
+    let working = spawn_blocking(move || {
+        let _seat = seat;
+        work()
+    });
+    working.await.map_err(|failure| Error::internal(&failure))
+}
