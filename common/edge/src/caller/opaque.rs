@@ -28,9 +28,9 @@ pub fn seal((kid, key): (&str, &Key), instance_id: &str, claims: &AccessToken) -
 }
 
 /// An opaque token as it was sent. Nothing of it is known to be true.
-pub(crate) struct Sent<'a> {
+pub struct Sent<'a> {
     /// The id of its signing key.
-    pub(crate) kid: &'a str,
+    pub kid: &'a str,
     sealed: &'a str,
 }
 
@@ -40,14 +40,14 @@ pub(crate) fn is_opaque(token: &str) -> bool {
 }
 
 /// The parts of a token, where it is an opaque one.
-pub(crate) fn parse(token: &str) -> Option<Sent<'_>> {
+pub fn parse(token: &str) -> Option<Sent<'_>> {
     let (kid, sealed) = token.strip_prefix(PREFIX).filter(|_| token.len() <= LONGEST)?.split_once('-')?;
     Some(Sent { kid, sealed })
 }
 
 impl Sent<'_> {
     /// What it says, if this instance has issued it; whether it counts now is another question.
-    pub(crate) fn open(&self, key: &Key, instance_id: &str) -> Option<AccessToken> {
+    pub fn open(&self, key: &Key, instance_id: &str) -> Option<AccessToken> {
         let claims = key.open(&purpose(instance_id), self.sealed).ok()?;
         serde_json::from_slice(&claims).ok()
     }

@@ -12,6 +12,7 @@ mod binding;
 mod frame;
 mod json;
 mod mutate;
+mod password;
 mod random;
 mod record;
 mod run;
@@ -32,10 +33,12 @@ const SECONDS: u64 = 60;
 type Make = fn() -> Box<dyn Target>;
 
 /// The kinds of inputs.
-const KINDS: [(&str, Make); 6] = [
+const KINDS: [(&str, Make); 8] = [
     ("body", || Box::new(binding::Binding::of_bodies())),
     ("query", || Box::new(binding::Binding::of_queries())),
     ("access-token", || Box::new(token::Access::new())),
+    ("opaque-token", || Box::new(token::Opaque::new())),
+    ("password-hash", || Box::new(password::Hashes)),
     ("consistency-token", || Box::new(token::Consistency::new())),
     ("record", || Box::new(record::Records)),
     ("frame", || Box::new(frame::Frames::new())),

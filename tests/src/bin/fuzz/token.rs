@@ -1,4 +1,4 @@
-//! Access tokens and consistency tokens: nothing but what was issued is accepted.
+//! Access tokens, signed and opaque, and consistency tokens: nothing but what was issued is accepted.
 
 use base::secret::Key;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -7,7 +7,7 @@ use domain::{
     secret::Sealed,
 };
 use edge::{
-    caller::{External, SystemUsers, TOKEN_TYPE, Verifier},
+    caller::{AccessToken, External, SystemUsers, TOKEN_TYPE, Verifier, opaque},
     consistency::Form,
 };
 use http::{HeaderMap, HeaderValue, header};
@@ -169,6 +169,62 @@ impl Target for Access {
 fn parts(input: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let token = input.splitn(2, |byte| *byte == b' ').last().unwrap_or_default();
     token.split(|byte| *byte == b'.').map(<[u8]>::to_vec)
+}
+
+/// Takes an opaque access token.
+pub(crate) struct Opaque {
+    key: Key,
+    /// Those that the instance has issued.
+    genuine: Vec<String>,
+}
+
+impl Opaque {
+    pub(crate) fn new() -> Self {
+        let key = Key::new([5; 32]);
+        let genuine = ["7", "8"].map(|subject| sealed(&key, "1", subject)).to_vec();
+        Self { key, genuine }
+    }
+}
+
+fn sealed(key: &Key, instance_id: &str, subject: &str) -> String {
+    let claims = json!({
+        "iss": "https://1.example.com", "sub": subject, "aud": ["p1"], "exp": 4_000_000_000_u64, "iat": 1, "nbf": 1,
+        "jti": "j", "client_id": "c", "scope": "openid", "seq": 3,
+    });
+    let claims: AccessToken = serde_json::from_value(claims).expect("they are all that there must be");
+    opaque::seal(("k", key), instance_id, &claims).expect("claims are plain data")
+}
+
+impl Target for Opaque {
+    fn seeds(&mut self, _: &mut Random) -> Vec<Vec<u8>> {
+        let foreign = [(Key::new([6; 32]), "1"), (Key::new([5; 32]), "2")];
+        let foreign = foreign.map(|(key, instance_id)| sealed(&key, instance_id, "7"));
+        self.genuine.iter().cloned().chain(foreign).map(String::into_bytes).collect()
+    }
+
+    fn mutate(&self, input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+        let bytes = |token: &[u8]| {
+            let part = token.splitn(3, |byte| *byte == b'-').nth(2).unwrap_or_default();
+            URL_SAFE_NO_PAD.decode(part).unwrap_or_default()
+        };
+        if random.once_in(2) {
+            return mutate(input, other, &["at-", "-", "at-k-"].map(str::to_owned), random);
+        }
+        let mut changed = bytes(input);
+        mutate(&mut changed, &bytes(other), &[], random);
+        *input = format!("at-k-{}", URL_SAFE_NO_PAD.encode(changed)).into_bytes();
+    }
+
+    fn check(&mut self, input: &[u8]) -> String {
+        let Ok(token) = std::str::from_utf8(input) else { return "no text".to_owned() };
+        let Some(sent) = opaque::parse(token) else { return "no token".to_owned() };
+        assert!(sent.open(&self.key, "3").is_none(), "no token is for this instance");
+        let length = token.len().min(400);
+        let Some(claims) = sent.open(&self.key, "1") else { return format!("unopened {length}") };
+        let sealed = |token: &str| token.splitn(3, '-').nth(2).map(str::to_owned);
+        assert!(self.genuine.iter().any(|genuine| sealed(genuine) == sealed(token)), "{token} was never issued");
+        format!("accepted {}", claims.sub)
+    }
 }
 
 /// Takes a consistency token.

@@ -9,7 +9,8 @@ fn what_nobody_would_send_does_no_harm() {
     let (told, faults) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{told}");
     assert!(output.status.success(), "{told}{faults}");
-    for kind in ["body", "query", "access-token", "consistency-token", "record", "frame"] {
+    let tokens = ["access-token", "opaque-token", "consistency-token"];
+    for kind in ["body", "query", "password-hash", "record", "frame"].into_iter().chain(tokens) {
         let line = told.lines().find(|line| line.starts_with(&format!("{kind} ")));
         let inputs = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u32>().ok());
         assert!(inputs.is_some_and(|inputs| inputs > 100), "{kind} was fed: {told}");
