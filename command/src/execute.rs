@@ -20,6 +20,7 @@ use edge::{
     call::Call,
     caller::External,
     consistency::{self, Tokens, unavailable},
+    described::without_secrets,
     error::Error,
     precondition::IfMatch,
     prefer,
@@ -338,7 +339,9 @@ impl Commands {
         let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
         // Keyed, so that nobody can guess from the log what was asked.
         let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &call.asked(request), &context]);
+        // It stays in the log, and must not be something by which a password can be found out.
+        let asked = without_secrets(call.operation.request, call.asked(request));
+        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &asked, &context]);
         Ok(Some(Once {
             command_id: Bytes::copy_from_slice(&command_id),
             request_digest: digest,

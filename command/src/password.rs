@@ -3,13 +3,13 @@
 
 use base::{
     clock,
-    password::{hash, hash_fault, is_guessable, is_hash_of},
+    password::{hash, hash_fault, is_guessable, is_hash_of, prepared},
 };
 use domain::{
     context::Owner,
     person::Person,
     rejection::Rejection,
-    resource::user::{Password, User, UserPatch},
+    resource::user::{ONLY_PEOPLE, Password, User, UserPatch},
     setting::password::{self, lacks},
     standard::{Command as Asked, Resource, Standard},
 };
@@ -76,9 +76,10 @@ impl Commands {
                 };
                 self.hash_of(call, &call.context, chosen, None).await?
             }
+            // Such a request was refused before.
             None => Err(Faults::one("user.human.password", "is required")),
         };
-        Ok(hashed.map(|hash| kept(sealing, &hash, new.change_required)))
+        Ok(hashed.map(|hash| sealed_password(sealing, &hash, new.change_required)))
     }
 
     /// What becomes of the password of a person; nothing where the caller may not set it, or there is no such person.
@@ -100,16 +101,17 @@ impl Commands {
         };
         let User { human: Some(human), password: before, .. } = user else { return Ok(None) };
         let (sealing, sealed) = self.key_of_person(call, &key.id, &human).await?;
-        let current = if asked.current_password.is_empty() {
-            None
-        } else {
-            let hash = before.as_ref().map(|it| sealing.open_password(&it.hash)).transpose().map_err(away)?;
-            Some((hash, Zeroizing::new(asked.current_password.clone())))
+        let current = match &asked.current_password {
+            Some(said) => {
+                let hash = before.as_ref().map(|it| sealing.open_password(&it.hash)).transpose().map_err(away)?;
+                Some(Current { said: said.clone().into(), hash })
+            }
+            None => None,
         };
         let (password, person) = (asked.new_password.clone().into(), sealing.open(sealed).map_err(away)?);
         let chosen = Chosen { password, person, field: "password.new_password" };
         let hashed = self.hash_of(call, &owner, chosen, current).await?;
-        Ok(Some(Another { before, new: hashed.map(|hash| kept(&sealing, &hash, asked.change_required)) }))
+        Ok(Some(Another { before, new: hashed.map(|hash| sealed_password(&sealing, &hash, asked.change_required)) }))
     }
 
     /// Hashes what was chosen for a person of a context, where the current password was said rightly.
@@ -118,18 +120,22 @@ impl Commands {
         call: &Call,
         context: &Owner,
         Chosen { password, person, field }: Chosen,
-        current: Option<(Option<Zeroizing<String>>, Zeroizing<String>)>,
+        current: Option<Current>,
     ) -> Result<Hashed, Error> {
+        let password = prepared(&password);
         let instance_id = instance_of(&call.tenant.id, context);
         let rules = lacks(&self.settings.effective::<password::Password>(instance_id, context).chain, &password);
         if !rules.is_empty() {
             return Ok(Err(Faults { field, rules }));
         }
         let hashing = move || {
-            if let Some((hash, said)) = current
-                && !hash.is_some_and(|hash| is_hash_of(&hash, &said))
-            {
-                return Err(Faults::one("password.current_password", "is not the password that the person has"));
+            if let Some(Current { said, hash }) = current {
+                if !hash.is_some_and(|hash| is_hash_of(&hash, &said)) {
+                    return Err(Faults::one("password.current_password", "is not the password that the person has"));
+                }
+                if prepared(&said) == password {
+                    return Err(Faults::one(field, "must be another one than the current one"));
+                }
             }
             if is_guessable(&password, &person.texts()) {
                 return Err(Faults::one(field, GUESSABLE));
@@ -148,7 +154,14 @@ struct Chosen {
     field: &'static str,
 }
 
-fn kept(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
+/// A password that is said to be the current one.
+struct Current {
+    said: Zeroizing<String>,
+    /// The hash of the one that is; none where there is no password.
+    hash: Option<Zeroizing<String>>,
+}
+
+fn sealed_password(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
     Password { hash: sealing.seal_password(hash), changed_at: clock::now().as_millisecond(), is_change_required }
 }
 
@@ -192,10 +205,10 @@ impl Command for SetAnother {
             permit_user(turn, deciding, &current, true)?;
             deciding.compare(&current)?;
             if user.human.is_none() {
-                return Err(Rejection::Precondition("the user is a service user; only people have passwords").into());
+                return Err(ONLY_PEOPLE.into());
             }
             let Some(another) = self.another.as_ref().filter(|another| another.before == user.password) else {
-                return Err(writer_unavailable("the password was changed meanwhile: send it again").into());
+                return Err(writer_unavailable("the user was changed meanwhile: send it again").into());
             };
             patch.password = Some(another.new.clone().map_err(Error::from)?);
         }

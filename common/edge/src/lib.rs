@@ -10,6 +10,7 @@ pub mod answer;
 pub mod call;
 pub mod caller;
 pub mod consistency;
+pub mod described;
 pub mod error;
 pub mod freshness;
 pub mod handler;

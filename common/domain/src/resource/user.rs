@@ -56,6 +56,9 @@ pub struct User {
     pub is_locked: bool,
 }
 
+/// What is said of a password for a service user.
+pub const ONLY_PEOPLE: Rejection = Rejection::Precondition("the user is a service user; only people have passwords");
+
 /// The kind of claim that user names are.
 const USERNAME: &str = "username";
 
@@ -125,8 +128,7 @@ impl User {
 
     /// Whether the user may have what only people have.
     fn insist_on_person(&self) -> Result<(), Rejection> {
-        let message = "the user is a service user; only people have passwords";
-        if self.password.is_none() { Ok(()) } else { Err(Rejection::Precondition(message)) }
+        if self.password.is_none() { Ok(()) } else { Err(ONLY_PEOPLE) }
     }
 
     /// Whether the user may do anything at all.

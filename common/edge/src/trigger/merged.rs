@@ -1,17 +1,12 @@
 //! A message that targets see as JSON, and onto which their answers are merged.
 
-use std::sync::LazyLock;
-
 use action::{chain::Content, client::CallFailure};
 use bytes::Bytes;
-use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use proto::option::is_secret;
 use serde_json::{Map, Value};
 
-use crate::{error::Error, message::AnyMessage};
-
-static POOL: LazyLock<DescriptorPool> =
-    LazyLock::new(|| DescriptorPool::decode(proto::DESCRIPTORS).expect("the build has made them"));
+use crate::{described::POOL, error::Error, message::AnyMessage};
 
 /// The member of a payload that a request is, and the field of a request that says which context it is about.
 pub(super) const REQUEST: &str = "request";

@@ -12,7 +12,7 @@ const SEEDS: [&str; 7] = [
     "$argon2id$v=19$m=256,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$bDxMHTn5tn5pgr7ylve8rh43Uf/d2uwTEv1HLyehZ0w",
     "$argon2i$v=19$m=256,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$Y7GuD4VT7y0TN07eH9XfP9W8ZXUyJuq3A8LAxhnMu6Q",
     "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2",
-    "$scrypt$ln=10,r=8,p=1$c2FsdHNhbHRzYWx0c2FsdA$Q3s5IVdQFpQ6Ztum566p9HYmSU9XwXf1xQaHluIcFzs",
+    "$scrypt$ln=4,r=4,p=1$c2FsdHNhbHRzYWx0c2FsdA$HLDBWUyFOTytkBqmO4+kGymPk6dQ6YhG6MgX1BK3ukY",
     "$pbkdf2$i=1000,l=32$c2FsdHNhbHRzYWx0c2FsdA$nrzvkouyv/SqEfwhHZY1HNqT++DR9LUrS+x/rlwB7p4",
     "$pbkdf2-sha256$i=1000,l=32$c2FsdHNhbHRzYWx0c2FsdA$vziugTYXn+vq18wXgJqgh9qsyB3sQnHKAWx1PZZ1kkA",
     "$pbkdf2-sha512$1000$DgHgfK.VEkIoZSwlJATgHA$Uc04nYFXobu3UT0aktANAEi1WoBuppnK941BF83goPvPyeUJSx1iFEZ6plAg7tjEU4GaFtkNFqcDhxtdBRZijg",
@@ -65,7 +65,21 @@ impl run::Target for Hashes {
 
 /// Whether a hash is checked in little time without optimisation.
 fn is_quick(hash: &str) -> bool {
-    let parameters = hash.split('$').find(|part| part.contains("m=") || part.contains("i=")).unwrap_or_default();
-    let numbers = parameters.split(|of: char| !of.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok());
-    !parameters.is_empty() && numbers.fold(1, u64::saturating_mul) <= 64_000
+    let parts: Vec<_> = hash.split('$').collect();
+    let numbers = |part: &str| {
+        let numbers = part.split(|of: char| !of.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok());
+        numbers.collect::<Vec<_>>()
+    };
+    match &parts[..] {
+        [_, "scrypt", parameters, ..] => {
+            matches!(numbers(parameters)[..], [log_n @ 0..=5, r, p] if (r << log_n).saturating_mul(p) <= 128)
+        }
+        [_, algorithm, parameters, ..] if algorithm.starts_with("pbkdf2") => {
+            numbers(parameters).iter().copied().fold(1, u64::saturating_mul) <= 64_000
+        }
+        [_, algorithm, _, parameters, ..] if algorithm.starts_with("argon2") => {
+            numbers(parameters).iter().copied().fold(1, u64::saturating_mul) <= 64_000
+        }
+        _ => false,
+    }
 }

@@ -108,9 +108,7 @@ fn password(hash: &str) -> Password {
 fn only_people_have_passwords_and_a_change_names_them() {
     let patch = |password| Command::Patch(UserPatch { password: Some(password), ..UserPatch::default() });
     let robot = User { username: "robot".into(), is_active: true, ..User::default() };
-    given::<Standard<User>>([Event::Added(robot.into())])
-        .when(patch(password("a")))
-        .then_rejected(&Rejection::Precondition("the user is a service user; only people have passwords"));
+    given::<Standard<User>>([Event::Added(robot.into())]).when(patch(password("a"))).then_rejected(&ONLY_PEOPLE);
     let with = |hash| User { password: Some(password(hash)), ..person(sealed("a")) };
     let added = || given::<Standard<User>>([Event::Added(with("a").into())]);
     let to = with("b").into();

@@ -205,8 +205,9 @@ fn create() -> Box<dyn Check + Sync> {
 const BCRYPT: &str = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2";
 
 fn chosen(id: &str, new: &str, current: &str) -> SetPasswordRequest {
-    let (new_password, current_password) = (new.into(), current.into());
-    let password = SetPassword { new_password, current_password, change_required: !current.is_empty() };
+    let current_password = (!current.is_empty()).then(|| current.into());
+    let password =
+        SetPassword { new_password: new.into(), change_required: current_password.is_some(), current_password };
     SetPasswordRequest { id: id.into(), password: Some(password) }
 }
 
@@ -230,6 +231,14 @@ fn set_password() -> Box<dyn Check + Sync> {
         .good("another one, with the current one", |it| chosen(&it.id, "a-hive-of-29-bees", "correct horse \u{e9}"))
         .bad("with a wrong one", "INVALID_REQUEST", |it| chosen(&it.id, "a-hive-of-30-bees", "correct horse"))
         .bad("with one where there is none", "INVALID_REQUEST", |it| chosen(&it.others[0], "a-hive-of-31-bees", "x"))
+        .bad("with an empty one", "INVALID_REQUEST", |it| {
+            let password = SetPassword {
+                new_password: "a-hive-of-33-bees".into(),
+                current_password: Some(String::new()),
+                ..SetPassword::default()
+            };
+            SetPasswordRequest { id: it.id.clone(), password: Some(password) }
+        })
         .bad("of a service user", "PRECONDITION_FAILED", |it| chosen(&it.others[1], "a-hive-of-32-bees", ""))
         .bad("a short one", "INVALID_REQUEST", |it| chosen(&it.id, "bees", ""))
         .bad("a long one", "INVALID_REQUEST", |it| chosen(&it.id, &"a bee ".repeat(34), ""))
