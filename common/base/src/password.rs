@@ -133,7 +133,10 @@ impl Form {
 
     fn bcrypt(text: &str) -> Result<Self, &'static str> {
         let parts: bcrypt::HashParts = text.parse().map_err(|_| UNKNOWN)?;
+        // The library takes a sign for a part of the number.
+        let is_number = text.bytes().skip(4).take(2).all(|of| of.is_ascii_digit());
         match parts.get_cost() {
+            _ if !is_number => Err(UNKNOWN),
             4..=MOST_BCRYPT => Ok(Self::Bcrypt(text.to_owned())),
             15..=31 => Err(COSTLY),
             _ => Err(UNKNOWN),
