@@ -5,8 +5,8 @@ use std::{
     sync::LazyLock,
 };
 
-use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, ReflectMessage, Value};
+use prost::{decode_length_delimiter, encode_length_delimiter};
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::{operation::OPERATIONS, option::is_secret};
 
 /// All of them.
@@ -30,30 +30,48 @@ fn has_secrets(message: &MessageDescriptor, seen: &mut HashSet<String>) -> bool 
 }
 
 /// A request in protobuf, by the name of its message, without what is secret in it. A digest of that can be kept: whoever has it and its
-/// key cannot find out a password by trying.
+/// key cannot find out a password by trying. What is left stands as it stood, so that the same request has the same digest.
 pub fn without_secrets(request: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(descriptor) = WITH_SECRETS.get(request) else { return message };
-    let Ok(mut message) = DynamicMessage::decode(descriptor.clone(), message.as_slice()) else { return vec![] };
-    hide(&mut message);
-    message.encode_to_vec()
+    let mut left = Vec::with_capacity(message.len());
+    // What cannot be read is not kept.
+    copy(descriptor, &message, &mut left).map_or_else(Vec::new, |()| left)
 }
 
-fn hide(message: &mut DynamicMessage) {
-    for field in message.descriptor().fields() {
-        if is_secret(&field) {
-            message.clear_field(&field);
-        } else if message.has_field(&field) {
-            match message.get_field_mut(&field) {
-                Value::Message(inner) => hide(inner),
-                Value::List(items) => items.iter_mut().filter_map(Value::as_message_mut).for_each(hide),
-                _ => {}
+/// Copies the fields of a message that are not secret; `None` where it is none.
+fn copy(descriptor: &MessageDescriptor, mut message: &[u8], left: &mut Vec<u8>) -> Option<()> {
+    while !message.is_empty() {
+        let begin = message;
+        let key = decode_length_delimiter(&mut message).ok()?;
+        let after_key = message;
+        let length = match key & 7 {
+            0 => decode_length_delimiter(&mut message).ok().map(|_| 0)?,
+            1 => 8,
+            2 => decode_length_delimiter(&mut message).ok()?,
+            5 => 4,
+            _ => return None,
+        };
+        let (content, rest) = message.split_at_checked(length)?;
+        message = rest;
+        let field = u32::try_from(key >> 3).ok().and_then(|number| descriptor.get_field(number));
+        match field.map(|field| (is_secret(&field), field.kind())) {
+            Some((true, _)) => {}
+            Some((false, Kind::Message(inner))) if key & 7 == 2 && has_secrets(&inner, &mut HashSet::new()) => {
+                let mut nested = vec![];
+                copy(&inner, content, &mut nested)?;
+                left.extend_from_slice(&begin[..begin.len() - after_key.len()]);
+                encode_length_delimiter(nested.len(), left).ok()?;
+                left.append(&mut nested);
             }
+            _ => left.extend_from_slice(&begin[..begin.len() - rest.len()]),
         }
     }
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
     use proto::{
         operation::{CREATE_TARGET, CREATE_USER, SET_PASSWORD},
         user::{
@@ -78,7 +96,10 @@ mod tests {
         assert_eq!(without(&set("a-hive-of-27-bees")), set("").encode_to_vec());
         let create = |kind| {
             let password = Some(NewPassword { kind, change_required: true });
-            let human = HumanUser { schema_id: "human".into(), password, ..HumanUser::default() };
+            // Members of a map have an order that must stay.
+            let data: serde_json::Map<_, _> = (0..20).map(|number| (number.to_string(), number.into())).collect();
+            let (schema_id, data) = ("human".into(), Some(data.into()));
+            let human = HumanUser { schema_id, data, password, ..HumanUser::default() };
             let user = User { username: "ada".into(), r#type: Some(user::Type::Human(human)) };
             CreateUserRequest { user: Some(user), ..CreateUserRequest::default() }.encode_to_vec()
         };
@@ -86,6 +107,10 @@ mod tests {
             assert_eq!(without_secrets(CREATE_USER.facts.request, create(Some(kind))), create(None));
         }
         assert_eq!(without_secrets(CREATE_TARGET.facts.request, vec![255]), [255], "it has none");
+        let cut_off = create(None);
+        for length in 0..cut_off.len() {
+            without_secrets(CREATE_USER.facts.request, cut_off[..length].to_vec());
+        }
         assert_eq!(without_secrets(SET_PASSWORD.facts.request, vec![255]), [0; 0], "what cannot be read is not kept");
     }
 }
