@@ -14,6 +14,7 @@ use proto::{
     domain::DomainValidationType,
     key::GetUserKeyRequest,
     operation::{Body, Facts, OPERATIONS, Verb},
+    user::{SetPassword, SetPasswordRequest},
 };
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -29,8 +30,10 @@ use super::{
     described::{kind, under},
 };
 
-/// It needs more than an id.
+/// They need more than an id.
 const VALIDATE: &str = "Validate";
+const SET_PASSWORD: &str = "SetPassword";
+const PASSWORD: &str = "seven-owls-under-a-bridge";
 
 /// A kind of caller.
 struct Caller {
@@ -101,6 +104,7 @@ fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     match facts.body {
         Body::None if facts.method == VALIDATE => request.query(&[("validationType", "DOMAIN_VALIDATION_TYPE_DNS")]),
         Body::None => request,
+        Body::Field { .. } if facts.method == SET_PASSWORD => request.json(&json!({ "newPassword": PASSWORD })),
         Body::Field { repeated: true, .. } => request.json(&json!([])),
         Body::Field { .. } => request.json(&json!({})),
     }
@@ -117,6 +121,10 @@ fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let (holder, id) = parted(id);
     let user_id = holder.unwrap_or_default();
     let mut message = GetUserKeyRequest { id: id.clone(), user_id }.encode_to_vec();
+    if facts.method == SET_PASSWORD {
+        let password = Some(SetPassword { new_password: PASSWORD.to_owned(), ..SetPassword::default() });
+        message.extend(SetPasswordRequest { id: String::new(), password }.encode_to_vec());
+    }
     if !id.is_empty() || is_of_settings(facts) {
         // The second field of a patch is what is patched, a message.
         message.extend(match (facts.method, facts.verb) {
