@@ -128,9 +128,9 @@ create table if not exists session_history_1.answers (
 );
 create index if not exists answers_by_time on session_history_1.answers (committed_at);
 
-create schema if not exists access_7;
+create schema if not exists access_8;
 
-create table if not exists access_7.instances (
+create table if not exists access_8.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -144,7 +144,7 @@ create table if not exists access_7.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.domains (
+create table if not exists access_8.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -158,9 +158,9 @@ create table if not exists access_7.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_7.domains (name);
+create index if not exists domains_by_name on access_8.domains (name);
 
-create table if not exists access_7.organizations (
+create table if not exists access_8.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -174,7 +174,7 @@ create table if not exists access_7.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.projects (
+create table if not exists access_8.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -188,7 +188,7 @@ create table if not exists access_7.projects (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.apps (
+create table if not exists access_8.apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -203,7 +203,7 @@ create table if not exists access_7.apps (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.app_keys (
+create table if not exists access_8.app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -217,7 +217,7 @@ create table if not exists access_7.app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.project_roles (
+create table if not exists access_8.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -233,7 +233,7 @@ create table if not exists access_7.project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.project_grants (
+create table if not exists access_8.project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -248,9 +248,9 @@ create table if not exists access_7.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists project_grants_by_organization_id on access_7.project_grants (instance_id, organization_id);
+create index if not exists project_grants_by_organization_id on access_8.project_grants (instance_id, organization_id);
 
-create table if not exists access_7.users (
+create table if not exists access_8.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -272,11 +272,11 @@ create table if not exists access_7.users (
   phone_key text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_7.users (instance_id, username);
-create index if not exists users_by_email_key on access_7.users (instance_id, email_key);
-create index if not exists users_by_phone_key on access_7.users (instance_id, phone_key);
+create index if not exists users_by_username on access_8.users (instance_id, username);
+create index if not exists users_by_email_key on access_8.users (instance_id, email_key);
+create index if not exists users_by_phone_key on access_8.users (instance_id, phone_key);
 
-create table if not exists access_7.user_keys (
+create table if not exists access_8.user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -290,7 +290,7 @@ create table if not exists access_7.user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.personal_access_tokens (
+create table if not exists access_8.personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -304,7 +304,22 @@ create table if not exists access_7.personal_access_tokens (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.user_grants (
+create table if not exists access_8.user_metadata (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  user_id text collate "C" not null,
+  metadata_key text collate "C" not null,
+  primary key (instance_id, id)
+);
+create index if not exists user_metadata_by_user_id on access_8.user_metadata (instance_id, user_id);
+
+create table if not exists access_8.user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -320,9 +335,9 @@ create table if not exists access_7.user_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists user_grants_by_user_id on access_7.user_grants (instance_id, user_id);
+create index if not exists user_grants_by_user_id on access_8.user_grants (instance_id, user_id);
 
-create table if not exists access_7.memberships (
+create table if not exists access_8.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -335,9 +350,9 @@ create table if not exists access_7.memberships (
   roles text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_7.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_8.memberships (instance_id, user_id);
 
-create table if not exists access_7.signing_keys (
+create table if not exists access_8.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -350,7 +365,7 @@ create table if not exists access_7.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.data_keys (
+create table if not exists access_8.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -363,7 +378,7 @@ create table if not exists access_7.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_7.feature_settings (
+create table if not exists access_8.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

@@ -17,6 +17,7 @@ mod system;
 mod target;
 mod user;
 mod user_grant;
+mod user_metadata;
 mod web_key;
 
 use std::sync::Arc;
@@ -54,6 +55,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     user::mount,
     key::mount::<User>,
     personal_access_token::mount,
+    user_metadata::mount,
     domain::mount,
     system::mount,
     web_key::mount,

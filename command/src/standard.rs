@@ -63,7 +63,7 @@ impl Commands {
         asked: Asked<R>,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        let (key, id) = (key::<R>(call, request.id())?, request.id().to_owned());
+        let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
         self.execute(call, request, Change::<R> { key, asked }, move |decided, ()| answer(details(&id, decided))).await
     }
 
@@ -74,7 +74,7 @@ impl Commands {
         call: &Call,
         request: &I,
     ) -> Result<Answer<O>, Error> {
-        let (key, id) = (key::<R>(call, request.id())?, request.id().to_owned());
+        let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
         let command = Delete::<R> { key, resource: PhantomData };
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
@@ -173,6 +173,11 @@ where
     I::Response: Plain,
 {
     commands.change::<R, _, _>(&call, &request, Asked::Switch(true), Into::into).await
+}
+
+/// The key of the resource that a request names.
+pub(crate) fn named<R: Resource>(call: &Call, request: &impl Identified) -> Result<AggregateKey, Error> {
+    key::<R>(call, &R::id_below(request.holder().unwrap_or_default(), request.id()))
 }
 
 /// The key of a resource that may exist.

@@ -4,6 +4,7 @@ use action::{
     chain::{Cause, Content, Interrupted},
     client::CallFailure,
 };
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use domain::resource::execution::Function;
 use edge::trigger;
@@ -11,7 +12,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{Oidc, error::Error, owner, subject::Subject};
+use crate::{Oidc, error::Error, metadata, owner, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
 const RESERVED: [&str; 35] = [
@@ -116,7 +117,7 @@ fn describing(char: char) -> char {
 }
 
 async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Value, Error> {
-    let Subject { tenant, user, grants, .. } = subject;
+    let Subject { tenant, user, grants, sequence, .. } = subject;
     let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
     let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
     let grants = grants.iter().map(|granted| {
@@ -126,11 +127,14 @@ async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Val
             "roles": granted.roles,
         })
     });
+    let metadata = metadata::of(oidc, (tenant, user), *sequence).await?;
+    let user_metadata =
+        metadata.entries.iter().map(|(key, value)| json!({ "key": key, "value": STANDARD.encode(value) }));
     Ok(json!({
         "function": format!("function/{}", function.name()),
         "userinfo": { "sub": user.id },
         "user": { "id": user.id, "username": user.user.username },
-        "user_metadata": [],
+        "user_metadata": user_metadata.collect::<Vec<_>>(),
         "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
         "user_grants": grants.collect::<Vec<_>>(),
         "application": { "client_id": user.id },

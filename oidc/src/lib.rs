@@ -12,6 +12,7 @@ mod function;
 mod introspect;
 mod issue;
 mod keys;
+mod metadata;
 mod owner;
 mod revoke;
 mod role;

@@ -10,6 +10,8 @@ const ROLE: &str = "urn:platform:iam:org:project:role:";
 const ROLES_OF: &str = "urn:platform:iam:org:roles:id:";
 /// The organization of the user.
 const RESOURCE_OWNER: &str = "urn:platform:iam:user:resourceowner";
+/// The metadata of the user.
+const METADATA: &str = "urn:platform:iam:user:metadata";
 const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
 const AUDIENCE_SUFFIX: &str = ":aud";
 /// How many scopes a request may name.
@@ -30,6 +32,8 @@ pub(crate) enum Scope<'a> {
     RolesOf(&'a str),
     /// The organization that the user belongs to.
     ResourceOwner,
+    /// The metadata of the user.
+    Metadata,
 }
 
 /// The known scopes of a request, in their order; unknown ones are dropped.
@@ -63,6 +67,7 @@ impl<'a> Scope<'a> {
             "openid" => return Some(Self::OpenId),
             ROLES => return Some(Self::Roles),
             RESOURCE_OWNER => return Some(Self::ResourceOwner),
+            METADATA => return Some(Self::Metadata),
             _ => {}
         }
         let named = |prefix| word.strip_prefix(prefix).filter(|named| !named.is_empty());
@@ -86,6 +91,7 @@ mod tests {
                      urn:platform:iam:org:roles:id:5 urn:platform:iam:user:resourceowner urn:platform:iam:org:project:role:";
         let known = parse(Some(words)).unwrap().into_iter().map(|(_, scope)| scope).collect::<Vec<_>>();
         assert_eq!(known, [Scope::Roles, Scope::Role("admin"), Scope::RolesOf("5"), Scope::ResourceOwner]);
+        assert_eq!(Scope::parse("urn:platform:iam:user:metadata"), Some(Scope::Metadata));
         assert!(parse(None).is_err());
         assert!(parse(Some("  ")).is_err());
         assert!(parse(Some("a\u{7f}")).is_err());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::{resource::user::User, standard::Resource};
 use eventlog::record::Recorded;
 use view::{
-    persons::{PersonFailure, Persons},
+    persons::{PersonFailure, Persons, is_of_people},
     projection::{Kind, Projection},
 };
 
@@ -27,7 +27,7 @@ pub(crate) async fn opened(
 ) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
     let keeps_people = match &projection.kind {
         Kind::Rows(_) => User::ROWS.is_some_and(|rows| rows.name == projection.name),
-        Kind::Index(table) => table.aggregate_type == User::NAME,
+        Kind::Index(table) => is_of_people(table.aggregate_type),
         Kind::History => false,
     };
     if keeps_people { persons.open_events(&events).await } else { Ok(events) }

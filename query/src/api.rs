@@ -15,6 +15,7 @@ use domain::{
         app::App, domain::Domain, instance::Instance, key::Key, membership::Membership, organization::Organization,
         personal_access_token::PersonalAccessToken, project::Project, project_grant::ProjectGrant,
         project_role::ProjectRole, signing_key::SigningKey, target::Target, user::User, user_grant::UserGrant,
+        user_metadata::UserMetadata,
     },
     setting::{
         branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
@@ -47,6 +48,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<User>,
     standard::mount::<Key<User>>,
     standard::mount::<PersonalAccessToken>,
+    standard::mount::<UserMetadata>,
     standard::mount::<SigningKey>,
     standard::mount::<Domain>,
     standard::mount::<Membership>,

@@ -43,7 +43,8 @@ async fn get<R: Shown>(
     request: R::Get,
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
     let is_held = |found: &R| request.holder().is_none_or(|holder| found.holder() == Some(holder));
-    queries.get(&call, request.id(), is_held, |found| R::Get::response(R::shown(&found))).await
+    let id = R::id_below(request.holder().unwrap_or_default(), request.id());
+    queries.get(&call, &id, is_held, |found| R::Get::response(R::shown(&found))).await
 }
 
 /// Shows what a request finds.

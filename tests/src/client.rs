@@ -175,6 +175,13 @@ pub async fn done(client: &Client, path: &str, body: Value) -> Answer {
     answer
 }
 
+/// Puts something where its path says, which must succeed, and waits until everybody sees it.
+pub async fn put(client: &Client, path: &str, body: Value) -> Answer {
+    let answer = send(client.request(Method::PUT, path).header("prefer", "wait=10").json(&body)).await;
+    assert!(answer.status.is_success(), "{path}: {}", answer.body);
+    answer
+}
+
 /// A new service user with a secret, of the organization that a query such as `?ctx.orgId=1` names.
 pub async fn service_user(admin: &Client, (username, service): (&str, Value), context: &str) -> ServiceUser {
     let users = "/resources/v3alpha/users";

@@ -35,4 +35,5 @@ pub mod text_settings;
 mod token_algorithm;
 pub mod user;
 pub mod user_grant;
+pub mod user_metadata;
 pub mod web_key;

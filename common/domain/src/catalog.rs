@@ -12,7 +12,7 @@ use crate::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
         project::Project, project_grant::ProjectGrant, project_role::ProjectRole, signing_key::SigningKey,
-        system::System, target::Target, user::User, user_grant::UserGrant,
+        system::System, target::Target, user::User, user_grant::UserGrant, user_metadata::UserMetadata,
     },
     reusable::{Reusable, StatePolicy},
     secret,
@@ -57,6 +57,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<User>();
     visitor.resource::<Key<User>>();
     visitor.resource::<PersonalAccessToken>();
+    visitor.resource::<UserMetadata>();
     visitor.resource::<UserGrant>();
     visitor.resource::<Membership>();
     visitor.resource::<SigningKey>();

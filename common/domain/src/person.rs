@@ -99,8 +99,8 @@ impl Person {
     }
 }
 
-/// The state of a user in the payload of an event.
-fn state(payload: &mut Value) -> &mut Value {
+/// The state of an aggregate in the payload of an event.
+pub(crate) fn state(payload: &mut Value) -> &mut Value {
     // Changes carry the names of the fields beside it.
     if payload.get("to").is_some_and(Value::is_object) { &mut payload["to"] } else { payload }
 }

@@ -18,6 +18,7 @@ pub mod system;
 pub mod target;
 pub mod user;
 pub mod user_grant;
+pub mod user_metadata;
 
 /// What can be switched off is on at first, and was always on before it could be.
 fn active() -> bool {

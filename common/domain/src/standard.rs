@@ -80,6 +80,11 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
+    /// Its id, where its path names it below its holder by what is unique there only.
+    fn id_below(_holder: &str, id: &str) -> String {
+        id.to_owned()
+    }
+
     /// Which others it names, beside the context that it belongs to. Each is by one of its [`LINKS`](Self::LINKS).
     fn references(&self) -> Vec<Reference> {
         vec![]

@@ -5,6 +5,7 @@
 //! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
 
 mod key;
+mod metadata;
 mod project;
 mod read_through;
 mod sql;
@@ -32,6 +33,7 @@ use tokio_postgres::{Row, types::ToSql};
 
 pub use self::{
     key::{HeldKey, Signer},
+    metadata::Metadata,
     project::{Audience, Client, Granted},
     token::PersonalToken,
 };
@@ -57,6 +59,8 @@ const LONGEST_HOST: usize = 255;
 const MOST_TENANTS: u64 = 10_000;
 /// How many of each other kind are remembered.
 const MOST: u64 = 100_000;
+/// Of how many users the metadata is remembered, which may be long.
+const MOST_USERS_WITH_METADATA: u64 = 1_000;
 
 /// An instance as requests see it.
 #[derive(Debug)]
@@ -162,6 +166,8 @@ pub struct Directory {
     projects: Arc<ReadThrough<Audience>>,
     /// By instance and user.
     grants: Arc<ReadThrough<Vec<Granted>>>,
+    /// By instance and user.
+    metadata: Arc<ReadThrough<Metadata>>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -186,6 +192,7 @@ impl Directory {
             personal_access_tokens: Arc::new(ReadThrough::new(MOST)),
             projects: Arc::new(ReadThrough::new(MOST)),
             grants: Arc::new(ReadThrough::new(MOST)),
+            metadata: Arc::new(ReadThrough::new(MOST_USERS_WITH_METADATA)),
         }
     }
 

@@ -12,7 +12,7 @@ use async_nats::jetstream::kv::Store;
 use base::secret::Key;
 use domain::{
     person::{Person, Personal},
-    resource::{data_key::DataKey, user::User},
+    resource::{data_key::DataKey, user::User, user_metadata::UserMetadata},
     secret::Sealed,
     standard::{Event, Resource, Standard},
 };
@@ -101,6 +101,20 @@ impl PersonKey {
         let opened = self.open_for(&sealing_password(&self.name), hash.expose())?;
         let text = str::from_utf8(&opened).map_err(|_| PersonFailure::Unopened)?;
         Ok(Zeroizing::new(text.to_owned()))
+    }
+
+    /// Seals the value of an entry of the person's metadata.
+    pub fn seal_metadata(&self, key: &str, value: &str) -> Sealed {
+        Sealed::new(self.seal_for(&sealing_metadata(&self.name, key), value.as_bytes()))
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`PersonKey::open`] has them, and where it was sealed under another key.
+    pub fn open_metadata(&self, key: &str, value: &str) -> Result<String, PersonFailure> {
+        let opened = self.open_for(&sealing_metadata(&self.name, key), value)?;
+        str::from_utf8(&opened).map(str::to_owned).map_err(|_| PersonFailure::Unopened)
     }
 
     fn seal_for(&self, purpose: &str, text: &[u8]) -> String {
@@ -257,9 +271,13 @@ fn sealing_password(name: &str) -> String {
     format!("password/{name}")
 }
 
-/// Whether an aggregate is a user, of whom something may be sealed.
-fn is_user(aggregate_type: &str) -> bool {
-    aggregate_type == User::NAME
+fn sealing_metadata(name: &str, key: &str) -> String {
+    format!("metadata/{name}/{key}")
+}
+
+/// Whether something of a person may be sealed in what aggregates of a type are.
+pub fn is_of_people(aggregate_type: &str) -> bool {
+    [User::NAME, UserMetadata::NAME].contains(&aggregate_type)
 }
 
 #[cfg(test)]
@@ -287,5 +305,12 @@ mod tests {
         assert!(matches!(own.open(password.expose()), Err(PersonFailure::Unopened)), "a password is nothing else");
         assert!(matches!(own.open_password(&Sealed::new(sealed)), Err(PersonFailure::Unopened)));
         assert!(matches!(other.open_password(&password), Err(PersonFailure::Unopened)));
+        let value = own.seal_metadata("plan", "gold");
+        assert_eq!(own.open_metadata("plan", value.expose()).unwrap(), "gold");
+        assert!(
+            matches!(own.open_metadata("role", value.expose()), Err(PersonFailure::Unopened)),
+            "it is another entry"
+        );
+        assert!(matches!(other.open_metadata("plan", value.expose()), Err(PersonFailure::Unopened)));
     }
 }

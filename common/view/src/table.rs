@@ -96,7 +96,7 @@ pub(crate) struct HowEnded {
 /// The table of a standard resource.
 pub const fn standard<R: Resource>() -> Table {
     Table {
-        name: || R::NAME.strip_suffix("cy").map_or(format!("{}s", R::NAME), |stem| format!("{stem}cies")),
+        name: || plural(R::NAME),
         aggregate_type: R::NAME,
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),
@@ -106,6 +106,15 @@ pub const fn standard<R: Resource>() -> Table {
             let after = decode::<Standard<R>>(recorded)?.into_state();
             Ok(after.map_or(Effect::End, |to| Effect::Set(content(&to, R::COLUMNS))))
         },
+    }
+}
+
+/// The name of several of a kind.
+fn plural(name: &str) -> String {
+    match name.strip_suffix("cy") {
+        Some(stem) => format!("{stem}cies"),
+        None if name.ends_with("data") => name.to_owned(),
+        None => format!("{name}s"),
     }
 }
 

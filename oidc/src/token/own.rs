@@ -13,7 +13,7 @@ use crate::{
     form::Form,
     function,
     issue::Content,
-    owner,
+    metadata, owner,
     role::Asked,
     scope::{self, Scope},
     subject::Subject,
@@ -44,6 +44,10 @@ pub(super) async fn tokens(
     let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         added.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
+    }
+    if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
+        let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
+        added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
     }
     added.extend(function::claims(oidc, Function::PreAccessToken, &subject, headers).await?);
     let mut audience: Vec<String> = projects.keys().cloned().collect();

@@ -3,12 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use base::{fault, metric::catalog::INDEX_COMMITS};
-use domain::{resource::user::User, standard::Resource};
 use eventlog::record::Position;
 use index::{IndexFailure, Snapshot, Writer};
 use jiff::Timestamp;
 use tokio::time::Instant;
-use view::table::{Change, Table};
+use view::{
+    persons::is_of_people,
+    table::{Change, Table},
+};
 
 use super::{Stall, Unit};
 use crate::{batch::Batch, failure::BatchFailure};
@@ -24,13 +26,13 @@ pub(super) struct Erasing(Option<Instant>);
 impl Erasing {
     /// Segments may hold somebody who was erased while another process kept the index.
     pub(super) fn begin(table: &Table, writer: &Writer) -> Result<Self, IndexFailure> {
-        let has_erased = table.aggregate_type == User::NAME && writer.has_deleted()?;
+        let has_erased = is_of_people(table.aggregate_type) && writer.has_deleted()?;
         Ok(Self(has_erased.then(|| Instant::now() + erased_within())))
     }
 
     /// Notes who is erased.
     pub(super) fn note(&mut self, table: &Table, changes: &[Change]) {
-        if table.aggregate_type == User::NAME && changes.iter().any(|change| change.row.is_none()) {
+        if is_of_people(table.aggregate_type) && changes.iter().any(|change| change.row.is_none()) {
             self.0.get_or_insert_with(|| Instant::now() + erased_within());
         }
     }

@@ -36,3 +36,4 @@ mod target;
 mod tenancy;
 mod transports;
 mod user;
+mod user_metadata;

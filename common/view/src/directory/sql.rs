@@ -110,6 +110,20 @@ pub(super) static GRANTS: Sql = Sql::new(|| {
     )
 });
 
+/// How much of a user's metadata is read, in bytes of its states: more than fits a token.
+const MOST_METADATA: usize = 16 * 1024;
+
+/// The entries of a user's metadata, by their keys: the first ones where all are too much for anybody.
+pub(super) static METADATA: Sql = Sql::new(|| {
+    with_processed(&format!(
+        "select coalesce(json_agg(json_build_array(m.metadata_key, coalesce(m.state->>'value', '')) order by m.metadata_key) \
+         filter (where m.size <= {MOST_METADATA}), '[]')::text as entries, \
+         coalesce(bool_and(m.size <= {MOST_METADATA}), true) as is_all from \
+         (select metadata_key, state, sum(octet_length(state::text)) over (order by metadata_key) as size \
+         from {{user_metadata}} where instance_id = $4 and user_id = $5) as m"
+    ))
+});
+
 /// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
 /// read with or before the data, so that it promises no more than the data holds.
 fn with_processed(statement: &str) -> String {

@@ -1,20 +1,32 @@
 //! Opens what is personal in events, for projections and for targets.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use base::{explain::explain, secret::Key};
 use bytes::Bytes;
-use domain::person::{Person, put_opened, sealed_in};
+use domain::{
+    person::{Person, put_opened, sealed_in},
+    resource::{
+        user::User,
+        user_metadata::{self, UserMetadata},
+    },
+    standard::{Resource, Standard},
+};
 use eventlog::{
     blocks::{Slot, Values},
     record::{AggregateKey, Recorded},
 };
 use serde_json::Value;
 
-use super::{PersonFailure, PersonKey, Persons, is_user, name, slot_of};
+use super::{PersonFailure, PersonKey, Persons, name, slot_of};
 
-/// What every event has in its payload in which something is sealed.
+/// What every event of a user has in its payload in which something is sealed.
 const SEALED: &[u8] = b"\"personal\":\"";
+/// The same of an entry of metadata.
+const SEALED_METADATA: &[u8] = b"\"sealed\":\"";
 
 impl Persons {
     /// The payload of an event of an aggregate, by its sequence, with what is personal in clear; nothing is left of that where the
@@ -24,14 +36,14 @@ impl Persons {
     /// When a key cannot be had now.
     pub async fn opened(
         &self,
-        (user, sequence): (&AggregateKey, u64),
+        (aggregate, sequence): (&AggregateKey, u64),
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
-        let Some(sealed) = sealed_text(&mut payload) else { return Ok(payload) };
+        let Some(part) = Part::of(aggregate, &mut payload) else { return Ok(payload) };
         let mut opening = Opening::new(self);
-        let is_removed = !self.removed(std::slice::from_ref(user)).await?.is_empty();
-        let person = if is_removed { None } else { opening.person((user, sequence), &sealed).await? };
-        put_opened(&mut payload, person);
+        let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
+        let clear = if is_removed { None } else { opening.clear(&part, sequence).await? };
+        part.put(&mut payload, clear);
         Ok(payload)
     }
 
@@ -40,8 +52,8 @@ impl Persons {
     /// # Errors
     /// When a key cannot be had now: then none of it may be applied.
     pub async fn open_events(&self, events: &[Arc<Recorded>]) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
-        let mut users: Vec<_> =
-            events.iter().filter(|recorded| has_sealed(recorded)).map(|recorded| recorded.key()).collect();
+        let sealed = events.iter().filter(|recorded| has_sealed(recorded));
+        let mut users: Vec<_> = sealed.filter_map(|recorded| user_of(&recorded.key())).collect();
         if users.is_empty() {
             return Ok(events.to_vec());
         }
@@ -50,14 +62,66 @@ impl Persons {
         let (removed, mut opening) = (self.removed(&users).await?, Opening::new(self));
         let mut opened = Vec::with_capacity(events.len());
         for recorded in events {
-            let is_removed = removed.contains(&recorded.key());
-            opened.push(if has_sealed(recorded) {
-                opening.open(recorded, is_removed).await?
-            } else {
-                recorded.clone()
-            });
+            opened.push(if has_sealed(recorded) { opening.open(recorded, &removed).await? } else { recorded.clone() });
         }
         Ok(opened)
+    }
+}
+
+/// What is sealed in an event.
+struct Part {
+    /// The user whose key has sealed it.
+    user: AggregateKey,
+    /// Which entry it is the value of, where it is metadata.
+    metadata_key: Option<String>,
+    sealed: String,
+}
+
+/// What was sealed.
+enum Clear {
+    Person(Box<Person>),
+    Metadata(String),
+}
+
+impl Part {
+    fn of(aggregate: &AggregateKey, payload: &mut Value) -> Option<Self> {
+        let user = user_of(aggregate)?;
+        match user_metadata::parts(&aggregate.id).filter(|_| aggregate.aggregate_type == UserMetadata::NAME) {
+            Some((_, key)) => {
+                let sealed = user_metadata::sealed_in(payload)?;
+                Some(Self { user, metadata_key: Some(key.to_owned()), sealed })
+            }
+            None => Some(Self { user, metadata_key: None, sealed: sealed_text(payload)? }),
+        }
+    }
+
+    fn open(&self, key: &PersonKey) -> Result<Clear, PersonFailure> {
+        match &self.metadata_key {
+            Some(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
+            None => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
+        }
+    }
+
+    /// Puts what was opened in its place, or nothing.
+    fn put(&self, payload: &mut Value, clear: Option<Clear>) {
+        match clear {
+            Some(Clear::Person(person)) => put_opened(payload, Some(*person)),
+            Some(Clear::Metadata(value)) => user_metadata::put_opened(payload, Some(value)),
+            None if self.metadata_key.is_some() => user_metadata::put_opened(payload, None),
+            None => put_opened(payload, None),
+        }
+    }
+}
+
+/// The user with whose key something may be sealed in an aggregate.
+fn user_of(aggregate: &AggregateKey) -> Option<AggregateKey> {
+    match aggregate.aggregate_type.as_str() {
+        User::NAME => Some(aggregate.clone()),
+        UserMetadata::NAME => {
+            let (user, _) = user_metadata::parts(&aggregate.id)?;
+            Some(AggregateKey::of::<Standard<User>>(&aggregate.instance_id, user))
+        }
+        _ => None,
     }
 }
 
@@ -73,13 +137,17 @@ impl<'a> Opening<'a> {
         Self { persons, blocks: HashMap::new(), data_keys: HashMap::new() }
     }
 
-    async fn open(&mut self, recorded: &Arc<Recorded>, is_removed: bool) -> Result<Arc<Recorded>, PersonFailure> {
+    async fn open(
+        &mut self,
+        recorded: &Arc<Recorded>,
+        removed: &HashSet<AggregateKey>,
+    ) -> Result<Arc<Recorded>, PersonFailure> {
         // What is no JSON is found to be that by who decodes it.
         let mut payload: Value = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
-        let Some(sealed) = sealed_text(&mut payload) else { return Ok(recorded.clone()) };
-        let of = (&recorded.key(), recorded.sequence);
-        let person = if is_removed { Ok(None) } else { self.person(of, &sealed).await };
-        let person = match person {
+        let Some(part) = Part::of(&recorded.key(), &mut payload) else { return Ok(recorded.clone()) };
+        let is_removed = removed.contains(&part.user);
+        let clear = if is_removed { Ok(None) } else { self.clear(&part, recorded.sequence).await };
+        let clear = match clear {
             // Whatever is wrong with it, nobody else waits for that.
             Err(failure @ PersonFailure::Unopened) => {
                 let (id, sequence) = (&recorded.event.aggregate_id, recorded.sequence);
@@ -87,22 +155,18 @@ impl<'a> Opening<'a> {
                 tracing::error!(error, aggregate_id = id, sequence, "a person is read without data");
                 None
             }
-            person => person?,
+            clear => clear?,
         };
-        put_opened(&mut payload, person);
+        part.put(&mut payload, clear);
         let mut opened = Recorded::clone(recorded);
         opened.event.payload = Bytes::from(payload.to_string());
         Ok(Arc::new(opened))
     }
 
     /// What is sealed of a user; `None` where its key was destroyed.
-    async fn person(
-        &mut self,
-        (user, sequence): (&AggregateKey, u64),
-        sealed: &str,
-    ) -> Result<Option<Person>, PersonFailure> {
-        let key = self.key((user, sequence), sealed).await?;
-        key.map(|key| key.open(sealed)).transpose()
+    async fn clear(&mut self, part: &Part, sequence: u64) -> Result<Option<Clear>, PersonFailure> {
+        let key = self.key((&part.user, sequence), &part.sealed).await?;
+        key.map(|key| part.open(&key)).transpose()
     }
 
     async fn key(
@@ -135,5 +199,10 @@ fn sealed_text(payload: &mut Value) -> Option<String> {
 
 /// Whether something may be sealed in an event: it is looked at more closely then.
 fn has_sealed(recorded: &Recorded) -> bool {
-    is_user(&recorded.event.aggregate_type) && recorded.event.payload.windows(SEALED.len()).any(|part| part == SEALED)
+    let marker = match recorded.event.aggregate_type.as_str() {
+        User::NAME => SEALED,
+        UserMetadata::NAME => SEALED_METADATA,
+        _ => return false,
+    };
+    recorded.event.payload.windows(marker.len()).any(|part| part == marker)
 }

@@ -20,7 +20,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services.
-const BUILT: [&str; 25] = [
+const BUILT: [&str; 26] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
@@ -37,6 +37,7 @@ const BUILT: [&str; 25] = [
     "platform.settings.lockout.v3alpha.PlatformLockoutSettings",
     "platform.settings.login.v3alpha.PlatformLoginSettings",
     "platform.resources.membership.v3alpha.PlatformMemberships",
+    "platform.resources.metadata.v3alpha.PlatformMetadata",
     "platform.settings.oidc.v3alpha.PlatformOidcSettings",
     "platform.resources.organization.v3alpha.PlatformOrganizations",
     "platform.settings.password.v3alpha.PlatformPasswordSettings",

@@ -5,7 +5,7 @@ use jsonwebtoken::{Algorithm, Header};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, SCOPE, done, send},
+    client::{Client, SCOPE, done, put, send},
     eventually,
     secrets::Secrets,
     tenant::{Tenant, instance_beside},
@@ -51,6 +51,32 @@ async fn an_app_is_told_what_a_token_says_and_the_roles_of_its_project() {
         async || shop.introspect(&token).await.get("urn:platform:iam:org:project:roles").is_none().then_some(());
     eventually("the role is not told any more", is_gone).await;
     assert_eq!(shop.introspect(&token).await["active"], true);
+}
+
+#[tokio::test]
+async fn metadata_is_told_where_it_is_asked_for_and_as_it_is_now() {
+    const METADATA: &str = "urn:platform:iam:user:metadata";
+    let shop = Shop::open(json!({})).await;
+    let entry = |key: &str| format!("{API}/users/{}/metadata/{key}", shop.user.user_id);
+    put(&shop.admin, &entry("plan"), json!({ "value": "gold" })).await;
+    put(&shop.admin, &entry("b"), json!({ "value": "" })).await;
+    let token = shop.token(METADATA).await;
+    let [_, claims] = parts(&token);
+    assert_eq!(claims[METADATA], json!({ "plan": "Z29sZA", "b": "" }), "{claims}");
+    assert_eq!(parts(&shop.token("").await)[1].get(METADATA), None);
+
+    put(&shop.admin, &entry("plan"), json!({ "value": "silver" })).await;
+    let told = async || (shop.introspect(&token).await[METADATA]["plan"] == "c2lsdmVy").then_some(());
+    eventually("the new value is told", told).await;
+    assert_eq!(shop.introspect(&shop.token("").await).await.get(METADATA), None);
+
+    // More than a token can carry is refused where it is asked for, and told to nobody.
+    put(&shop.admin, &entry("long"), json!({ "value": "x".repeat(16_384) })).await;
+    eventually("it is too much", async || (shop.ask(&shop.user, METADATA).await.status == 400).then_some(())).await;
+    assert_error("too much", &shop.ask(&shop.user, METADATA).await, 400, "invalid_scope");
+    let told = shop.introspect(&token).await;
+    assert_eq!((&told["active"], told.get(METADATA)), (&json!(true), None), "{told}");
+    assert_eq!(shop.ask(&shop.user, "").await.status, 200);
 }
 
 #[tokio::test]

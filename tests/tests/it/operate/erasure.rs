@@ -12,7 +12,7 @@ use proto::operation::{CREATE_USER, SET_PASSWORD};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, done, post, send},
+    client::{Client, done, post, put, send},
     endpoint::{Endpoint, Reply, execute},
     eventually,
     instance::Instance,
@@ -50,7 +50,7 @@ fn of_nats(platform: &Platform) -> Vec<PathBuf> {
 }
 
 fn canaries() -> Vec<String> {
-    ["given", "family", "mail", "login", "password"]
+    ["given", "family", "mail", "login", "password", "metadata"]
         .map(|kind| format!("canary{kind}{}", random_text(12).to_lowercase()))
         .to_vec()
 }
@@ -112,6 +112,9 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
 
     let id = done(&admin, USERS, person(&before)).await.id();
     let other = done(&admin, USERS, person(&stays)).await.id();
+    for (user, key, canaries) in [(&id, "old", &before), (&id, "new", &after), (&other, "old", &stays)] {
+        put(&admin, &format!("{USERS}/{user}/metadata/{key}"), json!({ "value": canaries[5] })).await;
+    }
     assert_eq!(post(&admin, USERS, person(&before)).await.status, 409, "the name is taken");
     let wrong =
         json!({ "username": after[3], "human": { "data": { "given_name": after[0], after[1].clone(): after[2] } } });

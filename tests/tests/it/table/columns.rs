@@ -4,7 +4,7 @@ use prost_reflect::Kind;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, created, done, send},
+    client::{Client, created, done, put, send},
     tenant::{Tenant, new_host, new_name},
 };
 
@@ -24,8 +24,8 @@ fn value(column: &str, found: &Value) -> String {
     let id = || format!("{:0>20}", found["details"]["id"].as_str().expect("it has an id"));
     let text = |member: &str| member_of(found, member).unwrap_or_default();
     match name {
-        // The ids of roles are hashes; nothing changes them here.
-        "CREATION_DATE" if found.get("role").is_some() => format!("{:0>20}", text("sequence")),
+        // The ids of roles are hashes, and those of metadata its keys; nothing changes them here.
+        "CREATION_DATE" if found.get("role").or(found.get("value")).is_some() => format!("{:0>20}", text("sequence")),
         // Ids are made in the order of time.
         "ID" | "CREATION_DATE" => id(),
         "CHANGE_DATE" => {
@@ -48,6 +48,7 @@ fn value(column: &str, found: &Value) -> String {
         "USER_ID" => format!("{:0>20}", text("userId")),
         "PROJECT_ID" => format!("{:0>20}", text("projectId")),
         "ORG_ID" => format!("{:0>20}", text("orgId")),
+        "KEY" if found.get("value").is_some() => text("id"),
         "KEY" => text("key"),
         "DISPLAY_NAME" => text("displayName"),
         "GROUP" => text("group"),
@@ -73,7 +74,7 @@ fn member_of(value: &Value, name: &str) -> Option<String> {
 async fn holder(kind: &str, owner: &Client) -> Option<String> {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     match kind {
-        "users/keys" | "users/tokens" => {
+        "users/keys" | "users/tokens" | "users/metadata" => {
             let user = json!({ "username": new_name(), "service": {} });
             Some(created(owner, &at("users"), user).await.id())
         }
@@ -104,6 +105,12 @@ fn user(number: usize, name: &str) -> Value {
         "family_name": format!("{}{name}", 5 - number), "nickname": name,
     });
     json!({ "username": name, "human": { "data": data, "email": { "address": format!("{name}@example.com") } } })
+}
+
+/// Makes one, and returns its id. What has no id of its own is put under a name.
+async fn made(who: &Client, path: &str, (name, body): (&str, Value)) -> String {
+    let is_put = path.ends_with("/metadata");
+    if is_put { put(who, &format!("{path}/{name}"), body).await.id() } else { done(who, path, body).await.id() }
 }
 
 /// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
@@ -149,6 +156,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             }
             "web_keys" => web_key(number),
             "users/tokens" => json!({ "expirationDate": format!("{}-01-01T00:00:00Z", 2097 - number) }),
+            "users/metadata" => json!({ "value": name }),
             "users/keys" | "apps/keys" => {
                 let year = 2097 - number;
                 json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": format!("{year}-01-01T00:00:00Z") })
@@ -160,7 +168,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             None if kind == "idps" => "idps/codehost_b".to_owned(),
             None => kind.to_owned(),
         };
-        ids.push(done(who, &at(&kind), body).await.id());
+        ids.push(made(who, &at(&kind), (name, body)).await);
     }
     if ["users", "organizations", "instances", "projects", "apps", "project_grants", "user_grants"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;
@@ -180,8 +188,9 @@ async fn every_column_sorts_in_both_directions() {
         for column in &columns(field) {
             for is_ascending in [true, false] {
                 let path = format!("{path}?query.asc={is_ascending}&sortingColumn={column}");
-                // Of an instance that has no others.
-                let filters = if kind == "idps" { json!([]) } else { json!([{ "inIds": { "ids": ids } }]) };
+                // Of an instance, or a user, that has no others.
+                let has_no_others = ["idps", "users/metadata"].contains(&kind.as_str());
+                let filters = if has_no_others { json!([]) } else { json!([{ "inIds": { "ids": ids } }]) };
                 let found = send(who.request(Method::POST, &path).json(&filters)).await.body;
                 let found = found["result"].as_array().unwrap_or_else(|| panic!("{path}: {found}")).clone();
                 // The id breaks ties, ascending in either direction; as the column itself it follows the direction.

@@ -21,6 +21,7 @@ mod settings;
 mod shown;
 mod token;
 mod user;
+mod user_metadata;
 mod web_key;
 pub(super) mod wire;
 
@@ -62,7 +63,13 @@ fn actions() -> Rows {
 }
 
 fn users() -> Rows {
-    user::rows().into_iter().chain(membership::rows()).chain(key::rows()).chain(token::rows()).collect()
+    user::rows()
+        .into_iter()
+        .chain(membership::rows())
+        .chain(key::rows())
+        .chain(token::rows())
+        .chain(user_metadata::rows())
+        .collect()
 }
 
 fn tenants() -> Rows {

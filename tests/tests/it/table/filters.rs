@@ -4,7 +4,7 @@ use prost_reflect::Kind;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, created, done, send},
+    client::{Client, created, done, put, send},
     tenant::{Tenant, new_host, new_name},
 };
 
@@ -40,6 +40,7 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         (_, "inIds") => [json!({ "ids": ["1", id] }), json!({ "ids": ["1"] })],
         (_, "name" | "username")
         | ("roles", "key" | "displayName" | "group")
+        | ("users/metadata", "key")
         | ("users", "givenName" | "familyName" | "nickname") => [named(name), named(&name[1..])],
         ("users", "email") => [named(&format!("{name}@example.com")), named("@example.com")],
         ("users", "phone") => ["+441632960123", "+441632960124"].map(named),
@@ -97,9 +98,20 @@ fn person(name: &str) -> Value {
     json!({ "username": name, "human": { "data": data, "email": email, "phone": { "number": "+441632960123" } } })
 }
 
+/// An entry of the metadata of a user.
+async fn entry(who: &Client) -> Object {
+    let name = new_name();
+    let user = created(who, &format!("{ROOT}/users"), json!({ "username": name, "service": {} })).await.id();
+    let made = put(who, &format!("{ROOT}/users/{user}/metadata/{name}"), json!({ "value": "gold" })).await;
+    Object { id: made.id(), name, others: vec![user], sequence: made.sequence() }
+}
+
 /// Makes what is searched for.
 async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let at = |kind: &str| format!("{ROOT}/{kind}");
+    if kind == "users/metadata" {
+        return entry(who).await;
+    }
     let (name, url) = (new_name(), json!({ "url": "https://example.com/" }));
     let target = json!({ "name": name, "restWebhook": url });
     let mut others = vec![];

@@ -19,7 +19,7 @@ use proto::{
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, EXECUTIONS, TARGETS, done, send, target},
+    client::{Answer, Client, EXECUTIONS, TARGETS, done, put, send, target},
     eventually,
     instance::Instance,
     tenant::Tenant,
@@ -126,10 +126,11 @@ fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
         message.extend(SetPasswordRequest { id: String::new(), password }.encode_to_vec());
     }
     if !id.is_empty() || is_of_settings(facts) {
-        // The second field of a patch is what is patched, a message.
+        // The second field of a patch is what is patched, a message; the third of what is put below something.
         message.extend(match (facts.method, facts.verb) {
             (VALIDATE, _) => &[2 << 3, DomainValidationType::Dns as u8][..],
             (_, Verb::Patch) => &[2 << 3 | 2, 0],
+            (_, Verb::Put) => &[3 << 3 | 2, 0],
             _ => &[],
         });
         if has_language(facts) {
@@ -268,6 +269,7 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     let user_key = within(&format!("users/{user}/keys"), key.clone()).await;
     let end = json!({ "expirationDate": "2099-01-01T00:00:00Z" });
     let token = within(&format!("users/{user}/tokens"), end).await;
+    let entry = put(client, &of(&format!("users/{user}/metadata/plan")), json!({ "value": "gold" })).await.id();
     let app_key = within(&format!("apps/{app}/keys"), key).await;
     let other = within("organizations", json!({ "name": "Grantee" })).await;
     let project_grant = within("project_grants", json!({ "projectId": project, "orgId": other })).await;
@@ -277,6 +279,7 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
         ("apps/keys", format!("{app}/{app_key}")),
         ("users/keys", format!("{user}/{user_key}")),
         ("users/tokens", format!("{user}/{token}")),
+        ("users/metadata", format!("{user}/{entry}")),
         ("apps", app),
         ("roles", role),
         ("project_grants", project_grant),

@@ -8,7 +8,7 @@ use proto::operation::GET_TARGET;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, TARGETS, done, send},
+    client::{Client, TARGETS, done, put, send},
     endpoint::{Endpoint, execute},
     eventually,
     tenant::Tenant,
@@ -84,7 +84,9 @@ async fn the_payloads_of_the_document_are_those_of_a_run() {
     told("fullMethod").await;
     client.create_target("told").await.expect("it is created");
     told("event_payload").await;
-    grant_a_role(&client, &tenant.bootstrap.service_user.user_id).await;
+    let user_id = &tenant.bootstrap.service_user.user_id;
+    grant_a_role(&client, user_id).await;
+    put(&client, &format!("/resources/v3alpha/users/{user_id}/metadata/plan"), json!({ "value": "gold" })).await;
     let example: Value = serde_json::from_str(block("json", "user_metadata")).expect("it is JSON");
     // What was granted is known a second later.
     let told = async || {

@@ -31,7 +31,7 @@ const NOT_SHOWN: [&str; 18] = [
 
 /// The path of the object that an operation makes or changes, without its id, where there is a get of it.
 pub(super) fn collection(facts: &Facts) -> Option<&'static str> {
-    let writes = facts.method.starts_with("Create") || facts.method.starts_with("Patch");
+    let writes = ["Create", "Patch", "Put"].iter().any(|verb| facts.method.starts_with(verb));
     let path = facts.path.trim_end_matches("/{id}");
     let gets = |other: &&&Facts| other.method.starts_with("Get") && other.path.trim_end_matches("/{id}") == path;
     OPERATIONS.iter().filter(|_| writes).find(gets).map(|get| get.path.trim_end_matches("/{id}"))

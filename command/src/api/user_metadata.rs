@@ -1,0 +1,91 @@
+//! Metadata of users as it is written. The value of a person is sealed before the turn.
+
+use std::sync::Arc;
+
+use domain::{
+    rejection::Rejection,
+    resource::{
+        user::{Human, User},
+        user_metadata::{LONGEST_VALUE, TOO_LONG, UserMetadata},
+    },
+    secret::Sealed,
+    standard::{Command as Asked, Resource, Standard},
+};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
+use eventlog::record::AggregateKey;
+use proto::metadata::{DeleteUserMetadataRequest, PutUserMetadataRequest, PutUserMetadataResponse};
+
+use crate::{
+    execute::{Command, Commands, Deciding},
+    existence,
+    held::holder,
+    standard::{self, details, named},
+    turn::{Decided, Refusal, Turn},
+};
+
+/// Mounts what is written here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(put).on(standard::delete::<UserMetadata, DeleteUserMetadataRequest>)
+}
+
+async fn put(
+    commands: Arc<Commands>,
+    call: Call,
+    request: PutUserMetadataRequest,
+) -> Result<Answer<PutUserMetadataResponse>, Error> {
+    let value = request.metadata.clone().unwrap_or_default().value;
+    if value.len() > LONGEST_VALUE {
+        return Err(Rejection::invalid("metadata.value", TOO_LONG).into());
+    }
+    let (user, key) = (holder::<User>(&call, &request)?, named::<UserMetadata>(&call, &request)?);
+    let mut looking = call.clone();
+    looking.if_match = None;
+    let (found, _) = commands.look::<User>(&looking, &user).await?;
+    let new = UserMetadata { user_id: user.id.clone(), key: request.id.clone(), value: Some(value), sealed: None };
+    let new = match &found.human {
+        Some(human) => commands.sealed_metadata(&looking, (&key, human), new).await?,
+        None => new,
+    };
+    let id = request.id.clone();
+    commands.execute(&call, &request, Put { user, key, new }, move |decided, ()| details(&id, decided).into()).await
+}
+
+impl Commands {
+    /// An entry with its value under the key of its person: the ciphertext that there is, where that has the same value.
+    async fn sealed_metadata(
+        &self,
+        call: &Call,
+        (key, human): (&AggregateKey, &Human),
+        UserMetadata { user_id, key: name, value, .. }: UserMetadata,
+    ) -> Result<UserMetadata, Error> {
+        let (sealing, _) = self.key_of_person(call, &user_id, human).await?;
+        let before = self.look::<UserMetadata>(call, key).await.ok().and_then(|(entry, _)| entry.sealed);
+        let value = value.unwrap_or_default();
+        let is_same = |sealed: &Sealed| sealing.open_metadata(&name, sealed.expose()).is_ok_and(|it| it == value);
+        let sealed = before.filter(is_same).unwrap_or_else(|| sealing.seal_metadata(&name, &value));
+        Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })
+    }
+}
+
+/// An entry that is created or replaced.
+struct Put {
+    user: AggregateKey,
+    key: AggregateKey,
+    new: UserMetadata,
+}
+
+impl Command for Put {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let user = turn.get::<Standard<User>>(&self.user);
+        existence::insist(turn, &user)?;
+        let found = user.resource().ok_or(Rejection::NotFound(User::NAME))?;
+        deciding.permit_on(turn, &user)?;
+        if found.human.is_some() != self.new.sealed.is_some() {
+            return Err(Rejection::Precondition("the value of a person, and of nobody else, is sealed").into());
+        }
+        let current = turn.get::<Standard<UserMetadata>>(&self.key).owned_by(user.owner()?);
+        Ok((deciding.decide(turn, current, Asked::Put(self.new.clone()))?, ()))
+    }
+}

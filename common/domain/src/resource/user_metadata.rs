@@ -1,0 +1,182 @@
+//! Metadata of users: entries by which apps keep what the platform does not know of a user.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::user::User;
+use crate::{
+    column::Column,
+    person::state,
+    projection::{ACCESS, Name},
+    reference::{Link, Reference},
+    rejection::Rejection,
+    secret::Sealed,
+    standard::{Resource, Unpatchable},
+};
+
+/// The longest value, in bytes.
+pub const LONGEST_VALUE: usize = 16 * 1024;
+
+/// What is said of a value that is longer.
+pub const TOO_LONG: &str = "must have at most 16,384 bytes";
+
+/// An entry of a user. Its key is its id below the user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserMetadata {
+    /// The user.
+    pub user_id: String,
+    /// The key.
+    pub key: String,
+    /// The value. That of a person is here only where it is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The value under the key of the person, in events and in what the writer decides on.
+    #[serde(flatten)]
+    pub sealed: Option<Sealed>,
+}
+
+/// That of an entry to its user.
+pub const USER: Link = Link { name: "user_metadata", to: User::NAME };
+
+/// The columns of the read model.
+pub mod column {
+    use super::UserMetadata;
+    use crate::column::{Column, Lookup};
+
+    /// The user.
+    pub const USER_ID: Column<UserMetadata> =
+        Column::text("user_id", |entry: &UserMetadata| entry.user_id.clone()).filterable().looked_up(Lookup::Instance);
+    /// The key.
+    pub const KEY: Column<UserMetadata> =
+        Column::text("metadata_key", |entry: &UserMetadata| entry.key.clone()).filterable();
+}
+
+/// What an id has between the user and the key. Ids of users do not have it.
+const BETWEEN: char = '/';
+
+/// The user and the key of an entry, by its id.
+pub fn parts(id: &str) -> Option<(&str, &str)> {
+    id.split_once(BETWEEN)
+}
+
+/// The name of the member with what is sealed.
+const SEALED: &str = "sealed";
+
+/// What is sealed in the payload of an event, where something is.
+pub fn sealed_in(payload: &mut Value) -> Option<String> {
+    state(payload).get(SEALED).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Puts what was opened in the place of what is sealed: nothing where the key of the person was destroyed.
+pub fn put_opened(payload: &mut Value, opened: Option<String>) {
+    let Some(entry) = state(payload).as_object_mut() else { return };
+    entry.remove(SEALED);
+    entry.extend(opened.map(|value| ("value".to_owned(), value.into())));
+}
+
+impl Resource for UserMetadata {
+    const NAME: &'static str = "user_metadata";
+    const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::KEY];
+    const ROWS: Option<Name> = Some(ACCESS);
+    const INDEX: Option<Name> = Some(Name::first("user_metadata_index"));
+    const LINKS: &'static [Link] = &[USER];
+    type Patch = Unpatchable;
+
+    fn validate(&self) -> Result<(), Rejection> {
+        match (&self.value, &self.sealed) {
+            (Some(value), None) if value.len() > LONGEST_VALUE => Err(Rejection::invalid("metadata.value", TOO_LONG)),
+            (Some(_), None) | (None, Some(_)) => Ok(()),
+            _ => Err(Rejection::Precondition("an entry has one value, in clear or sealed")),
+        }
+    }
+
+    fn patched(self, patch: Unpatchable) -> Self {
+        match patch {}
+    }
+
+    fn id_below(holder: &str, id: &str) -> String {
+        format!("{holder}{BETWEEN}{id}")
+    }
+
+    fn holder(&self) -> Option<&str> {
+        Some(&self.user_id)
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        vec![Reference::new(USER, &self.user_id)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, given},
+        with_unknown::WithUnknown,
+    };
+
+    fn entry(value: &str) -> UserMetadata {
+        UserMetadata { user_id: "7".into(), key: "plan".into(), value: Some(value.into()), sealed: None }
+    }
+
+    #[test]
+    fn it_is_found_by_its_user_and_goes_with_that() {
+        assert_columns(&entry("gold"), &json!({ "user_id": "7", "metadata_key": "plan" }));
+        let of_user = Reference::new(USER, "7");
+        assert_eq!((entry("gold").references(), entry("gold").holder()), (vec![of_user.clone()], Some("7")));
+        given::<Standard<UserMetadata>>([Event::Added(entry("gold").into())])
+            .when(Command::Unlink(of_user))
+            .then([Event::Removed]);
+    }
+
+    #[test]
+    fn users_and_keys_come_to_ids_that_differ() {
+        let id = UserMetadata::id_below("7", "a/b");
+        assert_eq!((id.as_str(), parts(&id)), ("7/a/b", Some(("7", "a/b"))));
+    }
+
+    #[test]
+    fn a_value_is_replaced_and_the_same_one_is_no_event() {
+        let added = || Event::Added(entry("gold").into());
+        given::<Standard<UserMetadata>>([added()]).when(Command::Put(entry("gold"))).then([]);
+        let changed = Event::Changed { to: entry("").into(), fields: vec!["value".to_owned()] };
+        given::<Standard<UserMetadata>>([added()]).when(Command::Put(entry(""))).then([changed]);
+    }
+
+    #[test]
+    fn there_is_one_value_which_is_not_too_long() {
+        let put = |entry: UserMetadata| given::<Standard<UserMetadata>>([]).when(Command::Put(entry));
+        let longest = entry(&"ä".repeat(LONGEST_VALUE / 2));
+        put(longest.clone()).then([Event::Added(longest.into())]);
+        put(entry(&"ä".repeat(LONGEST_VALUE / 2 + 1)))
+            .then_rejected(&Rejection::invalid("metadata.value", "must have at most 16,384 bytes"));
+        let one = Rejection::Precondition("an entry has one value, in clear or sealed");
+        put(UserMetadata { value: None, ..entry("") }).then_rejected(&one);
+        put(UserMetadata { sealed: Some(Sealed::new("x")), ..entry("") }).then_rejected(&one);
+    }
+
+    #[test]
+    fn what_is_sealed_is_written_and_read_as_such() {
+        let sealed = UserMetadata { value: None, sealed: Some(Sealed::new("x")), ..entry("") };
+        let written = json!({ "user_id": "7", "key": "plan", "sealed": "x" });
+        assert_eq!(serde_json::to_value(&sealed).unwrap(), written);
+        assert_eq!(serde_json::from_value::<WithUnknown<UserMetadata>>(written).unwrap(), sealed.into());
+        let clear = json!({ "user_id": "7", "key": "plan", "value": "gold" });
+        assert_eq!(serde_json::from_value::<WithUnknown<UserMetadata>>(clear).unwrap(), entry("gold").into());
+    }
+
+    #[test]
+    fn what_is_opened_takes_the_place_of_what_is_sealed() {
+        let mut changed = json!({ "to": { "key": "plan", "sealed": "x" }, "fields": ["sealed"] });
+        assert_eq!(sealed_in(&mut changed).as_deref(), Some("x"));
+        put_opened(&mut changed, Some("gold".to_owned()));
+        assert_eq!(changed, json!({ "to": { "key": "plan", "value": "gold" }, "fields": ["sealed"] }));
+        assert_eq!(sealed_in(&mut changed), None);
+        let mut added = json!({ "key": "plan", "sealed": "x" });
+        put_opened(&mut added, None);
+        assert_eq!(added, json!({ "key": "plan" }));
+    }
+}

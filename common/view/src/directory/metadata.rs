@@ -1,0 +1,45 @@
+//! Metadata of users, as claims and targets have it.
+
+use std::sync::Arc;
+
+use domain::{resource::user_metadata::UserMetadata, standard::Resource};
+
+use super::{Cached, Directory, Lookup, sql};
+use crate::{checkpoint::unsigned, database::DatabaseFailure};
+
+/// The metadata of a user.
+#[derive(Debug, Default)]
+pub struct Metadata {
+    /// Keys and values, by key.
+    pub entries: Vec<(String, String)>,
+    /// Whether these are all, and not the first ones of more than 16 KiB.
+    pub is_all: bool,
+}
+
+impl Directory {
+    /// The metadata of a user of an instance, as of `sequence` or later if the read model has it.
+    ///
+    /// # Errors
+    /// When it cannot be read, and is not known from before.
+    pub async fn metadata(
+        &self,
+        instance_id: &str,
+        user_id: &str,
+        sequence: u64,
+    ) -> Result<Arc<Metadata>, Arc<DatabaseFailure>> {
+        let key = Lookup::of("id", &[instance_id, user_id]);
+        let load = || self.database.within(self.load_metadata(instance_id, user_id));
+        Ok(self.metadata.get(&key, (sequence, self.processed()), load).await?.unwrap_or_default())
+    }
+
+    async fn load_metadata(&self, instance_id: &str, user_id: &str) -> Result<Cached<Metadata>, DatabaseFailure> {
+        let row = self.row(&sql::METADATA, instance_id, &[user_id]).await?;
+        let entries = serde_json::from_str(row.get("entries")).map_err(|_| DatabaseFailure::Inconsistent {
+            table: UserMetadata::NAME,
+            instance_id: instance_id.to_owned(),
+            id: user_id.to_owned(),
+        })?;
+        let found = Metadata { entries, is_all: row.get("is_all") };
+        Ok(Cached { processed: unsigned(row.get("processed")), found: Some(Arc::new(found)) })
+    }
+}
