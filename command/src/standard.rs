@@ -75,7 +75,7 @@ impl Commands {
         request: &I,
     ) -> Result<Answer<O>, Error> {
         let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
-        let command = Delete::<R> { key, resource: PhantomData };
+        let command = Delete::<R> { key, holder: request.holder().map(str::to_owned), resource: PhantomData };
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
 }
@@ -115,6 +115,8 @@ impl<R: Resource> Command for Change<R> {
 /// A resource that goes, with what depends on it.
 struct Delete<R> {
     key: AggregateKey,
+    /// Whose it is, where its path says so.
+    holder: Option<String>,
     resource: PhantomData<fn() -> R>,
 }
 
@@ -124,6 +126,9 @@ impl<R: Resource> Command for Delete<R> {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
         existence::insist(turn, &current)?;
+        if current.resource().is_some_and(|found| self.holder.is_some() && found.holder() != self.holder.as_deref()) {
+            return Err(Rejection::NotFound(R::NAME).into());
+        }
         Ok((remove(turn, deciding, current)?, ()))
     }
 }

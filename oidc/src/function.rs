@@ -135,6 +135,7 @@ async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Val
         "userinfo": { "sub": user.id },
         "user": { "id": user.id, "username": user.user.username },
         "user_metadata": user_metadata.collect::<Vec<_>>(),
+        "user_metadata_is_all": metadata.is_all,
         "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
         "user_grants": grants.collect::<Vec<_>>(),
         "application": { "client_id": user.id },

@@ -78,7 +78,7 @@ async fn roles(
     Ok(project.map(|project| Asked::of(scopes(token)).claims_for(tenant, (&project, &grants))))
 }
 
-/// The metadata that the user has now, where it is asked for and is not more than a token can carry.
+/// The metadata that the user has now, where it is asked for and is not more than is read.
 async fn metadata_claim(
     (oidc, tenant): (&Oidc, &Tenant),
     is_asked: bool,

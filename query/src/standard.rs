@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::standard::Shown;
+use domain::standard::Resource;
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
-use index::{Hits, SortKey};
+use index::{Filter, Hits, SortKey};
 use proto::shape::{Get, Identified, Request, Search};
 
 use crate::{Queries, search::List};
@@ -42,7 +43,8 @@ async fn get<R: Shown>(
     call: Call,
     request: R::Get,
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
-    let is_held = |found: &R| request.holder().is_none_or(|holder| found.holder() == Some(holder));
+    let is_gone = is_gone::<R>(&queries, &call, request.holder());
+    let is_held = |found: &R| !is_gone && request.holder().is_none_or(|holder| found.holder() == Some(holder));
     let id = R::id_below(request.holder().unwrap_or_default(), request.id());
     queries.get(&call, &id, is_held, |found| R::Get::response(R::shown(&found))).await
 }
@@ -53,11 +55,18 @@ async fn search<R: Shown>(
     call: Call,
     request: R::Search,
 ) -> Result<Answer<<R::Search as Request>::Response>, Error> {
-    let of_holder = request.holder().map(R::of_holder);
+    let is_gone = is_gone::<R>(&queries, &call, request.holder());
+    let of_holder = request.holder().map(|holder| if is_gone { Filter::Ids(vec![]) } else { R::of_holder(holder) });
     let (query, column, filters) = request.list();
     let filters = filters.into_iter().map(R::filter).chain(of_holder).collect();
     let list = List { query, key: R::key(column), filters };
     let answer =
         |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
     queries.search(&call, list, answer).await
+}
+
+/// Whether what a path names before a resource was removed: all that it holds is gone with it.
+fn is_gone<R: Resource>(queries: &Queries, call: &Call, holder: Option<&str>) -> bool {
+    let named = holder.zip(R::LINKS.first());
+    named.is_some_and(|(id, link)| queries.ended.was_removed(&call.tenant.id, (link.to, id)))
 }

@@ -6,12 +6,17 @@ use domain::{
     rejection::Rejection,
     resource::{
         user::{Human, User},
-        user_metadata::{LONGEST_VALUE, TOO_LONG, UserMetadata},
+        user_metadata::{UserMetadata, value_fault},
     },
     secret::Sealed,
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
+use edge::{
+    answer::Answer,
+    call::Call,
+    error::{Error, Reason},
+    handler::Mounting,
+};
 use eventlog::record::AggregateKey;
 use proto::metadata::{DeleteUserMetadataRequest, PutUserMetadataRequest, PutUserMetadataResponse};
 
@@ -34,17 +39,19 @@ async fn put(
     request: PutUserMetadataRequest,
 ) -> Result<Answer<PutUserMetadataResponse>, Error> {
     let value = request.metadata.clone().unwrap_or_default().value;
-    if value.len() > LONGEST_VALUE {
-        return Err(Rejection::invalid("metadata.value", TOO_LONG).into());
+    if let Some(rule) = value_fault(&value) {
+        return Err(Rejection::invalid("metadata.value", rule).into());
     }
     let (user, key) = (holder::<User>(&call, &request)?, named::<UserMetadata>(&call, &request)?);
     let mut looking = call.clone();
     looking.if_match = None;
-    let (found, _) = commands.look::<User>(&looking, &user).await?;
     let new = UserMetadata { user_id: user.id.clone(), key: request.id.clone(), value: Some(value), sealed: None };
-    let new = match &found.human {
-        Some(human) => commands.sealed_metadata(&looking, (&key, human), new).await?,
-        None => new,
+    let new = match commands.look::<User>(&looking, &user).await {
+        Ok((User { human: Some(human), .. }, _)) => commands.sealed_metadata(&looking, (&key, &human), new).await?,
+        Ok(_) => new,
+        // The command says so itself, or how it was answered before.
+        Err(error) if is_refusal(&error) => new,
+        Err(error) => return Err(error),
     };
     let id = request.id.clone();
     commands.execute(&call, &request, Put { user, key, new }, move |decided, ()| details(&id, decided).into()).await
@@ -59,12 +66,21 @@ impl Commands {
         UserMetadata { user_id, key: name, value, .. }: UserMetadata,
     ) -> Result<UserMetadata, Error> {
         let (sealing, _) = self.key_of_person(call, &user_id, human).await?;
-        let before = self.look::<UserMetadata>(call, key).await.ok().and_then(|(entry, _)| entry.sealed);
+        let before = match self.look::<UserMetadata>(call, key).await {
+            Ok((entry, _)) => entry.sealed,
+            Err(error) if is_refusal(&error) => None,
+            Err(error) => return Err(error),
+        };
         let value = value.unwrap_or_default();
         let is_same = |sealed: &Sealed| sealing.open_metadata(&name, sealed.expose()).is_ok_and(|it| it == value);
         let sealed = before.filter(is_same).unwrap_or_else(|| sealing.seal_metadata(&name, &value));
         Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })
     }
+}
+
+/// Whether something is not there, or not for the caller.
+fn is_refusal(error: &Error) -> bool {
+    [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason())
 }
 
 /// An entry that is created or replaced.

@@ -55,7 +55,8 @@ mod tests {
             Some(told)
         };
         let seconds = at_once(ahead(ask)).unwrap();
-        assert!((-1.0..=-0.01).contains(&seconds), "{seconds}");
+        // Half of the way, by a clock that may be slowed down meanwhile.
+        assert!((-1.0..=-0.005).contains(&seconds), "{seconds}");
     }
 
     #[test]

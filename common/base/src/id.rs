@@ -53,8 +53,12 @@ impl Ids {
 
 /// The id that follows from a text: a number of 63 bits too, always the same.
 pub fn hashed(text: &str) -> String {
-    let first = sha256(text.as_bytes()).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    (first >> 1).to_string()
+    hashed_number(text).to_string()
+}
+
+/// The same as a number.
+pub fn hashed_number(text: &str) -> u64 {
+    sha256(text.as_bytes()).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)) >> 1
 }
 
 #[cfg(test)]

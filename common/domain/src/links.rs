@@ -49,7 +49,7 @@ mod tests {
     fn a_kind_is_named_by_the_links_of_all_others() {
         let names = |aggregate: &str| links_to(aggregate).iter().map(|link| link.name).collect::<Vec<_>>();
         assert_eq!(names(Target::NAME), ["target"]);
-        assert_eq!(names(User::NAME), ["user_key", "personal_access_token", "user_grant", "user"]);
+        assert_eq!(names(User::NAME), ["user_key", "personal_access_token", "user_metadata", "user_grant", "user"]);
         assert_eq!(names(Organization::NAME), ["owner", "project_grant", "home"]);
         assert_eq!(names(Instance::NAME), ["owner", "signing_key"]);
         assert_eq!(names("data_key"), [""; 0]);

@@ -14,7 +14,7 @@ use tantivy::{
 use crate::{
     failure::IndexFailure,
     grams::{self, Anchor},
-    layout::{Layout, Text, context},
+    layout::{Layout, Text, context, number},
 };
 
 /// How a text is compared: code point by code point, as stored.
@@ -143,8 +143,8 @@ fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Que
 }
 
 fn those(layout: &Layout, ids: &[String]) -> Box<dyn Query> {
-    let known = ids.iter().filter_map(|id| id.parse().ok().filter(|number: &u64| number.to_string() == **id));
-    Box::new(TermSetQuery::new(known.map(|id| Term::from_field_u64(layout.id, id)).collect::<Vec<_>>()))
+    let terms = ids.iter().map(|id| Term::from_field_u64(layout.id, number(id)));
+    Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
 }
 
 fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {

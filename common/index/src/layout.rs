@@ -2,6 +2,7 @@
 
 use base::{
     fold::{self, fold},
+    id::hashed_number,
     secret::sha256,
 };
 use domain::{
@@ -110,7 +111,7 @@ impl Layout {
         let mut document = TantivyDocument::new();
         document.add_text(self.key, key(instance_id, id));
         document.add_text(self.instance, instance_id);
-        document.add_u64(self.id, id.parse().unwrap_or_default());
+        document.add_u64(self.id, number(id));
         document.add_text(self.owner, context(&(self.context)(id, &row.owner)));
         document.add_i64(self.created, row.created_at.as_microsecond());
         document.add_i64(self.changed, row.changed_at.as_microsecond());
@@ -135,6 +136,15 @@ impl Layout {
 pub(crate) fn context(context: &Owner) -> String {
     format!("{}/{}", owner_type(context.kind), context.id)
 }
+
+/// The number that stands for an id: a generated one is a number of 63 bits itself, others are above.
+pub(crate) fn number(id: &str) -> u64 {
+    let generated = id.parse().ok().filter(|number: &u64| *number < FIRST_HASHED && number.to_string() == id);
+    generated.unwrap_or_else(|| FIRST_HASHED | hashed_number(id))
+}
+
+/// Above all generated ids.
+const FIRST_HASHED: u64 = 1 << 63;
 
 /// By what a document is replaced.
 pub(crate) fn key(instance_id: &str, id: &str) -> String {
@@ -195,5 +205,14 @@ mod tests {
         // tantivy panics where two fields have one name.
         let fields = tables.map(|table| Layout::of(table).schema.num_fields());
         assert!(fields.min() > Some(7), "there are indexes, and each has columns");
+    }
+
+    #[test]
+    fn ids_that_are_no_numbers_have_numbers_of_their_own() {
+        assert_eq!(number("117486514211913728"), 117_486_514_211_913_728);
+        let others = ["", "0117", "7/plan", "7/role", "person-1", "9223372036854775808", "18446744073709551616"];
+        let numbers: std::collections::HashSet<u64> = others.map(number).into();
+        assert_eq!(numbers.len(), others.len());
+        assert!(numbers.iter().all(|number| *number >= FIRST_HASHED));
     }
 }

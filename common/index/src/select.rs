@@ -114,6 +114,12 @@ impl Order {
             back.push(Part { source, found: behind });
         }
         let middle = count(&front);
+        if middle == 0 {
+            // Keys and ids are alike: nothing tells them apart.
+            let sorted = self.sort(back)?;
+            page.extend(sorted[ranks].iter().map(|(_, address)| address));
+            return Ok(());
+        }
         self.collect(front, ranks.start.min(middle)..ranks.end.min(middle), page)?;
         self.collect(back, ranks.start.saturating_sub(middle)..ranks.end.saturating_sub(middle), page)
     }

@@ -187,10 +187,14 @@ impl Ended {
 
     /// Whether an organization was removed: what belonged to it is there no more.
     pub fn is_removed(&self, instance_id: &str, context: &Owner) -> bool {
+        context.kind == OwnerType::Organization && self.was_removed(instance_id, (Organization::NAME, &context.id))
+    }
+
+    /// Whether something of this kind and id was removed lately: what it holds goes with it, though a sweep may come to that later.
+    pub fn was_removed(&self, instance_id: &str, (kind, id): (&'static str, &str)) -> bool {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended.get(instance_id) else { return false };
-        let is_organization = context.kind == OwnerType::Organization;
-        is_organization && ended.get(&(Organization::NAME, context.id.clone())).is_some_and(|end| end.is_removed)
+        ended.get(&(kind, id.to_owned())).is_some_and(|end| end.is_removed)
     }
 
     /// The organizations of an instance that were removed.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use base::{fault, metric::catalog::INDEX_COMMITS};
+use domain::{resource::user::User, standard::Resource};
 use eventlog::record::Position;
 use index::{IndexFailure, Snapshot, Writer};
 use jiff::Timestamp;
@@ -15,9 +16,11 @@ use view::{
 use super::{Stall, Unit};
 use crate::{batch::Batch, failure::BatchFailure};
 
-/// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large.
-fn erased_within() -> Duration {
-    fault::shortened(Duration::from_mins(10), Duration::from_secs(1))
+/// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large. Apps delete
+/// metadata every day, and that of people looks like any other.
+fn erased_within(table: &Table) -> Duration {
+    let long = if table.aggregate_type == User::NAME { Duration::from_mins(10) } else { Duration::from_hours(1) };
+    fault::shortened(long, Duration::from_secs(1))
 }
 
 /// When segments are written anew because people were erased.
@@ -27,13 +30,13 @@ impl Erasing {
     /// Segments may hold somebody who was erased while another process kept the index.
     pub(super) fn begin(table: &Table, writer: &Writer) -> Result<Self, IndexFailure> {
         let has_erased = is_of_people(table.aggregate_type) && writer.has_deleted()?;
-        Ok(Self(has_erased.then(|| Instant::now() + erased_within())))
+        Ok(Self(has_erased.then(|| Instant::now() + erased_within(table))))
     }
 
     /// Notes who is erased.
     pub(super) fn note(&mut self, table: &Table, changes: &[Change]) {
         if is_of_people(table.aggregate_type) && changes.iter().any(|change| change.row.is_none()) {
-            self.0.get_or_insert_with(|| Instant::now() + erased_within());
+            self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
         }
     }
 

@@ -239,7 +239,7 @@ impl Resource for User {
         column::PHONE_KEY,
     ];
     const ROWS: Option<Name> = Some(ACCESS);
-    const INDEX: Option<Name> = Some(Name { name: "users_index", version: 2 });
+    const INDEX: Option<Name> = Some(Name { name: "users_index", version: 3 });
     const STATES: States = States::Lockable;
     const PERMISSIONS: &'static [Permissions] =
         &[Permissions::new("user", STANDARD), Permissions::new("user.credential", &["write"])];

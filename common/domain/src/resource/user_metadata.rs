@@ -1,5 +1,7 @@
 //! Metadata of users: entries by which apps keep what the platform does not know of a user.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,13 +17,18 @@ use crate::{
 };
 
 /// The longest value, in bytes.
-pub const LONGEST_VALUE: usize = 16 * 1024;
+const LONGEST_VALUE: usize = 16 * 1024;
 
-/// What is said of a value that is longer.
-pub const TOO_LONG: &str = "must have at most 16,384 bytes";
+/// The rule that a value breaks. Postgres has no U+0000 in texts.
+pub fn value_fault(value: &str) -> Option<&'static str> {
+    if value.len() > LONGEST_VALUE {
+        return Some("must have at most 16,384 bytes");
+    }
+    value.contains('\0').then_some("must not have the character U+0000")
+}
 
 /// An entry of a user. Its key is its id below the user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMetadata {
     /// The user.
     pub user_id: String,
@@ -33,6 +40,12 @@ pub struct UserMetadata {
     /// The value under the key of the person, in events and in what the writer decides on.
     #[serde(flatten)]
     pub sealed: Option<Sealed>,
+}
+
+impl fmt::Debug for UserMetadata {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("UserMetadata").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 /// That of an entry to its user.
@@ -84,8 +97,10 @@ impl Resource for UserMetadata {
 
     fn validate(&self) -> Result<(), Rejection> {
         match (&self.value, &self.sealed) {
-            (Some(value), None) if value.len() > LONGEST_VALUE => Err(Rejection::invalid("metadata.value", TOO_LONG)),
-            (Some(_), None) | (None, Some(_)) => Ok(()),
+            (Some(value), None) => {
+                value_fault(value).map_or(Ok(()), |rule| Err(Rejection::invalid("metadata.value", rule)))
+            }
+            (None, Some(_)) => Ok(()),
             _ => Err(Rejection::Precondition("an entry has one value, in clear or sealed")),
         }
     }
@@ -153,6 +168,7 @@ mod tests {
         put(longest.clone()).then([Event::Added(longest.into())]);
         put(entry(&"ä".repeat(LONGEST_VALUE / 2 + 1)))
             .then_rejected(&Rejection::invalid("metadata.value", "must have at most 16,384 bytes"));
+        put(entry("a\0")).then_rejected(&Rejection::invalid("metadata.value", "must not have the character U+0000"));
         let one = Rejection::Precondition("an entry has one value, in clear or sealed");
         put(UserMetadata { value: None, ..entry("") }).then_rejected(&one);
         put(UserMetadata { sealed: Some(Sealed::new("x")), ..entry("") }).then_rejected(&one);

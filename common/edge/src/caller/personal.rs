@@ -13,7 +13,8 @@ const PREFIX: &str = "pat-";
 /// The longest id, in digits.
 const LONGEST_ID: usize = 20;
 /// What they give.
-const SCOPE: &str = "openid urn:platform:iam:org:projects:roles urn:platform:iam:user:resourceowner";
+const SCOPE: &str =
+    "openid urn:platform:iam:org:projects:roles urn:platform:iam:user:resourceowner urn:platform:iam:user:metadata";
 
 /// The token of an id and its secret.
 pub fn token(id: &str, secret: &str) -> String {

@@ -12,7 +12,7 @@ use crate::{checkpoint::unsigned, database::DatabaseFailure};
 pub struct Metadata {
     /// Keys and values, by key.
     pub entries: Vec<(String, String)>,
-    /// Whether these are all, and not the first ones of more than 16 KiB.
+    /// Whether these are all, and not the first ones of more than 32 KiB.
     pub is_all: bool,
 }
 

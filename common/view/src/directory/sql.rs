@@ -110,17 +110,23 @@ pub(super) static GRANTS: Sql = Sql::new(|| {
     )
 });
 
-/// How much of a user's metadata is read, in bytes of its states: more than fits a token.
-const MOST_METADATA: usize = 16 * 1024;
+/// How much of a user's metadata is read, in bytes of keys and values and [`OF_ENTRY`] for each: more than fits a token, and as
+/// much as the longest entry.
+const MOST_METADATA: usize = 32 * 1024;
+/// What an entry counts beside its text.
+const OF_ENTRY: usize = 32;
+/// As many entries are always too much.
+const MOST_ENTRIES: usize = MOST_METADATA / OF_ENTRY + 1;
 
 /// The entries of a user's metadata, by their keys: the first ones where all are too much for anybody.
 pub(super) static METADATA: Sql = Sql::new(|| {
     with_processed(&format!(
-        "select coalesce(json_agg(json_build_array(m.metadata_key, coalesce(m.state->>'value', '')) order by m.metadata_key) \
+        "select coalesce(json_agg(json_build_array(m.metadata_key, m.value) order by m.metadata_key) \
          filter (where m.size <= {MOST_METADATA}), '[]')::text as entries, \
          coalesce(bool_and(m.size <= {MOST_METADATA}), true) as is_all from \
-         (select metadata_key, state, sum(octet_length(state::text)) over (order by metadata_key) as size \
-         from {{user_metadata}} where instance_id = $4 and user_id = $5) as m"
+         (select metadata_key, value, sum(octet_length(metadata_key) + octet_length(value) + {OF_ENTRY}) \
+         over (order by metadata_key) as size from (select metadata_key, coalesce(state->>'value', '') as value \
+         from {{user_metadata}} where instance_id = $4 and user_id = $5 order by metadata_key limit {MOST_ENTRIES}) as e) as m"
     ))
 });
 

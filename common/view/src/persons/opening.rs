@@ -152,7 +152,7 @@ impl<'a> Opening<'a> {
             Err(failure @ PersonFailure::Unopened) => {
                 let (id, sequence) = (&recorded.event.aggregate_id, recorded.sequence);
                 let error = explain(&failure);
-                tracing::error!(error, aggregate_id = id, sequence, "a person is read without data");
+                tracing::error!(error, aggregate_id = id, sequence, "what is personal is read as if it were erased");
                 None
             }
             clear => clear?,

@@ -81,6 +81,12 @@ async fn an_id_that_a_caller_gives_is_used_once_only() {
     let at = |id: &str| format!("{USERS}?userId={id}");
     let first = done(&admin, &at(&own), ada(&new_name())).await;
     assert_eq!(first.id(), own);
+    let by_id = json!([{ "inIds": { "ids": ["1", own] } }]);
+    let found = send(admin.request(Method::POST, &format!("{USERS}/_search")).json(&by_id)).await;
+    assert_eq!(
+        (&found.body["result"][0]["details"]["id"], &found.body["details"]["totalResult"]),
+        (&json!(own), &json!("1"))
+    );
     for round in ["it is there", "it was there"] {
         assert_eq!(post(&admin, &at(&own), ada(&new_name())).await.status, 409, "{round}");
         // Nobody else's key has taken the place of the person's.

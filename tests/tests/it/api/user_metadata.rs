@@ -77,6 +77,21 @@ async fn an_entry_is_created_replaced_and_deleted_whoever_has_it() {
 }
 
 #[tokio::test]
+async fn a_retry_is_answered_as_before_though_the_user_is_gone() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    for user in [service_user(&admin).await, person(&admin).await] {
+        let request = || admin.request(Method::PUT, &at(&user, "plan")).header("idempotency-key", format!("of {user}"));
+        let first = send(request().json(&json!({ "value": "gold" }))).await;
+        assert_eq!(first.status, 201, "{}", first.body);
+        done_deleting(&admin, &user).await;
+        let again = send(request().json(&json!({ "value": "gold" }))).await;
+        assert_eq!((again.status, &again.body), (first.status, &first.body));
+        assert_eq!(again.headers["idempotency-replayed"], "true");
+    }
+}
+
+#[tokio::test]
 async fn events_tell_values_of_programs_and_not_those_of_people() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
@@ -101,12 +116,27 @@ async fn entries_go_with_their_user_and_its_id_brings_none_back() {
     done_deleting(&admin, &user).await;
     let again = send(admin.request(Method::PUT, &at(&user, "plan")).json(&json!({ "value": "gold" }))).await;
     assert_eq!(again.status, 404, "{}", again.body);
-    eventually("the entry is gone", async || (read(&admin, &user, "plan").await.0 == 404).then_some(())).await;
+    assert_eq!(read(&admin, &user, "plan").await.0, 404);
 }
 
 async fn done_deleting(admin: &Client, user: &str) {
     let gone = send(admin.request(Method::DELETE, &format!("{USERS}/{user}")).header("prefer", "wait=10")).await;
     assert_eq!(gone.status, 200, "{}", gone.body);
+}
+
+#[tokio::test]
+async fn a_path_that_splits_user_and_key_elsewhere_names_nothing() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let user = service_user(&admin).await;
+    put(&admin, &at(&user, "a%2Fb"), json!({ "value": "gold" })).await;
+    let elsewhere = at(&format!("{user}%2Fa"), "b");
+    for method in [Method::GET, Method::DELETE] {
+        assert_eq!(send(admin.request(method, &elsewhere)).await.status, 404);
+    }
+    let written = send(admin.request(Method::PUT, &elsewhere).json(&json!({ "value": "silver" }))).await;
+    assert_eq!(written.status, 404, "{}", written.body);
+    assert_eq!(read(&admin, &user, "a%2Fb").await, (200, json!("gold")));
 }
 
 #[tokio::test]

@@ -107,6 +107,15 @@ fn user(number: usize, name: &str) -> Value {
     json!({ "username": name, "human": { "data": data, "email": { "address": format!("{name}@example.com") } } })
 }
 
+/// Where those of a kind are made.
+fn place(kind: &str, holder: Option<&String>) -> String {
+    match holder {
+        Some(holder) => kind.replace('/', &format!("/{holder}/")),
+        None if kind == "idps" => "idps/codehost_b".to_owned(),
+        None => kind.to_owned(),
+    }
+}
+
 /// Makes one, and returns its id. What has no id of its own is put under a name.
 async fn made(who: &Client, path: &str, (name, body): (&str, Value)) -> String {
     let is_put = path.ends_with("/metadata");
@@ -163,12 +172,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             }
             _ => panic!("{kind} are new: say here how they are made"),
         };
-        let kind = match &holder {
-            Some(holder) => kind.replace('/', &format!("/{holder}/")),
-            None if kind == "idps" => "idps/codehost_b".to_owned(),
-            None => kind.to_owned(),
-        };
-        ids.push(made(who, &at(&kind), (name, body)).await);
+        ids.push(made(who, &at(&place(kind, holder.as_ref())), (name, body)).await);
     }
     if ["users", "organizations", "instances", "projects", "apps", "project_grants", "user_grants"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;

@@ -159,8 +159,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
             (kind, json!({ "condition": condition, "targets": [others[0]], "includes": [others[1]] }))
         }
         "events" => {
-            others.push(tenant.bootstrap.service_user.user_id.clone());
-            others.push(tenant.bootstrap.instance_id.clone());
+            others.extend([tenant.bootstrap.service_user.user_id.clone(), tenant.bootstrap.instance_id.clone()]);
             ("targets", target)
         }
         _ => panic!("{kind} are new: say here how they are made"),

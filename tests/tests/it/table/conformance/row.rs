@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use proto::operation::{Facts, Operation, Verb};
-use reqwest::Method;
+use reqwest::{Method, Url};
 use serde_json::Value;
 use tests::{client::send, parts::Parts};
 
@@ -226,7 +226,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             let written = outcome.result.unwrap_or_else(|error| panic!("{method}, {case}: {error}"));
             let id = written["details"]["id"].as_str().expect("an answer names the object");
             let read = client
-                .request(Method::GET, &format!("{}/{id}", self.filled(path, &message)))
+                .request(Method::GET, &format!("{}{}", self.filled(path, &message), segment(id)))
                 .header("consistency-wait", "10s");
             let read = send(read.header("consistency-token", &outcome.metadata["consistency-token"])).await;
             let sent = shown::sent(&serde_json::to_value(&message).expect("messages have a JSON form"));
@@ -341,4 +341,11 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         }
         self.same_done("its sequence", self.plain(), |it| vec![("if-match", format!("\"{}\"", it.sequence))]).await;
     }
+}
+
+/// What a path has for an id, the slash before it included.
+fn segment(id: &str) -> String {
+    let mut url = Url::parse("http://host").expect("it is one");
+    url.path_segments_mut().expect("it can have a path").push(id);
+    url.path().to_owned()
 }
