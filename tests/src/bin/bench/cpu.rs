@@ -2,7 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use rustix::process::Pid;
+use rustix::{
+    process::Pid,
+    time::{ClockId, clock_gettime},
+};
 
 /// The kernel's unit in /proc, in milliseconds (`USER_HZ` is 100 on every Linux).
 const TICK_MS: u64 = 10;
@@ -23,6 +26,21 @@ pub(crate) fn of_family(pid: Pid) -> Duration {
         (fields(&stat).nth(1)? == parent).then(|| Pid::from_raw(pid)).flatten()
     });
     of(pid) + children.map(of).sum::<Duration>()
+}
+
+/// The time of this thread.
+pub(crate) fn of_thread() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+/// The time of this process.
+pub(crate) fn of_this_process() -> Duration {
+    clock(ClockId::ProcessCPUTime)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
 /// The resident memory of a process in MiB.

@@ -13,6 +13,7 @@ mod load;
 mod machine;
 mod naive;
 mod nodes;
+mod passwords;
 mod replay;
 mod requests;
 mod search;
@@ -50,6 +51,7 @@ async fn main() {
             return replay::measure(&mut platform).await;
         }
         Some("tokens") => return tokens::measure(&mut Platform::start().await).await,
+        Some("passwords") => return passwords::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("fair") => return fair::measure().await,
@@ -66,6 +68,7 @@ async fn main() {
     commands::measure(&mut platform).await;
     tokens::measure(&mut platform).await;
     requests::measure(&mut platform).await;
+    passwords::measure(&mut platform).await;
     start::memory("after the load", &mut platform).await;
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;

@@ -13,9 +13,10 @@ use index::{
     Bounds, Filter, Folder, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, SortKey, Writer,
 };
 use jiff::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
 use tests::servers::Servers;
 use view::table::{Change, Row, standard};
+
+use crate::cpu;
 
 const BATCH: usize = 1000;
 /// How many organizations the documents belong to.
@@ -28,7 +29,7 @@ pub(crate) async fn measure(documents: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let place = Folder::open(folder.path()).expect("nobody uses it");
     let mut writer = Writer::open(&place, Layout::of(&standard::<Target>())).expect("an index can be made");
-    let before = process_cpu();
+    let before = cpu::of_this_process();
     let mut snapshot = writer.snapshot().expect("it is there");
     for first in (0..documents).step_by(BATCH) {
         let changes: Vec<Change> = (first..documents.min(first + BATCH)).map(change).collect();
@@ -38,7 +39,7 @@ pub(crate) async fn measure(documents: usize) {
             snapshot = writer.commit(position, Timestamp::UNIX_EPOCH).expect("it commits");
         }
     }
-    let used = process_cpu().saturating_sub(before);
+    let used = cpu::of_this_process().saturating_sub(before);
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = documents as f64 / used.as_secs_f64();
     println!("\nsearch: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
@@ -56,26 +57,26 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     let remote = Remote::open(&context, 1).await.expect("NATS is there");
     let publisher = Publisher::take_over(remote.clone(), "bench", folder, Duration::from_mins(10)).await;
     let mut publisher = publisher.expect("nobody else publishes it");
-    let (start, before) = (Instant::now(), process_cpu());
+    let (start, before) = (Instant::now(), cpu::of_this_process());
     publisher.publish(snapshot).await.expect("it is published");
     let bytes: u64 = publisher.manifest().files().map(|file| file.size).sum();
     println!(
         "published {} MB in {:.2?}, {:.2?} CPU of this process",
         bytes / 1_000_000,
         start.elapsed(),
-        process_cpu().saturating_sub(before)
+        cpu::of_this_process().saturating_sub(before)
     );
     let empty = tempfile::tempdir().expect("a temporary folder can be made");
     let mut replica =
         Replica::new(Folder::open(empty.path()).expect("nobody uses it"), Layout::of(&standard::<Target>()));
-    let (start, before) = (Instant::now(), process_cpu());
+    let (start, before) = (Instant::now(), cpu::of_this_process());
     let fetched = replica.install(publisher.manifest(), &remote).await.expect("it is fetched");
     let (_, all) = queries(documents).swap_remove(9);
     fetched.search(&all, &Bounds::default()).expect("it answers");
     println!(
         "cold start, to the first answer of a list: {:.2?}, {:.2?} CPU of this process",
         start.elapsed(),
-        process_cpu().saturating_sub(before)
+        cpu::of_this_process().saturating_sub(before)
     );
     servers.stop().await;
 }
@@ -84,9 +85,9 @@ fn ask(snapshot: &Snapshot, name: &str, search: &Search<Target>) {
     let mut times = vec![];
     let mut total = 0;
     for _ in 0..TIMES {
-        let before = thread_cpu();
+        let before = cpu::of_thread();
         total = snapshot.search(search, &Bounds::default()).expect("it answers").total;
-        times.push(thread_cpu().saturating_sub(before));
+        times.push(cpu::of_thread().saturating_sub(before));
     }
     times.sort();
     let ms = |at: usize| times[at].as_secs_f64() * 1000.0;
@@ -156,17 +157,4 @@ fn change(number: usize) -> Change {
         values: Target::COLUMNS.iter().map(|column| column.value(&target)).collect(),
     };
     Change { instance_id: "1".into(), id: (1_000_000 + number).to_string(), row: Some(row) }
-}
-
-fn thread_cpu() -> Duration {
-    clock(ClockId::ThreadCPUTime)
-}
-
-fn process_cpu() -> Duration {
-    clock(ClockId::ProcessCPUTime)
-}
-
-fn clock(id: ClockId) -> Duration {
-    let time = clock_gettime(id);
-    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
