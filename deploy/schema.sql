@@ -317,7 +317,6 @@ create table if not exists access_8.user_metadata (
   metadata_key text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists user_metadata_by_user_id on access_8.user_metadata (instance_id, user_id);
 
 create table if not exists access_8.user_grants (
   instance_id text collate "C" not null,

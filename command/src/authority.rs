@@ -154,8 +154,7 @@ impl Authority {
 
     /// Refuses everything but what belongs to the caller, where the operation is about that.
     fn permit_own(&self, object: &Object) -> Result<(), Refusal> {
-        let is_home = self.home.instance_id == self.instance_id && self.system.is_none();
-        if is_home && self.operation.gives(&self.caller_id, object.user_id.as_deref()) {
+        if self.is_home() && self.operation.gives(&self.caller_id, object.user_id.as_deref()) {
             return Ok(());
         }
         Err(Rejection::NotFound(object.name).into())
@@ -182,9 +181,14 @@ impl Authority {
         })
     }
 
+    /// Whether the caller is a user of the instance: others may have an id of one.
+    fn is_home(&self) -> bool {
+        self.home.instance_id == self.instance_id && self.system.is_none()
+    }
+
     /// Whether this is about the caller itself.
     pub(crate) fn is_caller(&self, user_id: &str) -> bool {
-        self.caller_id == user_id
+        self.is_home() && self.caller_id == user_id
     }
 }
 

@@ -5,37 +5,62 @@ use std::{collections::HashMap, hash::Hash, mem};
 /// Two generations: what is used moves to the young one; when that is full, the old one goes.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+    young: HashMap<K, Weighed<V>>,
+    old: HashMap<K, Weighed<V>>,
     capacity: usize,
+    /// About how many bytes the values may have, and those of the young generation.
+    most_bytes: usize,
+    young_bytes: usize,
+}
+
+/// A value, and about how many bytes it has where that matters.
+#[derive(Debug)]
+struct Weighed<V> {
+    value: V,
+    bytes: usize,
 }
 
 impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     /// A cache of at most `capacity` entries.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), capacity }
+        Self { young: HashMap::new(), old: HashMap::new(), capacity, most_bytes: usize::MAX, young_bytes: 0 }
+    }
+
+    /// The same with values of about `most_bytes` at most, and the newest one whatever it has.
+    pub(crate) fn within(self, most_bytes: usize) -> Self {
+        Self { most_bytes, ..self }
     }
 
     /// The value, which counts as used now.
     pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
-        if let Some((key, value)) = self.old.remove_entry(key) {
-            self.insert(key, value);
+        if let Some((key, Weighed { value, bytes })) = self.old.remove_entry(key) {
+            self.insert_weighing(key, value, bytes);
         }
-        self.young.get_mut(key)
+        self.young.get_mut(key).map(|weighed| &mut weighed.value)
     }
 
-    /// Puts a value in.
+    /// Puts a value in that weighs nothing.
     pub(crate) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.capacity.div_ceil(2) {
+        self.insert_weighing(key, value, 0);
+    }
+
+    /// Puts a value in that has about so many bytes.
+    pub(crate) fn insert_weighing(&mut self, key: K, value: V, bytes: usize) {
+        self.remove(&key);
+        let is_full = self.young.len() >= self.capacity.div_ceil(2);
+        if is_full || !self.young.is_empty() && self.young_bytes.saturating_add(bytes) > self.most_bytes / 2 {
             self.old = mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
-        self.old.remove(&key);
-        self.young.insert(key, value);
+        self.young_bytes += bytes;
+        self.young.insert(key, Weighed { value, bytes });
     }
 
     /// Forgets one.
     pub(crate) fn remove(&mut self, key: &K) {
-        self.young.remove(key);
+        if let Some(Weighed { bytes, .. }) = self.young.remove(key) {
+            self.young_bytes -= bytes;
+        }
         self.old.remove(key);
     }
 
@@ -43,6 +68,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     pub(crate) fn clear(&mut self) {
         self.young.clear();
         self.old.clear();
+        self.young_bytes = 0;
     }
 }
 
@@ -59,5 +85,24 @@ mod tests {
         }
         assert!(cache.get(&50).is_none());
         assert!(cache.young.len() + cache.old.len() <= 4);
+    }
+
+    #[test]
+    fn what_is_large_takes_the_room_of_many() {
+        let mut cache = Cache::new(1000).within(100);
+        for number in 0..100 {
+            cache.insert_weighing(number, number, 20);
+            assert!(cache.get(&0).is_some());
+            let bytes = |generation: &std::collections::HashMap<_, super::Weighed<_>>| {
+                generation.values().map(|weighed| weighed.bytes).sum::<usize>()
+            };
+            assert_eq!(bytes(&cache.young), cache.young_bytes);
+            assert!(bytes(&cache.young) + bytes(&cache.old) <= 100);
+        }
+        cache.insert_weighing(100, 100, 1000);
+        assert!(cache.get(&100).is_some(), "what was put in last is there");
+        cache.insert_weighing(100, 100, 1);
+        cache.remove(&100);
+        assert_eq!(cache.young_bytes, 0);
     }
 }

@@ -18,6 +18,7 @@ mod founding;
 mod granted;
 mod held;
 pub mod internal;
+mod new_user;
 mod password;
 mod person;
 mod person_key;

@@ -3,14 +3,10 @@
 use api::user::NewPerson;
 use domain::{
     claim::Claim,
-    context::Owner,
     person::{Person, SCHEMA, violations},
     rejection::Rejection,
-    resource::{
-        app::App,
-        user::{Human, Password, User},
-    },
-    standard::{Command as Asked, Standard},
+    resource::user::{Human, User},
+    standard::Standard,
 };
 use edge::{
     answer::Answer,
@@ -26,13 +22,7 @@ use view::{
     settings::instance_of,
 };
 
-use crate::{
-    execute::{Command, Commands, Deciding},
-    password::Faults,
-    person_key::away,
-    standard::details,
-    turn::{Decided, Refusal, Turn},
-};
+use crate::{execute::Commands, new_user::NewUser, person_key::away, standard::details};
 
 /// The longest name of a caller's own that is told back, in characters.
 const LONGEST_NAME: usize = 200;
@@ -52,8 +42,7 @@ impl Commands {
             return Err(Rejection::NotFound(SCHEMA_NAME).into());
         }
         check(&person)?;
-        let is_given = !request.user_id.is_empty();
-        let id = if is_given { request.user_id.clone() } else { self.ids.next() };
+        let id = if request.user_id.is_empty() { self.ids.next() } else { request.user_id.clone() };
         let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(away)?;
         let human = self.sealed(call, &sealing, &person).await?;
         let password = match &password {
@@ -61,7 +50,8 @@ impl Commands {
             None => None,
         };
         let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
-        let command = Create { key, is_given, owner: call.context.clone(), human, password };
+        let user = User { human: Some(human), is_active: true, ..User::default() };
+        let command = NewUser { key, owner: call.context.clone(), user, password };
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
 
@@ -123,37 +113,4 @@ fn check(person: &Person) -> Result<(), Error> {
     };
     let faults: Vec<_> = violations(&person.data).into_iter().take(proto::MOST_VIOLATIONS).map(fault).collect();
     if faults.is_empty() { Ok(()) } else { Err(Error::of_fields(Reason::InvalidRequest, faults)) }
-}
-
-/// A new person.
-struct Create {
-    key: AggregateKey,
-    /// Whether the caller has given the id.
-    is_given: bool,
-    owner: Owner,
-    human: Human,
-    password: Option<Result<Password, Faults>>,
-}
-
-impl Command for Create {
-    type Outcome = ();
-
-    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let current = if self.is_given {
-            // The id of an app is its client id, which nobody else may have.
-            let app =
-                turn.get::<Standard<App>>(&AggregateKey::of::<Standard<App>>(&self.key.instance_id, &self.key.id));
-            let current = turn.get::<Standard<User>>(&self.key);
-            if app.head.version > 0 || current.head.version > 0 {
-                return Err(Rejection::AlreadyExists("user").into());
-            }
-            current.owned_by(&self.owner)
-        } else {
-            turn.unborn::<Standard<User>>(&self.key, &self.owner)?
-        };
-        let password = self.password.clone().transpose().map_err(Error::from)?;
-        let human = Some(self.human.clone());
-        let user = User { human, password, is_active: true, ..User::default() };
-        Ok((deciding.decide(turn, current, Asked::Create(user))?, ()))
-    }
 }

@@ -357,7 +357,7 @@ impl<'a> Turn<'a> {
             for change in appended.events.iter().flat_map(|event| reference_changes(&appended.key, event)) {
                 self.memory.change_reference(&change);
             }
-            self.memory.aggregates.insert(appended.key, Entry::Cached(appended.cached));
+            self.memory.keep(appended.key, appended.cached, &appended.events);
             for (claim, holder) in appended.claims {
                 self.memory.claims.insert(claim, holder);
             }

@@ -24,6 +24,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     existence,
     granted::owner_of_project,
+    new_user::unused,
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -72,7 +73,7 @@ impl Command for Create {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let owner = owner_of_project(turn, deciding, &self.project)?;
-        let current = turn.unborn::<Standard<App>>(&self.key, &owner)?;
+        let current = unused::<App>(turn, &self.key, &owner)?;
         Ok((deciding.decide(turn, current, Asked::Create(self.app.clone()))?, ()))
     }
 }

@@ -27,10 +27,11 @@ use crate::{
     client_secret::NewSecret,
     escalation,
     execute::{Command, Commands, Deciding},
+    new_user::NewUser,
     password::SetAnother,
     removal::remove,
     signing_keys::Choosing,
-    standard::{Answering, Create, Plain, details, key},
+    standard::{Answering, Plain, details, key},
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };
@@ -63,7 +64,8 @@ async fn create(
     let (id, resource) = (commands.ids.next(), words::new(&request));
     let chosen = [&resource.access_token_alg, &resource.id_token_alg].map(Clone::clone);
     let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
-    let command = Choosing::new(&call, chosen, Create { key, owner: call.context.clone(), resource });
+    let new = NewUser { key, owner: call.context.clone(), user: resource, password: None };
+    let command = Choosing::new(&call, chosen, new);
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 

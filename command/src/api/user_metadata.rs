@@ -26,6 +26,7 @@ use crate::{
     held::holder,
     standard::{self, details, named},
     turn::{Decided, Refusal, Turn},
+    writer::writer_unavailable,
 };
 
 /// Mounts what is written here.
@@ -99,7 +100,7 @@ impl Command for Put {
         let found = user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         deciding.permit_on(turn, &user)?;
         if found.human.is_some() != self.new.sealed.is_some() {
-            return Err(Rejection::Precondition("the value of a person, and of nobody else, is sealed").into());
+            return Err(writer_unavailable("the user was changed meanwhile: send it again").into());
         }
         let current = turn.get::<Standard<UserMetadata>>(&self.key).owned_by(user.owner()?);
         Ok((deciding.decide(turn, current, Asked::Put(self.new.clone()))?, ()))

@@ -8,7 +8,7 @@ use domain::{
     links::links_to,
     log_class::{LogClass, OfEach},
 };
-use eventlog::record::{AggregateKey, Answer, Recorded};
+use eventlog::record::{AggregateKey, Answer, Event, Recorded};
 use jiff::Timestamp;
 use view::history::{Answered, ClaimHash, ReferenceChange, Referred, Referrers, Snapshot};
 
@@ -17,6 +17,8 @@ use crate::{cache::Cache, tail::Tail};
 
 /// How many aggregates, claims and answers are kept in memory, each.
 const HOT: usize = 100_000;
+/// About how many bytes of aggregates, as their events have them.
+const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// Of how many aggregates it is kept who refers to them.
 const MOST_REFERRED: usize = 10_000;
 
@@ -47,7 +49,7 @@ impl Memory {
     /// A memory that knows the tails only.
     pub(crate) fn new(tails: OfEach<Tail>) -> Self {
         Self {
-            aggregates: Cache::new(HOT),
+            aggregates: Cache::new(HOT).within(MOST_BYTES),
             claims: Cache::new(HOT),
             referrers: Cache::new(MOST_REFERRED),
             answers: Cache::new(HOT),
@@ -69,7 +71,8 @@ impl Memory {
             if self.aggregates.get(&key).is_none() {
                 let class = class_of(&key.aggregate_type);
                 events.extend(self.tails[class].events_after(&key, reached[class]).cloned());
-                self.aggregates.insert(key, Entry::Loaded(events));
+                let bytes = events.iter().map(|recorded| recorded.event.payload.len()).sum();
+                self.aggregates.insert_weighing(key, Entry::Loaded(events), bytes);
             }
         }
         for (claim, holder) in snapshot.claims {
@@ -98,6 +101,12 @@ impl Memory {
             Some(answered) => Some(Some(answered.clone())),
             None => self.answers.get(command_id).map(|answered| answered.clone()),
         }
+    }
+
+    /// Keeps an aggregate as these events have left it.
+    pub(super) fn keep(&mut self, key: AggregateKey, cached: Cached, events: &[Event]) {
+        let bytes = events.last().map_or(0, |event| event.payload.len());
+        self.aggregates.insert_weighing(key, Entry::Cached(cached), bytes);
     }
 
     /// Takes up that a reference was taken or released.

@@ -96,7 +96,7 @@ impl Call {
 
     /// Whether the operation gives the caller something on what belongs to a user, whatever its roles.
     pub fn is_own(&self, user_id: Option<&str>) -> bool {
-        self.home.id == self.tenant.id && self.operation.gives(&self.caller.id, user_id)
+        self.home.id == self.tenant.id && !self.is_system && self.operation.gives(&self.caller.id, user_id)
     }
 
     /// Where the caller may do what the operation does: everywhere in the instance (`None`), or in these contexts.

@@ -54,11 +54,11 @@ pub const USER: Link = Link { name: "user_metadata", to: User::NAME };
 /// The columns of the read model.
 pub mod column {
     use super::UserMetadata;
-    use crate::column::{Column, Lookup};
+    use crate::column::Column;
 
     /// The user.
     pub const USER_ID: Column<UserMetadata> =
-        Column::text("user_id", |entry: &UserMetadata| entry.user_id.clone()).filterable().looked_up(Lookup::Instance);
+        Column::text("user_id", |entry: &UserMetadata| entry.user_id.clone()).filterable();
     /// The key.
     pub const KEY: Column<UserMetadata> =
         Column::text("metadata_key", |entry: &UserMetadata| entry.key.clone()).filterable();

@@ -101,7 +101,7 @@ impl SystemUsers {
 impl SigningUser {
     fn of(user: SystemUser) -> Result<Self, String> {
         let SystemUser { name, public, roles } = user;
-        // Ids of users are numbers, and issuers are URLs: a system user is taken for none of them.
+        // Issuers are URLs, which no system user is taken for. A person may have brought its name along as an id.
         let is_name = |char: char| char.is_ascii_alphanumeric() || "-_.@".contains(char);
         if !name.starts_with(|char: char| char.is_ascii_alphabetic()) || !name.chars().all(is_name) {
             return Err(format!(

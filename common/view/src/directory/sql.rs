@@ -118,7 +118,8 @@ const OF_ENTRY: usize = 32;
 /// As many entries are always too much.
 const MOST_ENTRIES: usize = MOST_METADATA / OF_ENTRY + 1;
 
-/// The entries of a user's metadata, by their keys: the first ones where all are too much for anybody.
+/// The entries of a user's metadata, by their keys: the first ones where all are too much for anybody. Their ids begin with that of
+/// the user and a slash, and are in the order of the keys; so no more than these are read.
 pub(super) static METADATA: Sql = Sql::new(|| {
     with_processed(&format!(
         "select coalesce(json_agg(json_build_array(m.metadata_key, m.value) order by m.metadata_key) \
@@ -126,7 +127,8 @@ pub(super) static METADATA: Sql = Sql::new(|| {
          coalesce(bool_and(m.size <= {MOST_METADATA}), true) as is_all from \
          (select metadata_key, value, sum(octet_length(metadata_key) + octet_length(value) + {OF_ENTRY}) \
          over (order by metadata_key) as size from (select metadata_key, coalesce(state->>'value', '') as value \
-         from {{user_metadata}} where instance_id = $4 and user_id = $5 order by metadata_key limit {MOST_ENTRIES}) as e) as m"
+         from {{user_metadata}} where instance_id = $4 and id >= $5::text || '/' and id < $5::text || '0' \
+         order by id limit {MOST_ENTRIES}) as e) as m"
     ))
 });
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// How soon what has ended is known everywhere.
 const KNOWN: Duration = Duration::from_secs(1);
 /// For how long a node may hear nothing of what has ended.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE: Duration = Duration::from_secs(5);
 const SLACK: u32 = 5;
 const USERS: &str = "/resources/v3alpha/users";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
