@@ -21,7 +21,7 @@ use edge::{
     caller::External,
     consistency::{self, Tokens, unavailable},
     described::without_secrets,
-    error::Error,
+    error::{Error, Reason},
     precondition::IfMatch,
     prefer,
     refusal::permission_denied,
@@ -263,6 +263,23 @@ impl Commands {
     /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
     pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
         self.seen_by(call, Look { key: key.clone(), resource: PhantomData }).await
+    }
+
+    /// The same ahead of a command about it; see [`seen_ahead`](Self::seen_ahead).
+    pub(crate) async fn look_ahead<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<Option<R>, Error> {
+        let seen = self.seen_ahead(call, Look { key: key.clone(), resource: PhantomData }).await?;
+        Ok(seen.map(|(resource, _)| resource))
+    }
+
+    /// What a command sees that writes nothing, ahead of another one, which says itself what the sequence must be, that there is
+    /// nothing, that it is not for the caller, or how it was answered before: then nothing is seen.
+    pub(crate) async fn seen_ahead<C: Command>(&self, call: &Call, command: C) -> Result<Option<C::Outcome>, Error> {
+        let mut call = call.clone();
+        call.if_match = None;
+        match self.seen_by(&call, command).await {
+            Err(error) if [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason()) => Ok(None),
+            seen => seen.map(Some),
+        }
     }
 
     /// What a command sees that writes nothing.

@@ -89,16 +89,7 @@ impl Commands {
         key: &AggregateKey,
         asked: &SetPassword,
     ) -> Result<Option<Another>, Error> {
-        let mut looking = call.clone();
-        looking.if_match = None;
-        let (user, owner) = match self.seen_by(&looking, LookAtUser(key.clone())).await {
-            Ok(seen) => seen,
-            // The command says so itself, or how it was answered before.
-            Err(error) if [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason()) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some((user, owner)) = self.seen_ahead(call, LookAtUser(key.clone())).await? else { return Ok(None) };
         let User { human: Some(human), password: before, .. } = user else { return Ok(None) };
         let (sealing, sealed) = self.key_of_person(call, &key.id, &human).await?;
         let current = match &asked.current_password {

@@ -57,9 +57,7 @@ impl Commands {
 
     /// A person as its caller may see it now, whatever the request says of its sequence; nothing where it may not, or there is none.
     pub(crate) async fn seen(&self, call: &Call, key: &AggregateKey) -> Option<Human> {
-        let mut call = call.clone();
-        call.if_match = None;
-        self.look::<User>(&call, key).await.ok().and_then(|(user, _)| user.human)
+        self.look_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
     }
 
     /// A person after what a request changes, sealed; `None` where that is nothing.

@@ -11,12 +11,7 @@ use domain::{
     secret::Sealed,
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{
-    answer::Answer,
-    call::Call,
-    error::{Error, Reason},
-    handler::Mounting,
-};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
 use proto::metadata::{DeleteUserMetadataRequest, PutUserMetadataRequest, PutUserMetadataResponse};
 
@@ -44,15 +39,10 @@ async fn put(
         return Err(Rejection::invalid("metadata.value", rule).into());
     }
     let (user, key) = (holder::<User>(&call, &request)?, named::<UserMetadata>(&call, &request)?);
-    let mut looking = call.clone();
-    looking.if_match = None;
     let new = UserMetadata { user_id: user.id.clone(), key: request.id.clone(), value: Some(value), sealed: None };
-    let new = match commands.look::<User>(&looking, &user).await {
-        Ok((User { human: Some(human), .. }, _)) => commands.sealed_metadata(&looking, (&key, &human), new).await?,
-        Ok(_) => new,
-        // The command says so itself, or how it was answered before.
-        Err(error) if is_refusal(&error) => new,
-        Err(error) => return Err(error),
+    let new = match commands.look_ahead::<User>(&call, &user).await?.and_then(|user| user.human) {
+        Some(human) => commands.sealed_metadata(&call, (&key, &human), new).await?,
+        None => new,
     };
     let id = request.id.clone();
     commands.execute(&call, &request, Put { user, key, new }, move |decided, ()| details(&id, decided).into()).await
@@ -67,21 +57,12 @@ impl Commands {
         UserMetadata { user_id, key: name, value, .. }: UserMetadata,
     ) -> Result<UserMetadata, Error> {
         let (sealing, _) = self.key_of_person(call, &user_id, human).await?;
-        let before = match self.look::<UserMetadata>(call, key).await {
-            Ok((entry, _)) => entry.sealed,
-            Err(error) if is_refusal(&error) => None,
-            Err(error) => return Err(error),
-        };
+        let before = self.look_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
         let value = value.unwrap_or_default();
         let is_same = |sealed: &Sealed| sealing.open_metadata(&name, sealed.expose()).is_ok_and(|it| it == value);
         let sealed = before.filter(is_same).unwrap_or_else(|| sealing.seal_metadata(&name, &value));
         Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })
     }
-}
-
-/// Whether something is not there, or not for the caller.
-fn is_refusal(error: &Error) -> bool {
-    [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason())
 }
 
 /// An entry that is created or replaced.
