@@ -64,13 +64,14 @@ fn role(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
     OPERATIONS.iter().find(is_it).map(|facts| role_of(facts))
 }
 
-/// Whether a path is one of a pattern with parameters as `{id}`.
+/// Whether a path is one of a pattern with parameters as `{id}`. No parameter begins as verbs such as `_search` do.
 fn fits(pattern: &str, path: &str) -> bool {
     let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+    let is_parameter = |given: &str| !given.is_empty() && !given.starts_with('_');
     loop {
         match (pattern.next(), path.next()) {
             (None, None) => return true,
-            (Some(wanted), Some(given)) if wanted == given || wanted.starts_with('{') && !given.is_empty() => {}
+            (Some(wanted), Some(given)) if wanted == given || wanted.starts_with('{') && is_parameter(given) => {}
             _ => return false,
         }
     }
@@ -96,9 +97,12 @@ mod tests {
         assert_eq!(of("GET", "/ui/operate"), Some("query"));
         assert_eq!(of("GET", "/ui/operate/failed/7"), Some("query"));
         assert_eq!(role(&Method::DELETE, "/ui/operate", false), None, "whoever has the path has no such method");
+        assert_eq!(of("PUT", "/resources/v3alpha/users/7/metadata/plan"), Some("command"));
+        assert_eq!(of("PUT", "/resources/v3alpha/users/7/metadata/_search"), None, "it is a verb, and no key");
         for nowhere in [
             "/",
             "/x",
+            "/resources/v3alpha/targets/_search",
             "/ui/static/gone.css",
             "/ui/operated",
             "/resources/v3alpha/targets/",
