@@ -98,6 +98,11 @@ pub(crate) trait Command: Send + 'static {
     /// What a decision tells beyond where the object stands.
     type Outcome: Send + 'static;
 
+    /// The log that it writes.
+    fn class(&self) -> LogClass {
+        LogClass::Events
+    }
+
     /// Decides it: reads what it rests on, refuses it or writes what follows from it.
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal>;
 }
@@ -122,6 +127,10 @@ struct AnyCommand(Box<dyn Command<Outcome = Told>>);
 impl Command for AnyCommand {
     type Outcome = Told;
 
+    fn class(&self) -> LogClass {
+        self.0.class()
+    }
+
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
         self.0.decide(turn, deciding)
     }
@@ -141,6 +150,10 @@ where
 {
     type Outcome = Told;
 
+    fn class(&self) -> LogClass {
+        self.command.class()
+    }
+
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
         let (decided, outcome) = self.command.decide(turn, deciding)?;
         let answer = self.answer.clone();
@@ -156,6 +169,10 @@ struct Authorized<C> {
 
 impl<C: Command> Decide for Authorized<C> {
     type Outcome = C::Outcome;
+
+    fn class(&self) -> LogClass {
+        self.command.class()
+    }
 
     fn permit(&self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
         self.deciding.authority.check(turn)
@@ -230,7 +247,7 @@ impl Commands {
         Asked { encode, bytes }: Asked<'_>,
         command: AnyCommand,
     ) -> Result<Answer<Vec<u8>>, Error> {
-        let once = self.once(call, encode).await?;
+        let (once, class) = (self.once(call, encode).await?, command.class());
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         match self.submit(call, bytes, command, once).await? {
@@ -240,7 +257,7 @@ impl Commands {
                 if let Some(reached) = self.reached(decided.aggregate_type) {
                     reached.wait_briefly_for(decided.sequence).await;
                 }
-                self.answer(call, told(&decided), (decided.sequence, status), false).await
+                self.answer(call, told(&decided), (class, decided.sequence, status), false).await
             }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
@@ -255,7 +272,7 @@ impl Commands {
                     return Err(permission_denied(needed));
                 }
                 let status = stored_answer::status(&opened);
-                self.answer(call, opened, (answered.answer.sequence, status), true).await
+                self.answer(call, opened, (class, answered.answer.sequence, status), true).await
             }
         }
     }
@@ -320,11 +337,12 @@ impl Commands {
         &self,
         call: &Call,
         message: Vec<u8>,
-        (sequence, status): (u64, Option<u16>),
+        (class, sequence, status): (LogClass, u64, Option<u16>),
         is_replayed: bool,
     ) -> Result<Answer<Vec<u8>>, Error> {
         tracing::Span::current().record("sequence", sequence);
-        let token = self.tokens.mint_for(&call.home.id, &call.caller.id, sequence).await.map_err(unavailable)?;
+        let seen = call.seen_with(class, sequence);
+        let token = self.tokens.mint_for(&call.home.id, &call.caller.id, seen).await.map_err(unavailable)?;
         let mut metadata = vec![(consistency::HEADER, token)];
         if call.operation.verb != Verb::Delete {
             metadata.push((ETAG, entity_tag(sequence)));
@@ -333,16 +351,16 @@ impl Commands {
             metadata.push(("idempotency-replayed", "true".to_owned()));
         }
         if let Some(limit) = call.wait
-            && timeout(limit, self.read_models_have(sequence)).await.is_ok()
+            && timeout(limit, self.read_models_have(class, sequence)).await.is_ok()
         {
             metadata.push((prefer::APPLIED, prefer::WAITED.to_owned()));
         }
         Ok(Answer { message, status, metadata })
     }
 
-    /// Waits until every read model has processed a sequence of the log that is kept for ever.
-    async fn read_models_have(&self, sequence: u64) {
-        for projection in following(LogClass::Events) {
+    /// Waits until every read model of a log has processed a sequence.
+    async fn read_models_have(&self, class: LogClass, sequence: u64) {
+        for projection in following(class) {
             // Its sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }

@@ -4,7 +4,6 @@
 use std::{collections::HashMap, sync::LazyLock};
 
 use domain::{
-    aggregate::Aggregate,
     catalog::{self, Visitor},
     rejection::Rejection,
     settings::Properties,
@@ -32,7 +31,7 @@ pub(crate) fn is_there<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> 
 fn stands<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> bool {
     let (Some(found), Some(owner)) = (current.resource(), current.head.owner.as_ref()) else { return false };
     let (mut stands, mut goes_with) = (true, HashMap::new());
-    for reference in Standard::<R>::references(&current.state, owner) {
+    for reference in Standard::<R>::names(&current.state, owner) {
         // It is the link that says whether it goes with what is named.
         let goes = *goes_with.entry(reference.link).or_insert_with(|| found.clone().unlinked(&reference).is_none());
         if goes && let Some(is_there) = KINDS.get(reference.link.to) {

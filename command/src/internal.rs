@@ -207,8 +207,11 @@ impl Revoke {
 }
 
 impl Decide for Revoke {
-    const CLASS: LogClass = LogClass::Sessions;
     type Outcome = ();
+
+    fn class(&self) -> LogClass {
+        TokenRevocation::CLASS
+    }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
         let RevokeTokens { user_id, client_id, token_id, expires_at, seen } = &self.revoke;

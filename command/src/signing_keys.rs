@@ -6,6 +6,7 @@ use base::{
 };
 use domain::{
     aggregate::Aggregate,
+    log_class::LogClass,
     rejection::Rejection,
     resource::{
         instance::Instance,
@@ -110,6 +111,10 @@ impl<C> Choosing<C> {
 
 impl<C: Command> Command for Choosing<C> {
     type Outcome = C::Outcome;
+
+    fn class(&self) -> LogClass {
+        self.command.class()
+    }
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, C::Outcome), Refusal> {
         let decided = self.command.decide(turn, deciding)?;

@@ -5,6 +5,7 @@ use std::{marker::PhantomData, sync::Arc};
 use api::standard::PatchRequest;
 use domain::{
     context::Owner,
+    log_class::LogClass,
     rejection::Rejection,
     standard::{Command as Asked, Resource, Standard},
 };
@@ -90,6 +91,10 @@ pub(crate) struct Create<R> {
 impl<R: Resource> Command for Create<R> {
     type Outcome = ();
 
+    fn class(&self) -> LogClass {
+        R::CLASS
+    }
+
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.unborn::<Standard<R>>(&self.key, &self.owner)?;
         Ok((deciding.decide(turn, current, Asked::Create(self.resource.clone()))?, ()))
@@ -104,6 +109,10 @@ struct Change<R: Resource> {
 
 impl<R: Resource> Command for Change<R> {
     type Outcome = ();
+
+    fn class(&self) -> LogClass {
+        R::CLASS
+    }
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
@@ -122,6 +131,10 @@ struct Delete<R> {
 
 impl<R: Resource> Command for Delete<R> {
     type Outcome = ();
+
+    fn class(&self) -> LogClass {
+        R::CLASS
+    }
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);

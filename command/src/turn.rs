@@ -223,13 +223,13 @@ impl<'a> Turn<'a> {
         keys: &ClaimKeys,
         cause: &Cause,
     ) -> Result<Decided, Refusal> {
-        if A::CLASS != self.draft.class {
-            return Err(Error::internal(&WrongLog(A::NAME)).into());
-        }
         let owner = current.owner()?.clone();
         let Current { key, state: before, mut head, notes_all } = current;
         if events.is_empty() {
             return Ok(Decided::at::<A>(&head, owner, false));
+        }
+        if A::CLASS != self.draft.class {
+            return Err(Error::internal(&WrongLog(A::NAME)).into());
         }
         let state = events.iter().fold(A::State::clone(&before), A::evolve);
         let claims =

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use domain::log_class::OfEach;
 use eventlog::log::Log;
 use index::{Follower, IndexFailure, Indexes, Remote};
 use tokio::{sync::watch, task::JoinSet};
@@ -11,11 +12,17 @@ use view::projection::{Kind, PROJECTIONS};
 ///
 /// # Errors
 /// When a folder cannot be used.
-pub fn follow(log: &Log, remote: &Remote, folder: &Path, shard: u16) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
+pub fn follow(
+    logs: &OfEach<Log>,
+    remote: &Remote,
+    folder: &Path,
+    shard: u16,
+) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
     let (mut tasks, mut indexes) = (JoinSet::new(), Indexes::default());
     for projection in PROJECTIONS.iter() {
         let Kind::Index(table) = &projection.kind else { continue };
-        let follower = Follower::new(log.clone(), remote.clone(), folder, (projection, table), shard)?;
+        let log = logs[projection.class].clone();
+        let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
         let (shown, newest) = watch::channel(None);
         tasks.spawn(async move { match follower.follow(&shown).await {} });
         indexes.add(projection, newest);

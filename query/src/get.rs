@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use api::details::{ETAG, entity_tag};
-use domain::{context::Owner, rejection::Rejection, standard::Resource};
+use domain::{context::Owner, log_class::LogClass, rejection::Rejection, standard::Resource};
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{HEADER, unavailable, waited},
+    consistency::{HEADER, waited},
     error::Error,
     refusal::read_model,
 };
@@ -31,9 +31,9 @@ impl Queries {
         answer: impl FnOnce(Found<R>) -> O,
     ) -> Result<Answer<O>, Error> {
         let fresh = self.fresh(call, id).await;
-        waited(call.consistency, fresh.as_ref().ok().map(|fresh| fresh.processed));
+        waited(call.consistency[R::CLASS], fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
-        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
         let is_there = |found: &Found<R>| {
             let context = R::context(&found.id, &found.owner);
             let also_seen_by = found.state.also_seen_by();
@@ -53,7 +53,7 @@ impl Queries {
 
     /// An answer that no write changes: it is as fresh as anybody asks for.
     pub(crate) async fn constant<O>(&self, call: &Call, message: O) -> Result<Answer<O>, Error> {
-        let token = self.tokens.mint(call.consistency.required).await.map_err(unavailable)?;
+        let token = call.token_at(&self.tokens, (LogClass::Events, call.consistency.events.required)).await?;
         Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
     }
 
@@ -93,9 +93,10 @@ impl Queries {
         read: impl Fn() -> F,
     ) -> Result<Fresh<T>, Error> {
         let changes = self.progress.of(projection);
-        let fresh = call.consistency.look_until_fresh(changes, read, |fresh| Some(fresh.processed)).await;
+        let consistency = call.consistency[projection.class];
+        let fresh = consistency.look_until_fresh(changes, read, |fresh| Some(fresh.processed)).await;
         let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
-        call.consistency.accept(fresh.processed)?;
+        consistency.accept(fresh.processed)?;
         Ok(fresh)
     }
 }

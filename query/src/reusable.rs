@@ -14,7 +14,7 @@ use domain::{
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{HEADER, unavailable, waited},
+    consistency::{HEADER, waited},
     error::Error,
 };
 use index::{Filter, Hits};
@@ -44,13 +44,13 @@ impl Queries {
         answer: impl FnOnce(&Found<R>, &Seen) -> Result<O, Error>,
     ) -> Result<Answer<O>, Error> {
         let fresh = self.fresh_reusable::<R>(call, request.id()).await;
-        waited(call.consistency, fresh.as_ref().ok().map(|fresh| fresh.processed));
+        waited(call.consistency[R::CLASS], fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
         let found = found.filter(|found| is_it(&found.state));
         let seen = found.and_then(|found| self.seen_from(call, call.named(request), found));
         // The policies may be newer than the row.
         let processed = processed.max(seen.as_ref().map_or(0, |(_, _, newest)| *newest));
-        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
         let Some((found, seen, _)) = seen else {
             // That there is none was read too, and may be held against a later read.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));

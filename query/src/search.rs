@@ -9,7 +9,7 @@ use domain::{
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{HEADER, unavailable, waited},
+    consistency::{HEADER, waited},
     error::{Error, Reason},
     freshness::Consistency,
     page::Limits,
@@ -92,8 +92,9 @@ impl Queries {
             limit: limit as usize,
         };
         let index = self.indexes.of(index_of::<R>()).ok_or_else(not_here)?;
-        let snapshot = fresh(call.consistency, index).await;
-        waited(call.consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
+        let consistency = call.consistency[R::CLASS];
+        let snapshot = fresh(consistency, index).await;
+        waited(consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let Visible { instances, mut filters } = visible;
@@ -112,7 +113,7 @@ impl Queries {
         let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, self.bounds))?;
         let counted = Counted { found: hits.page.len(), total: hits.total as u64 };
         let details = page_details((offset, limit), counted, (processed, committed_at));
-        let token = self.tokens.mint(processed).await.map_err(unavailable)?;
+        let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
         Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
     }
 }

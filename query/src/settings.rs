@@ -3,11 +3,11 @@
 use std::{convert::Infallible, future::ready, sync::Arc};
 
 use api::settings::{ResolvedSettings, check_level, details};
-use domain::rejection::Rejection;
+use domain::{log_class::LogClass, rejection::Rejection};
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{HEADER, unavailable, waited},
+    consistency::{HEADER, waited},
     error::Error,
     handler::Mounting,
     refusal::permission_denied,
@@ -34,17 +34,16 @@ async fn resolve<P: ResolvedSettings>(
     }
     let look =
         || ready(Ok::<_, Infallible>(queries.settings.effective_of::<P>(instance_id, context, request.variant())));
-    let seen = call
-        .consistency
-        .look_until_fresh(queries.settings.reached().changes(), look, |seen| Some(seen.processed))
-        .await;
+    let consistency = call.consistency.events;
+    let seen =
+        consistency.look_until_fresh(queries.settings.reached().changes(), look, |seen| Some(seen.processed)).await;
     let Ok(seen) = seen;
-    waited(call.consistency, Some(seen.processed));
-    call.consistency.accept(seen.processed)?;
+    waited(consistency, Some(seen.processed));
+    consistency.accept(seen.processed)?;
     if queries.ended.is_removed(instance_id, context) {
         return Err(Rejection::NotFound("organization").into());
     }
-    let token = queries.tokens.mint(seen.processed).await.map_err(unavailable)?;
+    let token = call.token_at(&queries.tokens, (LogClass::Events, seen.processed)).await?;
     let message = P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(&seen.chain));
     // No tag: what is inherited changes without it.
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })

@@ -12,10 +12,13 @@ use crate::turn::{Decided, Refusal, Turn};
 
 /// What the writer decides in a turn. It may be decided again, with more to know or on another state.
 pub(crate) trait Decide: Send + 'static {
-    /// The log that it writes. It reads of both.
-    const CLASS: LogClass = LogClass::Events;
     /// What a decision yields beside the new version of the object.
     type Outcome: Send + 'static;
+
+    /// The log that it writes. It reads of both.
+    fn class(&self) -> LogClass {
+        LogClass::Events
+    }
 
     /// Refuses whoever may not ask at all.
     fn permit(&self, _turn: &mut Turn<'_>) -> Result<(), Refusal> {
@@ -63,7 +66,7 @@ pub(super) struct Submission {
 
 /// A command with its caller, without the type of its outcome.
 pub(super) trait Task: Send {
-    /// See [`Decide::CLASS`].
+    /// See [`Decide::class`].
     fn class(&self) -> LogClass;
 
     /// Under which id it was answered before, if ever, and what was asked then.
@@ -93,7 +96,7 @@ pub(super) struct Waiting<C: Decide> {
 
 impl<C: Decide> Task for Waiting<C> {
     fn class(&self) -> LogClass {
-        C::CLASS
+        self.command.class()
     }
 
     fn once(&self) -> Option<(&Bytes, &[u8; 32])> {

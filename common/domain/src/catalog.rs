@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     aggregate::Aggregate,
     failed_event::FailedEvent,
-    log_class::LogClass,
+    log_class::{LogClass, OfEach},
     resource::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
@@ -77,34 +77,41 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.reusable::<Idp>();
     visitor.resource::<System>();
     visitor.other::<FailedEvent>();
+    visitor.other::<TokenRevocation>();
 }
 
-/// Every aggregate: its name, and the names of its events.
+/// Every aggregate of the log that is kept for ever: its name, and the names of its events. Executions and the search of events
+/// are about these.
 pub static AGGREGATES: LazyLock<Vec<(&str, &[&str])>> = LazyLock::new(|| {
-    let mut found = Aggregates(vec![]);
+    let mut found = Aggregates::default();
     visit(&mut found);
-    found.0.sort_unstable();
-    found.0
+    found.0.events.sort_unstable();
+    found.0.events
 });
 
-struct Aggregates(Vec<(&'static str, &'static [&'static str])>);
+/// The names of the aggregates of the log that ages out.
+pub static OF_SESSIONS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut found = Aggregates::default();
+    visit(&mut found);
+    found.0.sessions.into_iter().map(|(name, _)| name).collect()
+});
+
+#[derive(Default)]
+struct Aggregates(OfEach<Vec<(&'static str, &'static [&'static str])>>);
 
 impl Visitor for Aggregates {
     fn resource<R: Resource>(&mut self) {
-        self.0.push((R::NAME, Standard::<R>::EVENTS));
+        self.other::<Standard<R>>();
     }
 
     fn settings<P: Properties>(&mut self) {
-        self.0.push((P::NAME, Settings::<P>::EVENTS));
+        self.other::<Settings<P>>();
     }
 
     fn other<A: Aggregate>(&mut self) {
-        self.0.push((A::NAME, A::EVENTS));
+        self.0[A::CLASS].push((A::NAME, A::EVENTS));
     }
 }
-
-/// The aggregates of the log that ages out. Executions and the search of events are about the other one.
-pub const OF_SESSIONS: [&str; 1] = [TokenRevocation::NAME];
 
 /// The log that the events of an aggregate type are in.
 pub fn class_of(aggregate_type: &str) -> LogClass {
@@ -159,6 +166,7 @@ mod tests {
     #[test]
     fn each_aggregate_is_in_one_log() {
         assert!(AGGREGATES.iter().all(|(name, _)| class_of(name) == LogClass::Events));
+        assert!(OF_SESSIONS.iter().all(|name| class_of(name) == LogClass::Sessions));
         assert_eq!(class_of(TokenRevocation::NAME), TokenRevocation::CLASS);
     }
 

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{
     catalog::{self, Visitor},
+    log_class::LogClass,
     reference::Link,
     settings::Properties,
     standard::Resource,
@@ -32,7 +33,10 @@ impl Links {
 
 impl Visitor for Links {
     fn resource<R: Resource>(&mut self) {
-        self.note(R::LINKS);
+        // What ages out is not looked for.
+        if R::CLASS == LogClass::Events {
+            self.note(R::LINKS);
+        }
     }
 
     fn settings<P: Properties>(&mut self) {}

@@ -152,7 +152,9 @@ impl Edge {
 
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
     pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
-        let consistency = Consistency::of(&parts.headers, &self.tokens).await?;
+        let asked = self.tokens.asked(&parts.headers).await?;
+        // What admits requests is kept for ever.
+        let consistency = asked.events;
         let tenant = match self.tenant(parts, consistency.required).await {
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
                 self.tenant(parts, consistency.seen()).await?
@@ -167,7 +169,8 @@ impl Edge {
             verified => verified,
         };
         let token = token.map_err(RefusedToken::tell)?;
-        let consistency = consistency.with_own(&self.tokens, &tenant.id, &token.user_id);
+        let asked = self.tokens.with_own(asked, &tenant.id, &token.user_id);
+        let consistency = asked.events;
         if operation.only_reads() {
             self.insist(consistency).await?;
         }
@@ -192,7 +195,7 @@ impl Edge {
             caller,
             token,
             is_system,
-            consistency,
+            consistency: asked,
             idempotency_key: idempotency_key(&parts.headers)?,
             if_match: IfMatch::of(operation, &parts.headers),
             wait: prefer::wait(&parts.headers),
@@ -274,9 +277,9 @@ impl Edge {
     /// Where there is no such context, or the caller may not know of it or not do this there.
     pub(crate) async fn within(&self, mut call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
         let named = wanted.and_then(|wanted| wanted.resource_owner.as_ref());
-        let (context, tenant) = match self.locate(&call, named, call.consistency.required).await {
-            Err(refused) if self.knows_more(refused.reason(), call.consistency).await => {
-                let seen = call.consistency.seen();
+        let (context, tenant) = match self.locate(&call, named, call.consistency.events.required).await {
+            Err(refused) if self.knows_more(refused.reason(), call.consistency.events).await => {
+                let seen = call.consistency.events.seen();
                 call.caller = self.caller(&call.home, &call.token, seen).await?;
                 self.locate(&call, named, seen).await?
             }

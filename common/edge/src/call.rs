@@ -4,12 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use domain::{
     context::{Owner, OwnerType},
+    log_class::{LogClass, OfEach},
     standard::Resource,
 };
 use proto::{Contextual, operation::Facts};
 use view::directory::{Principal, Tenant};
 
-use crate::{caller::Verified, freshness::Consistency, precondition::IfMatch, trigger::Triggered};
+use crate::{
+    caller::Verified,
+    consistency::{Tokens, unavailable},
+    error::Error,
+    freshness::Consistency,
+    precondition::IfMatch,
+    trigger::Triggered,
+};
 
 /// A request that was admitted.
 #[derive(Debug, Clone)]
@@ -30,8 +38,8 @@ pub struct Call {
     pub(crate) token: Arc<Verified>,
     /// Whether that is a system user, whose roles are those of the configuration.
     pub is_system: bool,
-    /// What the answer must not be older than.
-    pub consistency: Consistency,
+    /// What the answer must not be older than, of each log.
+    pub consistency: OfEach<Consistency>,
     /// The caller's name for this write.
     pub idempotency_key: Option<String>,
     /// The sequences that the object may have.
@@ -53,6 +61,21 @@ impl Call {
     pub fn asked(&self, request: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
         asked.map_or_else(request, <[u8]>::to_vec)
+    }
+
+    /// The consistency token of an answer as of a sequence of one log.
+    ///
+    /// # Errors
+    /// Where the key cannot be had.
+    pub async fn token_at(&self, tokens: &Tokens, (class, sequence): (LogClass, u64)) -> Result<String, Error> {
+        tokens.mint(self.seen_with(class, sequence)).await.map_err(unavailable)
+    }
+
+    /// What the client has seen once it has an answer as of a sequence of one log: of the other what it had seen before.
+    pub fn seen_with(&self, class: LogClass, sequence: u64) -> OfEach<u64> {
+        let mut seen = self.consistency.map(|asked| asked.required);
+        seen[class] = sequence;
+        seen
     }
 
     /// The id of the personal access token that it showed, where it is one.

@@ -13,6 +13,7 @@ use base::{
     secret::{self, Key},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::log_class::OfEach;
 use http::HeaderMap;
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
@@ -36,45 +37,49 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 /// How many callers it remembers.
 const CALLERS: usize = 100_000;
 
-const VERSION: u8 = 1;
-const BODY: usize = 1 + 2 + 16 + 4 + 8;
+/// The version of tokens with a sequence of the log that is kept for ever.
+const OF_EVENTS: u8 = 1;
+/// The version of those with one of each log. Who has seen nothing of the one that ages out has none of them.
+const OF_BOTH: u8 = 2;
+/// How long what is before the sequences is.
+const HEAD: usize = 1 + 2 + 16 + 4;
 const MAC: usize = 16;
 
-/// The form of the tokens of one log.
+/// The form of the tokens of the logs of one shard.
 #[derive(Debug, Clone)]
 pub struct Form {
-    /// The shard of the log.
+    /// The shard.
     pub shard: u16,
-    /// Which log it is.
+    /// Which logs they are.
     pub log_id: [u8; 16],
     /// Grows when a copy of the log is promoted with a stated loss.
     pub incarnation: u32,
 }
 
-/// Makes and reads the tokens of one log.
+/// Makes and reads the tokens of the logs of one shard.
 #[derive(Debug, Clone)]
 pub struct Tokens {
     keyring: Keyring,
     form: Form,
     /// The last write that this node answered to a caller, by instance and caller.
     answered: Arc<Cache<Caller, Arc<Mutex<Answered>>>>,
-    /// The token that was made last: many reads in a row see the same sequence.
-    last: Arc<Mutex<Option<(u64, String)>>>,
+    /// The token that was made last: many reads in a row see the same.
+    last: Arc<Mutex<Option<(OfEach<u64>, String)>>>,
 }
 
 /// An instance and a caller.
 type Caller = (String, String);
 
-/// The newest write that a caller was told of, and when.
+/// The newest writes that a caller was told of, one of each log, and when.
 #[derive(Debug, Default)]
 struct Answered {
-    sequence: u64,
+    sequences: OfEach<u64>,
     /// By [`since_start`].
     at: Duration,
 }
 
 impl Tokens {
-    /// The tokens of a log, whose id has 16 bytes.
+    /// The tokens of logs, whose id has 16 bytes.
     pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
         let form = Form { shard, log_id: log_id.try_into().unwrap_or_default(), incarnation };
         Self { keyring, form, answered: Arc::new(Cache::new(CALLERS)), last: Arc::default() }
@@ -90,44 +95,45 @@ impl Tokens {
         &self,
         instance_id: &str,
         caller_id: &str,
-        sequence: u64,
+        sequences: OfEach<u64>,
     ) -> Result<String, keyring::KeyringFailure> {
-        self.answers(instance_id, caller_id, sequence);
-        self.mint(sequence).await
+        self.answers(instance_id, caller_id, sequences);
+        self.mint(sequences).await
     }
 
-    fn answers(&self, instance_id: &str, caller_id: &str, sequence: u64) {
+    fn answers(&self, instance_id: &str, caller_id: &str, sequences: OfEach<u64>) {
         let new = || Ok::<_, Infallible>(Arc::default());
         let Ok(known) = self.answered.get_or_insert_with(&caller(instance_id, caller_id), new);
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         // An answer of an older write, such as a repeated one, must not hide a newer one.
-        *known = Answered { sequence: known.sequence.max(sequence), at: since_start() };
+        let sequences = known.sequences.zip(sequences).map(|(known, new)| known.max(new));
+        *known = Answered { sequences, at: since_start() };
     }
 
-    /// The caller's last write, while it is remembered; else 0.
-    fn answered(&self, instance_id: &str, caller_id: &str) -> u64 {
-        let Some(known) = self.answered.get(&caller(instance_id, caller_id)) else { return 0 };
+    /// The caller's last writes, while they are remembered; else 0.
+    fn answered(&self, instance_id: &str, caller_id: &str) -> OfEach<u64> {
+        let Some(known) = self.answered.get(&caller(instance_id, caller_id)) else { return OfEach::default() };
         let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if since_start() < known.at + REMEMBERED { known.sequence } else { 0 }
+        if since_start() < known.at + REMEMBERED { known.sequences } else { OfEach::default() }
     }
 
-    /// The token of a sequence.
-    pub async fn mint(&self, sequence: u64) -> Result<String, keyring::KeyringFailure> {
-        if let Some((_, token)) = self.last().as_ref().filter(|(last, _)| *last == sequence) {
+    /// The token of a sequence of each log.
+    pub async fn mint(&self, sequences: OfEach<u64>) -> Result<String, keyring::KeyringFailure> {
+        if let Some((_, token)) = self.last().as_ref().filter(|(last, _)| *last == sequences) {
             return Ok(token.clone());
         }
         let key = self.keyring.key(SYSTEM, Purpose::Consistency).await?;
-        let token = self.form.write(&key, sequence);
-        *self.last() = Some((sequence, token.clone()));
+        let token = self.form.write(&key, sequences);
+        *self.last() = Some((sequences, token.clone()));
         Ok(token)
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(u64, String)>> {
+    fn last(&self) -> MutexGuard<'_, Option<(OfEach<u64>, String)>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sequence of a token of this log.
-    async fn read(&self, token: &str) -> Result<u64, Error> {
+    /// The sequences of a token of these logs.
+    async fn read(&self, token: &str) -> Result<OfEach<u64>, Error> {
         let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         let invalid =
             || Error::new(Reason::ConsistencyTokenInvalid, "the consistency token is not one of this platform");
@@ -136,40 +142,52 @@ impl Tokens {
 }
 
 impl Form {
-    /// The token of a sequence under a key.
-    pub fn write(&self, key: &Key, sequence: u64) -> String {
-        let mut token = self.body(sequence);
+    /// The token of a sequence of each log, under a key.
+    pub fn write(&self, key: &Key, sequences: OfEach<u64>) -> String {
+        let mut token = self.body(sequences);
         let mac = key.mac(&[&token]);
         token.extend_from_slice(&mac[..MAC]);
         URL_SAFE_NO_PAD.encode(token)
     }
 
-    /// The sequence of a token, if it was written in this form and under this key.
-    pub fn read(&self, key: &Key, token: &str) -> Option<u64> {
-        let bytes = URL_SAFE_NO_PAD.decode(token.trim()).ok().filter(|bytes| bytes.len() == BODY + MAC)?;
-        let (body, mac) = bytes.split_at(BODY);
-        let sequence = u64::from_be_bytes(*body.last_chunk()?);
-        let is_ours = secret::same(&key.mac(&[body])[..MAC], mac) && self.body(sequence) == body;
-        is_ours.then_some(sequence)
+    /// The sequences of a token, if it was written in this form and under this key.
+    pub fn read(&self, key: &Key, token: &str) -> Option<OfEach<u64>> {
+        let bytes = URL_SAFE_NO_PAD.decode(token.trim()).ok()?;
+        let (body, mac) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
+        let (events, rest) = body.split_at_checked(HEAD)?.1.split_first_chunk()?;
+        let sessions = if rest.is_empty() { &[0; 8] } else { rest.try_into().ok()? };
+        let sequences = OfEach { events: *events, sessions: *sessions }.map(u64::from_be_bytes);
+        let is_ours = secret::same(&key.mac(&[body])[..MAC], mac) && self.body(sequences) == body;
+        is_ours.then_some(sequences)
     }
 
-    fn body(&self, sequence: u64) -> Vec<u8> {
+    fn body(&self, OfEach { events, sessions }: OfEach<u64>) -> Vec<u8> {
+        let version = if sessions == 0 { OF_EVENTS } else { OF_BOTH };
         let (shard, incarnation) = (self.shard.to_be_bytes(), self.incarnation.to_be_bytes());
-        [&[VERSION], &shard[..], &self.log_id, &incarnation, &sequence.to_be_bytes()].concat()
+        let mut body = [&[version], &shard[..], &self.log_id, &incarnation, &events.to_be_bytes()].concat();
+        if version == OF_BOTH {
+            body.extend(sessions.to_be_bytes());
+        }
+        body
     }
 }
 
-impl Consistency {
-    /// Adds what the node remembers of the caller.
-    pub(crate) fn with_own(self, tokens: &Tokens, instance_id: &str, caller_id: &str) -> Self {
-        Self { own: tokens.answered(instance_id, caller_id), ..self }
+impl Tokens {
+    /// What is asked for, with what the node remembers of the caller.
+    pub(crate) fn with_own(
+        &self,
+        asked: OfEach<Consistency>,
+        instance_id: &str,
+        caller_id: &str,
+    ) -> OfEach<Consistency> {
+        asked.zip(self.answered(instance_id, caller_id)).map(|(asked, own)| Consistency { own, ..asked })
     }
 
-    /// What the headers of a request ask for.
-    pub(crate) async fn of(headers: &HeaderMap, tokens: &Tokens) -> Result<Self, Error> {
+    /// What the headers of a request ask for, of each log.
+    pub(crate) async fn asked(&self, headers: &HeaderMap) -> Result<OfEach<Consistency>, Error> {
         let required = match one(headers, HEADER)? {
-            None => 0,
-            Some(token) => tokens.read(token).await?,
+            None => OfEach::default(),
+            Some(token) => self.read(token).await?,
         };
         let wait = match one(headers, WAIT_HEADER)? {
             None => DEFAULT_WAIT,
@@ -180,7 +198,8 @@ impl Consistency {
                 )
             })?,
         };
-        Ok(Self { required, own: 0, wait, begun: Instant::now() })
+        let begun = Instant::now();
+        Ok(required.map(|required| Consistency { required, own: 0, wait, begun }))
     }
 }
 
@@ -238,6 +257,29 @@ pub fn unavailable(failure: keyring::KeyringFailure) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_has_a_sequence_of_each_log_and_who_has_seen_one_log_the_token_of_older_builds() {
+        let (key, form) = (Key::new([3; 32]), Form { shard: 0, log_id: [7; 16], incarnation: 1 });
+        let of = |events, sessions| OfEach { events, sessions };
+        for sequences in [of(0, 0), of(7, 0), of(7, 9), of(0, 9), of(u64::MAX, u64::MAX)] {
+            let token = form.write(&key, sequences);
+            assert_eq!(form.read(&key, &token), Some(sequences));
+            let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+            let (version, length) = if sequences.sessions == 0 { (1, 47) } else { (2, 55) };
+            assert_eq!((bytes[0], bytes.len()), (version, length));
+            for other in [Form { shard: 1, ..form.clone() }, Form { incarnation: 2, ..form.clone() }] {
+                assert_eq!(other.read(&key, &token), None);
+            }
+            assert_eq!(form.read(&Key::new([4; 32]), &token), None);
+        }
+        let signed = |body: &[u8]| URL_SAFE_NO_PAD.encode([body, &key.mac(&[body])[..MAC]].concat());
+        let genuine = form.body(of(7, 9));
+        let nothing_seen = [&genuine[..HEAD], &[0; 16]].concat();
+        for body in [&[][..], &genuine[..HEAD], &genuine[..HEAD + 12], &nothing_seen, &[&genuine[..], &[0]].concat()] {
+            assert_eq!(form.read(&key, &signed(body)), None, "{} bytes", body.len());
+        }
+    }
 
     #[test]
     fn durations_have_a_unit() {

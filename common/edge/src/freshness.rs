@@ -12,7 +12,7 @@ use crate::error::{Error, Reason};
 /// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
 pub const OWN_WAIT: Duration = Duration::from_secs(1);
 
-/// What an answer must not be older than.
+/// What an answer must not be older than, by the sequences of one log.
 #[derive(Debug, Clone, Copy)]
 pub struct Consistency {
     /// The sequence that the read models must have; 0 for any.

@@ -89,7 +89,7 @@ async fn without_aged(
     let Some(newest) = events.last() else { return Ok(vec![]) };
     let since = newest.committed_at - SESSIONS_KEPT;
     let statement = transaction.prepare_cached(&DELETE.sessions).await?;
-    transaction.execute(&statement, &[&OF_SESSIONS.as_slice(), &since]).await?;
+    transaction.execute(&statement, &[&*OF_SESSIONS, &since]).await?;
     Ok(events.iter().filter(|recorded| recorded.committed_at >= since).cloned().collect())
 }
 

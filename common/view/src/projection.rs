@@ -65,12 +65,12 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     ];
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
-    found.rows.push((WHAT_HAS_ENDED, ended));
+    found.rows.push((WHAT_HAS_ENDED, LogClass::Events, ended));
     let histories = [
-        Projection::new(ENVELOPES, Kind::History),
-        Projection { class: LogClass::Sessions, ..Projection::new(SESSION_ENVELOPES, Kind::History) },
+        Projection::new(ENVELOPES, LogClass::Events, Kind::History),
+        Projection::new(SESSION_ENVELOPES, LogClass::Sessions, Kind::History),
     ];
-    let rows = found.rows.into_iter().map(|(name, tables)| Projection::new(name, Kind::Rows(tables)));
+    let rows = found.rows.into_iter().map(|(name, class, tables)| Projection::new(name, class, Kind::Rows(tables)));
     histories.into_iter().chain(rows).chain(found.indexes).collect()
 });
 
@@ -138,15 +138,20 @@ fn named(wanted: Option<Name>) -> &'static Projection {
 }
 
 struct Found {
-    rows: Vec<(Name, Vec<Table>)>,
+    rows: Vec<(Name, LogClass, Vec<Table>)>,
     indexes: Vec<Projection>,
 }
 
 impl Found {
-    fn row(&mut self, name: Name, table: Table) {
-        match self.rows.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, tables)) => tables.push(table),
-            None => self.rows.push((name, vec![table])),
+    /// # Panics
+    /// Where a projection would keep rows of both logs, of which it follows one: such a node must not start.
+    fn row(&mut self, name: Name, class: LogClass, table: Table) {
+        match self.rows.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, of, tables)) => {
+                assert!(*of == class, "the projection {} follows one log", name.name);
+                tables.push(table);
+            }
+            None => self.rows.push((name, class, vec![table])),
         }
     }
 }
@@ -154,19 +159,19 @@ impl Found {
 impl Visitor for Found {
     fn resource<R: Resource>(&mut self) {
         if let Some(name) = R::ROWS {
-            self.row(name, standard::<R>());
+            self.row(name, R::CLASS, standard::<R>());
         }
-        self.indexes.extend(R::INDEX.map(|name| Projection::new(name, Kind::Index(standard::<R>()))));
+        self.indexes.extend(R::INDEX.map(|name| Projection::new(name, R::CLASS, Kind::Index(standard::<R>()))));
     }
 
     fn settings<P: Properties>(&mut self) {
-        self.row(P::ROWS, settings::<P>());
+        self.row(P::ROWS, LogClass::Events, settings::<P>());
     }
 }
 
 impl Projection {
-    const fn new(Name { name, version }: Name, kind: Kind) -> Self {
-        Self { name, version, class: LogClass::Events, kind }
+    const fn new(Name { name, version }: Name, class: LogClass, kind: Kind) -> Self {
+        Self { name, version, class, kind }
     }
 
     /// The name of this version: of its schema in Postgres, or of its index.

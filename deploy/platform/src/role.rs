@@ -112,9 +112,9 @@ async fn run_managed(
             served
         }
         Role::Query => {
-            let Adapters { log, remote, .. } = &node.adapters;
             let folder = IndexFolder::open(index_dir)?;
-            let (_following, indexes) = query::follow::follow(log, remote, folder.path(), SHARD)?;
+            let (logs, remote) = (node.adapters.logs(), &node.adapters.remote);
+            let (_following, indexes) = query::follow::follow(&logs, remote, folder.path(), SHARD)?;
             node.adapters.measure(None, indexes.clone());
             serve(&node, at, &shutdown, async |edge: &Arc<Edge>| node.queries(edge, indexes, node.elsewhere()).await)
                 .await

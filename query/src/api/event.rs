@@ -7,15 +7,11 @@ use base::clock;
 use domain::{
     catalog::{is_event_type, without_secrets},
     context::{Owner, OwnerType},
+    log_class::LogClass,
     person::without_sealed,
 };
 use edge::{
-    answer::Answer,
-    call::Call,
-    consistency::{HEADER, unavailable},
-    error::Error,
-    handler::Mounting,
-    refusal::permission_denied,
+    answer::Answer, call::Call, consistency::HEADER, error::Error, handler::Mounting, refusal::permission_denied,
 };
 use eventlog::record::Recorded;
 use jiff::Timestamp;
@@ -81,7 +77,7 @@ async fn find<O>(
     let (events, total) = fresh.answer;
     let counted = Counted { found: events.len(), total };
     let details = page_details((query.offset, limit), counted, (fresh.processed, fresh.timestamp));
-    let token = queries.tokens.mint(fresh.processed).await.map_err(unavailable)?;
+    let token = call.token_at(&queries.tokens, (LogClass::Events, fresh.processed)).await?;
     let message = answer((details, events.into_iter().map(response).collect()));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

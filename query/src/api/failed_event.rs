@@ -6,12 +6,13 @@ use domain::{
     aggregate::Aggregate,
     context::Owner,
     failed_event::{FailedEvent as Decided, Filter},
+    log_class::LogClass,
     rejection::Rejection,
 };
 use edge::{
     answer::Answer,
     call::Call,
-    consistency::{HEADER, unavailable},
+    consistency::HEADER,
     error::Error,
     handler::Mounting,
     refusal::{permission_denied, read_model},
@@ -54,7 +55,7 @@ async fn search_failed(
     let counted = Counted { found: events.len(), total };
     let details = Some(page_details((query.offset, limit), counted, (processed, timestamp)));
     let message = SearchFailedEventsResponse { details, result: events.into_iter().map(response).collect() };
-    let token = queries.tokens.mint(processed).await.map_err(unavailable)?;
+    let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
@@ -68,7 +69,7 @@ async fn get(
     let page = Page { filters: vec![Filter::Id(api::failed_event::id(&id))], limit: 1, ..Page::default() };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(&call, &HISTORY, read).await?;
-    let token = queries.tokens.mint(processed).await.map_err(unavailable)?;
+    let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let Some(found) = found.into_iter().next() else {
         return Err(Error::from(Rejection::NotFound(Decided::NAME)).header(HEADER, token));
     };
@@ -93,7 +94,7 @@ async fn views(
     let counted = Counted { found: total, total: total as u64 };
     let details = Some(page_details((0, limit), counted, (processed, timestamp)));
     let result = stands.into_iter().map(|stand| view(&queries, &stand)).collect();
-    let token = queries.tokens.mint(processed).await.map_err(unavailable)?;
+    let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let message = SearchViewsResponse { details, result };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

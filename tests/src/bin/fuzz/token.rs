@@ -3,6 +3,7 @@
 use base::secret::Key;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
+    log_class::OfEach,
     resource::{instance::Instance, signing_key::SigningKey},
     secret::Sealed,
 };
@@ -233,8 +234,8 @@ pub(crate) struct Consistency {
     key: Key,
 }
 
-/// The sequences of the tokens that were issued.
-const SEQUENCES: [u64; 5] = [0, 1, 4711, u32::MAX as u64, u64::MAX];
+/// The sequences of the tokens that were issued, of each log.
+const SEQUENCES: [(u64, u64); 6] = [(0, 0), (1, 0), (4711, 12), (0, 1), (u32::MAX as u64, 0), (u64::MAX, u64::MAX)];
 
 impl Consistency {
     pub(crate) fn new() -> Self {
@@ -245,8 +246,9 @@ impl Consistency {
 impl Target for Consistency {
     fn seeds(&mut self, _: &mut Random) -> Vec<Vec<u8>> {
         let other_log = Form { log_id: [8; 16], ..self.form.clone() };
-        let foreign = [other_log.write(&self.key, 5), self.form.write(&Key::new([4; 32]), 5)];
-        let own = SEQUENCES.map(|sequence| self.form.write(&self.key, sequence));
+        let five = OfEach { events: 5, sessions: 5 };
+        let foreign = [other_log.write(&self.key, five), self.form.write(&Key::new([4; 32]), five)];
+        let own = SEQUENCES.map(|(events, sessions)| self.form.write(&self.key, OfEach { events, sessions }));
         own.into_iter().chain(foreign).map(String::into_bytes).collect()
     }
 
@@ -262,12 +264,12 @@ impl Target for Consistency {
 
     fn check(&mut self, input: &[u8]) -> String {
         let Ok(token) = std::str::from_utf8(input) else { return "no text".to_owned() };
-        let Some(sequence) = self.form.read(&self.key, token) else {
+        let Some(sequences) = self.form.read(&self.key, token) else {
             let length = URL_SAFE_NO_PAD.decode(token.trim()).map_or(0, |bytes| bytes.len());
             return format!("refused {}", length.min(100));
         };
-        assert!(SEQUENCES.contains(&sequence), "{sequence} was never issued");
-        assert_eq!(self.form.write(&self.key, sequence), token.trim(), "one sequence has one token");
+        assert!(SEQUENCES.contains(&(sequences.events, sequences.sessions)), "{sequences:?} were never issued");
+        assert_eq!(self.form.write(&self.key, sequences), token.trim(), "what was seen has one token");
         "accepted".to_owned()
     }
 }
