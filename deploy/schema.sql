@@ -389,6 +389,25 @@ create table if not exists access_8.feature_settings (
   primary key (instance_id, id)
 );
 
+create schema if not exists sessions_1;
+
+create table if not exists sessions_1.sessions (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  user_id text collate "C" not null,
+  organization_id text collate "C" not null,
+  expires_at bigint not null,
+  primary key (instance_id, id)
+);
+create index if not exists sessions_by_user_id on sessions_1.sessions (instance_id, user_id);
+create index if not exists sessions_by_organization_id on sessions_1.sessions (instance_id, organization_id);
+
 create schema if not exists settings_1;
 
 create table if not exists settings_1.language_settings (

@@ -13,6 +13,7 @@ mod personal_access_token;
 mod project;
 mod project_grant;
 mod project_role;
+mod session;
 mod system;
 mod target;
 mod user;
@@ -56,6 +57,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     key::mount::<User>,
     personal_access_token::mount,
     user_metadata::mount,
+    session::mount,
     domain::mount,
     system::mount,
     web_key::mount,

@@ -4,6 +4,7 @@ pub mod delivery;
 pub mod erasure;
 mod place;
 pub mod rotation;
+pub mod session_end;
 mod steps;
 pub mod sweep;
 

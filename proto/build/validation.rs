@@ -118,6 +118,14 @@ fn entries(field: &FieldDescriptor, rules: &Rules) -> String {
     assert!(most > 0, "{}: a map has a bound", field.full_name());
     let entry = field.kind().as_message().expect("a map is of entries").map_entry_value_field();
     let check = value(&entry, &option::rules(&entry), "&field");
+    if check.is_empty() {
+        return format!(
+            "check.items({name:?}, self.{member}.len(), {most});\n\
+             for key in self.{member}.keys().take({most}) {{\n\
+             if check.is_full() {{ break; }}\n\
+             check.key({name:?}, key);\n}}\n"
+        );
+    }
     format!(
         "check.items({name:?}, self.{member}.len(), {most});\n\
          for (key, value) in self.{member}.iter().take({most}) {{\n\

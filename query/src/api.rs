@@ -6,6 +6,7 @@ mod failed_event;
 mod idp;
 mod membership;
 mod organization;
+mod session;
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Key<User>>,
     standard::mount::<PersonalAccessToken>,
     standard::mount::<UserMetadata>,
+    session::mount,
     standard::mount::<SigningKey>,
     standard::mount::<Domain>,
     standard::mount::<Membership>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::details::{ETAG, entity_tag};
+use base::clock;
 use domain::{context::Owner, log_class::LogClass, rejection::Rejection, standard::Resource};
 use edge::{
     answer::Answer,
@@ -41,7 +42,11 @@ impl Queries {
                 || also_seen_by.as_ref().is_some_and(|other| call.may(other))
                 || call.is_own(found.state.user(&found.id));
             let is_removed = |context: &Owner| self.ended.is_removed(&call.tenant.id, context);
-            may && is_it(&found.state) && !is_removed(&context) && !also_seen_by.is_some_and(|other| is_removed(&other))
+            let is_over = found.state.has_expired(clock::now().as_millisecond());
+            may && !is_over
+                && is_it(&found.state)
+                && !is_removed(&context)
+                && !also_seen_by.is_some_and(|other| is_removed(&other))
         };
         let Some(found) = found.filter(is_there) else {
             // That there is none was read too, and may be held against a later read.

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use base::clock;
 use domain::{
     context::{Owner, OwnerType},
     standard::Resource,
@@ -98,6 +99,8 @@ impl Queries {
         let snapshot = snapshot?;
         let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
         let Visible { instances, mut filters } = visible;
+        let now = clock::now().as_millisecond();
+        filters.extend(R::EXPIRES_AT.map(|column| Filter::Above { column, value: now }));
         filters.extend(list.filters);
         let search = Search { instances, filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.take(&call.tenant.id)).await;

@@ -50,7 +50,7 @@ async fn get<R: Shown>(
 }
 
 /// Shows what a request finds.
-async fn search<R: Shown>(
+pub(crate) async fn search<R: Shown>(
     queries: Arc<Queries>,
     call: Call,
     request: R::Search,

@@ -28,6 +28,7 @@ pub mod project;
 pub mod project_grant;
 pub mod project_role;
 pub mod reusable;
+pub mod session;
 pub mod settings;
 pub mod standard;
 pub mod target;

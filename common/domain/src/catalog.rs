@@ -11,8 +11,9 @@ use crate::{
     resource::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
-        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, signing_key::SigningKey,
-        system::System, target::Target, user::User, user_grant::UserGrant, user_metadata::UserMetadata,
+        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, session::Session,
+        signing_key::SigningKey, system::System, target::Target, user::User, user_grant::UserGrant,
+        user_metadata::UserMetadata,
     },
     reusable::{Reusable, StatePolicy},
     secret,
@@ -60,6 +61,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<UserMetadata>();
     visitor.resource::<UserGrant>();
     visitor.resource::<Membership>();
+    visitor.resource::<Session>();
     visitor.resource::<SigningKey>();
     visitor.resource::<DataKey>();
     visitor.settings::<Features>();

@@ -13,6 +13,7 @@ pub mod personal_access_token;
 pub mod project;
 pub mod project_grant;
 pub mod project_role;
+pub mod session;
 pub mod signing_key;
 pub mod system;
 pub mod target;

@@ -92,6 +92,31 @@ const OF_USER_MANAGERS: Gives = Gives::Only(&[
 /// All rights on the users of an instance.
 pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Instance, OF_USER_MANAGERS);
 
+/// What programs may do that log people in.
+pub const IAM_LOGIN_CLIENT: Role = Role::new(
+    "IAM_LOGIN_CLIENT",
+    OwnerType::Instance,
+    Gives::Only(&[
+        "domain.read",
+        "idp.read",
+        "membership.read",
+        "org.read",
+        "policy.read",
+        "project.app.read",
+        "project.grant.read",
+        "project.read",
+        "project.role.read",
+        "session.delete",
+        "session.read",
+        "session.write",
+        "user.credential.write",
+        "user.grant.read",
+        "user.grant.write",
+        "user.read",
+        "user.write",
+    ]),
+);
+
 /// All rights on an organization.
 pub const ORG_OWNER: Role = Role::new("ORG_OWNER", OwnerType::Organization, Gives::Everything);
 
@@ -116,6 +141,7 @@ pub const ROLES: &[Role] = &[
     IAM_OWNER_VIEWER,
     IAM_ORG_MANAGER,
     IAM_USER_MANAGER,
+    IAM_LOGIN_CLIENT,
     ORG_OWNER,
     ORG_OWNER_VIEWER,
     ORG_USER_MANAGER,

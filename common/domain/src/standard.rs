@@ -31,6 +31,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const INDEX: Option<Name> = None;
     /// The column with the id of an organization whose readers see it, beside those of the context that it belongs to.
     const ALSO_SEEN_BY: Option<&'static Column<Self>> = None;
+    /// The column with its end, in milliseconds since the Unix epoch, where it ends by itself: from then on it is not there.
+    const EXPIRES_AT: Option<&'static Column<Self>> = None;
     /// The states that it can be in.
     const STATES: States = States::Active;
     /// By which links it names others, beside the context that it belongs to.
@@ -96,6 +98,11 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// What is left of it without something that it names and that is removed; `None` where it goes with that.
     fn unlinked(self, _gone: &Reference) -> Option<Self> {
         None
+    }
+
+    /// Whether it has ended by itself, at a time in milliseconds since the Unix epoch.
+    fn has_expired(&self, now: i64) -> bool {
+        Self::EXPIRES_AT.is_some_and(|column| matches!(column.value(self), Value::Integer(end) if end <= now))
     }
 
     /// The organization whose readers see it, beside those of the context that it belongs to.

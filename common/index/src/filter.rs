@@ -1,5 +1,7 @@
 //! Filters: what of an index is asked for.
 
+use std::ops::Bound;
+
 use base::fold::fold;
 use domain::{
     column::Column,
@@ -7,7 +9,7 @@ use domain::{
 };
 use tantivy::{
     Term,
-    query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, TermQuery, TermSetQuery},
+    query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, RangeQuery, TermQuery, TermSetQuery},
     schema::IndexRecordOption,
 };
 
@@ -62,6 +64,13 @@ pub enum Filter<R: 'static> {
         /// The ids of what is not.
         passed: Vec<String>,
     },
+    /// An integer column is greater.
+    Above {
+        /// The column.
+        column: &'static Column<R>,
+        /// Than this.
+        value: i64,
+    },
     /// The id is one of these.
     Ids(Vec<String>),
     /// Roles must be held for it in one of these contexts, or who may read that one sees it, too.
@@ -111,6 +120,10 @@ pub(crate) fn query<R>(
 fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
     Ok(match filter {
         Filter::Ids(ids) => those(layout, ids),
+        Filter::Above { column, value } => {
+            let than = Term::from_field_i64(layout.column(column.definition)?.value, *value);
+            Box::new(RangeQuery::new(Bound::Excluded(than), Bound::Unbounded))
+        }
         Filter::Is { column, value } => is(layout, column, *value)?,
         Filter::IsUnless { column, value, found, passed } => {
             let is = BooleanQuery::new(vec![

@@ -140,6 +140,7 @@ fn is_match(target: &Target, filters: &[Filter<Target>], id: u64) -> bool {
         Filter::Ids(ids) => ids.contains(&id.to_string()),
         // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
         Filter::Is { .. } | Filter::IsUnless { .. } => unreachable!("it is not generated"),
+        Filter::Above { value, .. } => i64::try_from(target.timeout_ms).unwrap() > *value,
         Filter::In(owners) => owners.contains(&Owner::instance(INSTANCE)),
         Filter::NotIn(owners) => !owners.contains(&Owner::instance(INSTANCE)),
         Filter::Text { text, .. } if text.chars().any(|char| char <= '\u{1f}') => false,
@@ -184,7 +185,8 @@ fn search(names: Vec<String>) -> impl Strategy<Value = Search<Target>> {
         let owners = vec![Owner::instance(if own { INSTANCE } else { "2" })];
         if within { Filter::In(owners) } else { Filter::NotIn(owners) }
     });
-    let filter = prop_oneof![8 => text, 1 => ids, 1 => owners];
+    let above = (-1..5_i64).prop_map(|value| Filter::Above { column: &column::TIMEOUT_MS, value });
+    let filter = prop_oneof![8 => text, 1 => ids, 1 => owners, 1 => above];
     (proptest::collection::vec(filter, 0..3), page(60, 40)).prop_map(|(filters, page)| Search {
         instances: Some(vec![INSTANCE.into()]),
         filters,

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::clock;
 use deadpool_postgres::GenericClient;
-use domain::failed_event::Filter;
+use domain::{failed_event::Filter, log_class::LogClass};
 use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
@@ -52,10 +52,11 @@ pub struct Parking {
 
 impl Parking {
     /// That of a projection, where it parks at all. History interprets nothing that could fail. What admits requests stands
-    /// still instead: what it does not know any more could not be refused.
+    /// still instead: what it does not know any more could not be refused. So does what follows the log of sessions, since what
+    /// waits is looked up in history of the other one.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
         let admits = [&*ACCESS, &*ENDED].iter().any(|admits| admits.name == projection.name);
-        let parks = !admits && !matches!(projection.kind, Kind::History);
+        let parks = !admits && projection.class == LogClass::Events && !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
     }
 
@@ -222,11 +223,13 @@ fn key(row: &Row) -> AggregateKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::projection::{HISTORY, TARGETS};
+    use crate::projection::{HISTORY, SESSIONS, TARGETS};
 
     #[test]
     fn what_admits_requests_and_what_decides_never_parks() {
-        assert!([&*ACCESS, &*ENDED, &*HISTORY].iter().all(|projection| Parking::of(projection, 0).is_none()));
+        assert!(
+            [&*ACCESS, &*ENDED, &*HISTORY, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_none())
+        );
         assert!(Parking::of(&TARGETS, 0).is_some());
     }
 

@@ -10,8 +10,8 @@ use domain::{
     projection::{self, Name},
     resource::{
         app::App, execution::Execution, instance::Instance, key::Key, organization::Organization,
-        personal_access_token::PersonalAccessToken, project::Project, signing_key::SigningKey, target::Target,
-        user::User,
+        personal_access_token::PersonalAccessToken, project::Project, session::Session, signing_key::SigningKey,
+        target::Target, user::User,
     },
     settings::Properties,
     standard::Resource,
@@ -113,6 +113,9 @@ pub static ENDED: Named = LazyLock::new(|| named(Some(WHAT_HAS_ENDED)));
 
 /// The targets of executions.
 pub static TARGETS: Named = LazyLock::new(rows_of::<Target>);
+
+/// The sessions.
+pub static SESSIONS: Named = LazyLock::new(rows_of::<Session>);
 
 /// The executions.
 pub static EXECUTIONS: Named = LazyLock::new(rows_of::<Execution>);

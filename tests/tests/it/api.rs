@@ -31,6 +31,7 @@ mod revoked;
 mod rights;
 mod schemathesis;
 mod search;
+mod session;
 mod settings;
 mod target;
 mod tenancy;

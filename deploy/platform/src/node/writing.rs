@@ -1,7 +1,9 @@
 //! What a node runs that may write: the writer, and what is done beside it whenever it does.
 
 use command::{
-    reaction::{Steps, delivery::Deliveries, erasure::Erasures, rotation::Rotations, sweep::Sweeps},
+    reaction::{
+        Steps, delivery::Deliveries, erasure::Erasures, rotation::Rotations, session_end::SessionEnds, sweep::Sweeps,
+    },
     writer::{Handle, Phase, Writer},
 };
 use tokio::task::JoinHandle;
@@ -65,12 +67,13 @@ impl Node {
     }
 
     /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
-    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 4] {
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 5] {
         [
             self.start_deliveries(writer, shutdown),
             self.start_sweeps(writer, shutdown),
             self.start_erasures(writer, shutdown),
             self.start_rotations(writer, shutdown),
+            self.start_session_ends(writer, shutdown),
         ]
     }
 
@@ -95,6 +98,14 @@ impl Node {
         let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
         let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
         tokio::spawn(rotations.work(shutdown.clone()))
+    }
+
+    /// Starts ending the sessions of users who may not log in any more.
+    fn start_session_ends(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let Adapters { database, replicas, .. } = &self.adapters;
+        let (logs, database, steps) = (self.adapters.logs(), database.clone(), self.steps(writer));
+        let ends = SessionEnds { logs, steps, database, shard: SHARD, replicas: *replicas };
+        tokio::spawn(ends.work(shutdown.clone()))
     }
 
     fn steps(&self, writer: &Handle) -> Steps {

@@ -22,6 +22,7 @@ const PROJECTS: &str = include_str!("../../../../docs/projects.md");
 const SETTINGS: &str = include_str!("../../../../docs/settings.md");
 const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
 const USERS: &str = include_str!("../../../../docs/users.md");
+const SESSIONS: &str = include_str!("../../../../docs/sessions.md");
 
 /// Where the documents have the platform.
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
@@ -233,9 +234,14 @@ async fn settings_are_set_as_their_document_says() {
 }
 
 #[tokio::test]
-async fn people_are_kept_as_their_document_says() {
+async fn people_and_their_sessions_are_kept_as_their_documents_say() {
     let platform = Platform::start().await;
     platform.ready().await;
+    let told = shell(&platform, &blocks(SESSIONS, "sh").join("\n"));
+    assert_eq!(reasons(&told), BTreeSet::new(), "nothing is refused: {told}");
+    for expected in ["\"metadata\":{\"place\":\"home\"}", "\"sessionToken\":\"sess-", "\"totalResult\":\"1\""] {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
     let told = shell(&platform, &blocks(USERS, "sh").join("\n"));
     println!("{told}");
     assert_eq!(reasons(&told), BTreeSet::new(), "nothing is refused: {told}");

@@ -14,6 +14,7 @@ use tests::{
 
 const HOUR: Duration = Duration::from_hours(1);
 const USERS: &str = "/resources/v3alpha/users";
+const SESSIONS: &str = "/resources/v3alpha/sessions";
 /// What is asked for to keep the one before.
 const AN_HOUR: &str = "3600s";
 
@@ -30,6 +31,15 @@ async fn signatures(client: &Client, endpoint: &Endpoint, id: &str) -> usize {
     let read = send(client.request(Method::GET, &format!("{TARGETS}/{id}"))).await;
     assert_eq!(read.status, StatusCode::OK, "{}", read.body);
     endpoint.called(1).await.remove(0).header("platform-signature").matches("v1=").count()
+}
+
+/// What reading a session, finding it and changing nothing of it come to.
+async fn sessions(client: &Client, id: &str) -> (u16, usize, u16) {
+    let path = format!("{SESSIONS}/{id}");
+    let read = send(client.request(Method::GET, &path)).await.status.as_u16();
+    let found = post(client, &format!("{SESSIONS}/_search"), json!([{ "inIds": { "ids": [id] } }])).await;
+    let changed = send(client.request(Method::PATCH, &path).json(&json!({}))).await.status.as_u16();
+    (read, found.body["result"].as_array().map_or(0, Vec::len), changed)
 }
 
 /// Creates a target under a key, and tells whether that was done before.
@@ -56,6 +66,8 @@ async fn what_expires_ends_when_its_time_is_over() {
     let old = post(&client, &path, json!({})).await;
     let new = post(&client, &format!("{path}?previousExpiration={AN_HOUR}"), json!({})).await;
     after(&new, client.request(Method::GET, &format!("{USERS}/{user}"))).await;
+    let session = created(&client, SESSIONS, json!({ "lifetime": AN_HOUR })).await.id();
+    assert_eq!(sessions(&client, &session).await, (200, 1, 200));
     let first = keyed(&client).await;
     assert!(!first.1, "nobody used the key before");
 
@@ -64,6 +76,7 @@ async fn what_expires_ends_when_its_time_is_over() {
     clock.set_ahead(HOUR);
     assert_eq!(signatures(&client, &endpoint, &id).await, 1, "the old key signs no longer");
     assert_eq!((token(&client, &old).await, token(&client, &new).await), (401, 200));
+    assert_eq!(sessions(&client, &session).await, (404, 0, 404), "it ends by itself");
 
     clock.set_ahead(12 * HOUR);
     let read = || send(client.request(Method::GET, &format!("{TARGETS}/{id}")));

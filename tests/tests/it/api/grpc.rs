@@ -20,7 +20,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services.
-const BUILT: [&str; 26] = [
+const BUILT: [&str; 27] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
@@ -42,6 +42,7 @@ const BUILT: [&str; 26] = [
     "platform.resources.organization.v3alpha.PlatformOrganizations",
     "platform.settings.password.v3alpha.PlatformPasswordSettings",
     "platform.resources.project.v3alpha.PlatformProjects",
+    "platform.resources.session.v3alpha.PlatformSessions",
     "platform.system.v1.PlatformSystem",
     "platform.settings.text.v3alpha.PlatformTextSettings",
     "platform.resources.token.v3alpha.PlatformTokens",

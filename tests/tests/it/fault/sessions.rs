@@ -220,8 +220,8 @@ async fn the_log_of_sessions_alone_is_lost_and_made_anew() {
     query.process.end().await;
 
     // As docs/operations.md says.
-    let recipe = "drop schema session_history_1 cascade; \
-                  delete from platform.checkpoints where projection = 'session_history'";
+    let recipe = "drop schema session_history_1, sessions_1 cascade; \
+                  delete from platform.checkpoints where projection in ('session_history', 'sessions')";
     postgres.batch_execute(recipe).await.expect("Postgres takes it");
     let [_projector, command, oidc, query] =
         ["projector", "command", "oidc", "query"].map(|role| cluster.node(role, role, &[], &[]));

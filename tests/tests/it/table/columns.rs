@@ -45,6 +45,7 @@ fn value(column: &str, found: &Value) -> String {
         // Whether it is on: what is not comes first.
         "STATE" => (text("state") == "EFFECTIVE_STATE_ACTIVE").to_string(),
         "EXPIRATION_DATE" => text("expirationDate"),
+        "USER_ID" if found.get("factors").is_some() => found["factors"]["user"]["id"].to_string(),
         "USER_ID" => format!("{:0>20}", text("userId")),
         "PROJECT_ID" => format!("{:0>20}", text("projectId")),
         "ORG_ID" => format!("{:0>20}", text("orgId")),
@@ -162,6 +163,10 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
                 let project = created(owner, &at("projects"), json!({ "name": name })).await.id();
                 let user = created(owner, &at("users"), json!({ "username": name, "service": {} })).await.id();
                 json!({ "projectId": project, "userId": user })
+            }
+            "sessions" => {
+                let user = created(owner, &at("users"), user(0, name)).await.id();
+                json!({ "checks": { "user": { "userId": user } }, "lifetime": format!("{}s", 9000 - number) })
             }
             "web_keys" => web_key(number),
             "users/tokens" => json!({ "expirationDate": format!("{}-01-01T00:00:00Z", 2097 - number) }),

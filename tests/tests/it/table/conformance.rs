@@ -17,6 +17,7 @@ mod organization;
 mod outcome;
 mod project;
 pub(super) mod row;
+mod session;
 mod settings;
 mod shown;
 mod token;
@@ -69,6 +70,7 @@ fn users() -> Rows {
         .chain(key::rows())
         .chain(token::rows())
         .chain(user_metadata::rows())
+        .chain(session::rows())
         .collect()
 }
 

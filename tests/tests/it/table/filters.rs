@@ -53,6 +53,7 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         (_, "roleKey") => [json!(name), json!(name[1..])],
         ("user_grants", "projectGrantId") => [json!(other(2)), json!("1")],
         ("user_grants", "userId") => [json!(other(3)), json!("1")],
+        ("sessions", "userId") => [json!(other(0)), json!("1")],
         ("idps", "id") => [json!({ "id": id }), json!({ "id": "1" })],
         ("executions", "inConditions") => {
             ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
@@ -106,11 +107,21 @@ async fn entry(who: &Client) -> Object {
     Object { id: made.id(), name, others: vec![user], sequence: made.sequence() }
 }
 
+/// A session of a person.
+async fn session(who: &Client) -> Object {
+    let name = new_name();
+    let user = created(who, &format!("{ROOT}/users"), person(&name)).await.id();
+    let made = done(who, &format!("{ROOT}/sessions"), json!({ "checks": { "user": { "userId": user } } })).await;
+    Object { id: made.id(), name, others: vec![user], sequence: made.sequence() }
+}
+
 /// Makes what is searched for.
 async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let at = |kind: &str| format!("{ROOT}/{kind}");
-    if kind == "users/metadata" {
-        return entry(who).await;
+    match kind {
+        "users/metadata" => return entry(who).await,
+        "sessions" => return session(who).await,
+        _ => {}
     }
     let (name, url) = (new_name(), json!({ "url": "https://example.com/" }));
     let target = json!({ "name": name, "restWebhook": url });

@@ -340,7 +340,8 @@ async fn whatever_is_asked_of_what_is_of_others_it_is_not_there() {
     let theirs = done(&foreign, TARGETS, target("theirs")).await.id();
     let execution = json!({ "condition": { "function": "preaccesstoken" }, "targets": [theirs] });
     let execution = done(&foreign, EXECUTIONS, execution).await.id();
-    of_foreign.extend([("targets", theirs), ("executions", execution)]);
+    let session = done(&foreign, &of("sessions"), json!({ "metadata": { "whose": "theirs" } })).await.id();
+    of_foreign.extend([("targets", theirs), ("executions", execution), ("sessions", session)]);
 
     let before = (read(&admin, &of_other).await, read(&foreign, &of_foreign).await);
     let caller = |case, client: &Client, role| Caller { case, client: client.clone(), expects: Expects::Role(role) };

@@ -27,11 +27,12 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 20] = [
+const OF_ONE_OBJECT: [&str; 23] = [
     "changeDate",
     "clientId",
     "clientSecret",
     "dnsRecord",
+    "expirationDate",
     "httpUrl",
     "id",
     "issuer",
@@ -43,11 +44,13 @@ const OF_ONE_OBJECT: [&str; 20] = [
     "processedSequence",
     "projectId",
     "sequence",
+    "sessionToken",
     "signingKey",
     "signsFrom",
     "timestamp",
     "token",
     "userId",
+    "verifiedAt",
 ];
 
 /// What a call came to.

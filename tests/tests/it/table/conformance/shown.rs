@@ -6,9 +6,9 @@ use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::operation::{Facts, OPERATIONS};
 use serde_json::Value;
 
-/// What no get of the object shows under its name: a wish, what is made beside it, what only operators may send, secrets, a
+/// What no get of the object shows under its name: a wish, what was checked, what is made beside it, what only operators may send, secrets, a
 /// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
-const NOT_SHOWN: [&str; 18] = [
+const NOT_SHOWN: [&str; 21] = [
     "appId",
     "domain.isVerified",
     "idp.config.bindPassword",
@@ -23,6 +23,9 @@ const NOT_SHOWN: [&str; 18] = [
     "key.publicKey",
     "key.rsa.bits",
     "key.rsa.hasher",
+    "session.checks.user.loginName",
+    "session.checks.user.userId",
+    "session.lifetime",
     "target.expirationSigningKey",
     "user.human.password.hash",
     "user.human.password.password",
@@ -52,7 +55,7 @@ fn add(found: &mut BTreeSet<String>, above: &str, message: &MessageDescriptor) {
     for field in message.fields() {
         let path = within(above, field.json_name());
         match field.kind() {
-            Kind::Message(inner) if !inner.full_name().starts_with("google.") => {
+            Kind::Message(inner) if !field.is_map() && !inner.full_name().starts_with("google.") => {
                 add(found, &format!("{path}."), &inner);
             }
             _ => drop(found.insert(path)),

@@ -1,0 +1,57 @@
+//! Sessions in the API's words. Their tokens are never shown.
+
+use domain::resource::session::{CheckedUser, Session, column};
+use index::{Filter, Method, SortKey};
+use jiff::Timestamp;
+use proto::{
+    session::{
+        Factors, GetSession, GetSessionRequest, SearchSessionsRequest, SessionFieldName, UserFactor,
+        session_search_filter::Filter as Wanted,
+    },
+    wellknown::Duration,
+};
+use view::rows::Found;
+
+use crate::{details, duration::milliseconds, standard::Shown};
+
+impl Shown for Session {
+    type Get = GetSessionRequest;
+    type Search = SearchSessionsRequest;
+
+    fn key(column: SessionFieldName) -> SortKey<Self> {
+        match column {
+            SessionFieldName::Unspecified | SessionFieldName::CreationDate => SortKey::Created,
+            SessionFieldName::Id => SortKey::Id,
+            SessionFieldName::ChangeDate => SortKey::Changed,
+            SessionFieldName::ExpirationDate => SortKey::Column(&column::EXPIRES_AT),
+            SessionFieldName::UserId => SortKey::Column(&column::USER_ID),
+        }
+    }
+
+    fn filter(wanted: Wanted) -> Filter<Self> {
+        match wanted {
+            Wanted::InIds(ids) => Filter::Ids(ids.ids),
+            Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
+        }
+    }
+
+    fn shown(found: &Found<Self>) -> GetSession {
+        let Self { user, metadata, expires_at, .. } = found.state.clone();
+        GetSession {
+            details: Some(details::of(found)),
+            factors: Some(Factors { user: user.map(user_factor) }),
+            metadata,
+            expiration_date: Timestamp::from_millisecond(expires_at).ok().map(Into::into),
+        }
+    }
+}
+
+/// How long a session lives, in milliseconds.
+pub fn lifetime(lifetime: Duration) -> i64 {
+    i64::try_from(milliseconds(lifetime)).unwrap_or(i64::MAX)
+}
+
+fn user_factor(CheckedUser { id, organization_id, checked_at, .. }: CheckedUser) -> UserFactor {
+    let verified_at = Timestamp::from_millisecond(checked_at).ok().map(Into::into);
+    UserFactor { id, organization_id, verified_at }
+}

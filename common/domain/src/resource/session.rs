@@ -1,0 +1,241 @@
+//! Sessions: who somebody was found to be, by which checks and when.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::user::User;
+use crate::{
+    column::Column,
+    context::OwnerType,
+    log_class::LogClass,
+    permission::{Permissions, STANDARD},
+    projection::Name,
+    reference::{Link, Reference},
+    rejection::Rejection,
+    secret::Hashed,
+    standard::Resource,
+};
+
+/// How long a session lives at most, in milliseconds.
+pub const LONGEST_LIFE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
+/// How many entries of metadata it has at most.
+const MOST_METADATA: usize = 50;
+/// How long they are in all, in bytes.
+const LONGEST_METADATA: usize = 16 * 1024;
+
+/// A session. It ages out, and with it all that it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Who it is of, once that was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<CheckedUser>,
+    /// What the app keeps of it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// The keyed hash of the secret part of its newest token.
+    #[serde(flatten)]
+    pub token: Hashed,
+    /// When it ends, in milliseconds since the Unix epoch.
+    pub expires_at: i64,
+}
+
+/// A person that a session is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedUser {
+    /// The user.
+    pub id: String,
+    /// The user's organization.
+    pub organization_id: String,
+    /// When it was checked for the last time, in milliseconds since the Unix epoch.
+    pub checked_at: i64,
+    /// The sequence of the log that is kept for ever, of which it was true then: what ended later ends the session.
+    pub seen: u64,
+}
+
+/// A partial update of a [`Session`].
+#[derive(Debug, Clone)]
+pub struct SessionPatch {
+    /// Who was checked.
+    pub user: Option<CheckedUser>,
+    /// Entries to set; an empty one is taken away.
+    pub metadata: BTreeMap<String, String>,
+    /// See [`Session::expires_at`].
+    pub expires_at: Option<i64>,
+    /// The token from now on, if anything changes.
+    pub token: Hashed,
+}
+
+/// That of a session to its user.
+pub const USER: Link = Link { name: "session", to: User::NAME };
+
+/// The columns of the read model.
+pub mod column {
+    use super::Session;
+    use crate::column::{Column, Lookup};
+
+    /// The user; empty where nobody was checked yet.
+    pub const USER_ID: Column<Session> =
+        Column::text("user_id", |session: &Session| session.user_id().unwrap_or_default().to_owned())
+            .filterable()
+            .looked_up(Lookup::Instance);
+    /// The organization of the user.
+    pub const ORGANIZATION_ID: Column<Session> = Column::text("organization_id", |session: &Session| {
+        session.user.as_ref().map(|user| user.organization_id.clone()).unwrap_or_default()
+    })
+    .looked_up(Lookup::Instance);
+    /// Its end.
+    pub const EXPIRES_AT: Column<Session> = Column::integer("expires_at", |session: &Session| session.expires_at);
+}
+
+impl Session {
+    /// Who it is of.
+    pub fn user_id(&self) -> Option<&str> {
+        self.user.as_ref().map(|user| user.id.as_str())
+    }
+}
+
+/// Metadata after entries were set, of which an empty one is taken away.
+pub fn with_entries(before: BTreeMap<String, String>, entries: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut after = before;
+    after.extend(entries);
+    after.retain(|_, value| !value.is_empty());
+    after
+}
+
+impl Resource for Session {
+    const NAME: &'static str = "session";
+    const CLASS: LogClass = LogClass::Sessions;
+    const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::ORGANIZATION_ID, column::EXPIRES_AT];
+    const ROWS: Option<Name> = Some(Name::first("sessions"));
+    const INDEX: Option<Name> = Some(Name::first("sessions_index"));
+    const EXPIRES_AT: Option<&'static Column<Self>> = Some(&column::EXPIRES_AT);
+    const LINKS: &'static [Link] = &[USER];
+    const PERMISSIONS: &'static [Permissions] =
+        &[Permissions::new("session", STANDARD).at(&[OwnerType::System, OwnerType::Instance])];
+    type Patch = SessionPatch;
+
+    fn validate(&self) -> Result<(), Rejection> {
+        let field = "session.metadata";
+        let size: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if self.metadata.len() > MOST_METADATA {
+            return Err(Rejection::invalid(field, "must have at most 50 entries in all"));
+        }
+        if size > LONGEST_METADATA {
+            return Err(Rejection::invalid(field, "must have at most 16,384 bytes in all"));
+        }
+        // Postgres has no U+0000 in texts.
+        if self.metadata.values().any(|value| value.contains('\0')) {
+            return Err(Rejection::invalid(field, "must not have the character U+0000"));
+        }
+        Ok(())
+    }
+
+    fn patched(self, SessionPatch { user, metadata, expires_at, token }: SessionPatch) -> Self {
+        let after = Self {
+            user: user.or_else(|| self.user.clone()),
+            metadata: with_entries(self.metadata.clone(), metadata),
+            expires_at: expires_at.unwrap_or(self.expires_at),
+            token: self.token.clone(),
+        };
+        if after == self { self } else { Self { token, ..after } }
+    }
+
+    fn user<'a>(&'a self, _: &'a str) -> Option<&'a str> {
+        self.user_id()
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        self.user_id().map(|id| Reference::new(USER, id)).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        aggregate::Aggregate,
+        context::Owner,
+        standard::{Command, Event, Standard},
+        testing::{assert_columns, given},
+        with_unknown::WithUnknown,
+    };
+
+    fn session() -> Session {
+        Session { user: None, metadata: BTreeMap::new(), token: Hashed::new("first"), expires_at: 10 }
+    }
+
+    fn checked(checked_at: i64) -> CheckedUser {
+        CheckedUser { id: "7".into(), organization_id: "2".into(), checked_at, seen: 5 }
+    }
+
+    fn entries(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+        of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn patch() -> SessionPatch {
+        SessionPatch { user: None, metadata: BTreeMap::new(), expires_at: None, token: Hashed::new("second") }
+    }
+
+    fn patched(patch: SessionPatch, to: Session, fields: &[&str]) {
+        let fields = fields.iter().map(|&field| field.to_owned()).collect();
+        let added = Event::Added(Session { metadata: entries(&[("a", "1"), ("b", "2")]), ..session() }.into());
+        given::<Standard<Session>>([added])
+            .when(Command::Patch(patch))
+            .then([Event::Changed { to: WithUnknown::from(to), fields }]);
+    }
+
+    #[test]
+    fn it_is_found_by_its_user_and_stands_on_that_without_being_named_in_the_other_log() {
+        assert_columns(&session(), &json!({ "user_id": "", "organization_id": "", "expires_at": 10 }));
+        let of_user = Session { user: Some(checked(1)), ..session() };
+        assert_columns(&of_user, &json!({ "user_id": "7", "organization_id": "2", "expires_at": 10 }));
+        assert_eq!((session().references(), of_user.references()), (vec![], vec![Reference::new(USER, "7")]));
+        assert_eq!(of_user.user("3"), Some("7"));
+        let (state, owner) = (Some(of_user.into()), Owner::instance("1"));
+        assert_eq!(Standard::<Session>::references(&state, &owner), []);
+        assert_eq!(
+            Standard::<Session>::names(&state, &owner),
+            [Reference::new(Link::INSTANCE, "1"), Reference::new(USER, "7")]
+        );
+    }
+
+    #[test]
+    fn with_a_change_it_has_another_token_and_without_one_no_event() {
+        let before = || Session { metadata: entries(&[("a", "1"), ("b", "2")]), ..session() };
+        let second = || Session { token: Hashed::new("second"), ..before() };
+        patched(
+            SessionPatch { user: Some(checked(3)), ..patch() },
+            Session { user: Some(checked(3)), ..second() },
+            &["secret", "user"],
+        );
+        patched(
+            SessionPatch { expires_at: Some(20), ..patch() },
+            Session { expires_at: 20, ..second() },
+            &["expires_at", "secret"],
+        );
+        patched(
+            SessionPatch { metadata: entries(&[("a", ""), ("b", "3"), ("c", "")]), ..patch() },
+            Session { metadata: entries(&[("b", "3")]), ..second() },
+            &["metadata", "secret"],
+        );
+        let same = SessionPatch { metadata: entries(&[("a", "1"), ("c", "")]), expires_at: Some(10), ..patch() };
+        for nothing in [patch(), same] {
+            given::<Standard<Session>>([Event::Added(before().into())]).when(Command::Patch(nothing)).then([]);
+        }
+    }
+
+    #[test]
+    fn metadata_is_bounded() {
+        let of = |metadata| Session { metadata, ..session() }.validate();
+        let many = |count: usize| (0..count).map(|number| (number.to_string(), "x".to_owned())).collect();
+        assert_eq!(of(many(50)), Ok(()));
+        let rule = |rule: &'static str| Err(Rejection::invalid("session.metadata", rule));
+        assert_eq!(of(many(51)), rule("must have at most 50 entries in all"));
+        assert_eq!(of(entries(&[("a", &"ä".repeat(8191)), ("b", "")])), Ok(()));
+        assert_eq!(of(entries(&[("a", &"ä".repeat(8192))])), rule("must have at most 16,384 bytes in all"));
+        assert_eq!(of(entries(&[("a", "b\0")])), rule("must not have the character U+0000"));
+    }
+}

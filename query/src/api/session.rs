@@ -1,0 +1,42 @@
+//! Sessions as they are read.
+
+use std::sync::Arc;
+
+use api::standard::Shown;
+use domain::{
+    context::Owner,
+    resource::{
+        session::{CheckedUser, Session},
+        user::User,
+    },
+    standard::Resource,
+};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
+use proto::{
+    session::{GetSessionRequest, GetSessionResponse},
+    shape::Get,
+};
+
+use crate::{Queries, standard};
+
+/// Mounts what is read here.
+pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
+    mounting.on(get).on(standard::search::<Session>)
+}
+
+/// One that ended with its user is not there, though its last event may still be to come.
+async fn get(
+    queries: Arc<Queries>,
+    call: Call,
+    request: GetSessionRequest,
+) -> Result<Answer<GetSessionResponse>, Error> {
+    let lives = |session: &Session| {
+        let is_dead = |CheckedUser { id, organization_id, seen, .. }: &CheckedUser| {
+            let organization = Owner::organization(organization_id);
+            queries.ended.is_dead(&call.tenant.id, &organization, &[(User::NAME, id.as_str())], *seen)
+        };
+        !session.user.as_ref().is_some_and(is_dead)
+    };
+    let answer = |found| GetSessionRequest::response(Session::shown(&found));
+    queries.get(&call, &request.id, lives, answer).await
+}

@@ -1,0 +1,198 @@
+//! Sessions: whom they are of, the token that changes with each change, and how they end.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, after, created, done, post, send, waited},
+    eventually,
+    tenant::{Tenant, new_name},
+};
+
+const USERS: &str = "/resources/v3alpha/users";
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+const SESSIONS: &str = "/resources/v3alpha/sessions";
+
+async fn person(admin: &Client, username: &str) -> String {
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    created(admin, USERS, json!({ "username": username, "human": { "data": data } })).await.id()
+}
+
+async fn patched(admin: &Client, id: &str, body: Value) -> Answer {
+    send(admin.request(Method::PATCH, &format!("{SESSIONS}/{id}")).json(&body)).await
+}
+
+async fn read(admin: &Client, id: &str) -> Answer {
+    send(admin.request(Method::GET, &format!("{SESSIONS}/{id}"))).await
+}
+
+fn token(answer: &Answer) -> Option<&str> {
+    answer.body["sessionToken"].as_str()
+}
+
+fn of_user(user: &str) -> Value {
+    json!({ "user": { "userId": user } })
+}
+
+#[tokio::test]
+async fn a_session_says_who_was_checked_and_has_another_token_with_each_change() {
+    let tenant = Tenant::start().await;
+    let (admin, name) = (tenant.client().await, new_name());
+    let user = person(&admin, &name).await;
+    let made = created(&admin, SESSIONS, json!({ "metadata": { "device": "phone", "none": "" } })).await;
+    let (id, first) = (made.id(), token(&made).expect("it is shown").to_owned());
+    assert!(first.starts_with(&format!("sess-{id}-")) && first.len() > id.len() + 40, "{first}");
+    assert_eq!(read(&admin, &id).await.body["session"]["factors"], json!({}));
+
+    let same = patched(&admin, &id, json!({ "metadata": { "device": "phone", "other": "" } })).await;
+    assert_eq!((same.status.as_u16(), same.sequence(), token(&same)), (200, made.sequence(), None), "{}", same.body);
+
+    let by_name = json!({ "checks": { "user": { "loginName": name.to_uppercase() } } });
+    let checked = patched(&admin, &id, by_name).await;
+    assert_eq!(checked.status, 200, "{}", checked.body);
+    let second = token(&checked).expect("something changed");
+    assert!(second != first && checked.sequence() > made.sequence());
+    let found = after(&checked, admin.request(Method::GET, &format!("{SESSIONS}/{id}"))).await.body;
+    let session = &found["session"];
+    assert_eq!(session["factors"]["user"]["id"], json!(user));
+    assert_eq!(session["metadata"], json!({ "device": "phone" }));
+    assert_eq!(session["details"]["resourceOwner"]["id"], json!(tenant.bootstrap.instance_id));
+    let checked_at: jiff::Timestamp = session["factors"]["user"]["verifiedAt"].as_str().unwrap().parse().unwrap();
+    let ends: jiff::Timestamp = session["expirationDate"].as_str().unwrap().parse().unwrap();
+    assert!(ends.duration_since(checked_at).as_hours() >= 90 * 24 - 1, "it lives for 90 days: {found}");
+    assert!(!found.to_string().contains("sess-") && !found.to_string().contains("secret"), "{found}");
+
+    let emptied = patched(&admin, &id, json!({ "metadata": { "device": "" }, "lifetime": "60s" })).await;
+    assert_eq!(emptied.status, 200, "{}", emptied.body);
+    let found = after(&emptied, admin.request(Method::GET, &format!("{SESSIONS}/{id}"))).await.body;
+    assert_eq!(found["session"].get("metadata"), None);
+    let stale = admin.request(Method::PATCH, &format!("{SESSIONS}/{id}")).header("if-match", "\"1\"");
+    send(stale.json(&json!({}))).await.assert_refused("at another sequence", 412, "SEQUENCE_MISMATCH");
+}
+
+#[tokio::test]
+async fn a_session_is_of_one_person_who_may_log_in() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let (user, other) = (person(&admin, &new_name()).await, person(&admin, &new_name()).await);
+    let id = created(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
+    let refused = patched(&admin, &id, json!({ "checks": of_user(&other) })).await;
+    refused.assert_refused("of another", 400, "PRECONDITION_FAILED");
+
+    let nobodys = created(&admin, SESSIONS, json!({})).await.id();
+    for (verb, back) in [("_lock", "_unlock"), ("_deactivate", "_reactivate")] {
+        done(&admin, &format!("{USERS}/{user}/{verb}"), json!({})).await;
+        let refused = post(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await;
+        refused.assert_refused(verb, 400, "PRECONDITION_FAILED");
+        let refused = patched(&admin, &nobodys, json!({ "checks": of_user(&user) })).await;
+        refused.assert_refused(verb, 400, "PRECONDITION_FAILED");
+        done(&admin, &format!("{USERS}/{user}/{back}"), json!({})).await;
+    }
+    let id = created(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
+    assert_eq!(patched(&admin, &id, json!({ "checks": of_user(&user) })).await.status, 200);
+    send(admin.request(Method::DELETE, &format!("{USERS}/{user}"))).await;
+    patched(&admin, &id, json!({ "lifetime": "60s" })).await.assert_refused("of nobody", 404, "RESOURCE_NOT_FOUND");
+    post(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.assert_refused(
+        "of nobody",
+        404,
+        "RESOURCE_NOT_FOUND",
+    );
+}
+
+/// Whether a session is there, and how many are found of its user.
+async fn standing(admin: &Client, id: &str, user: &str) -> (u16, Value) {
+    let found = post(admin, &format!("{SESSIONS}/_search"), json!([{ "userId": user }])).await;
+    (read(admin, id).await.status.as_u16(), found.body["details"]["totalResult"].clone())
+}
+
+#[tokio::test]
+async fn sessions_end_with_their_user_and_stay_ended() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let organization = created(&admin, ORGANIZATIONS, json!({ "name": new_name() })).await.id();
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    let user = json!({ "username": new_name(), "human": { "data": data } });
+    let user = created(&admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();
+    let other = person(&admin, &new_name()).await;
+    let others = created(&admin, SESSIONS, json!({ "checks": of_user(&other) })).await.id();
+    let at = |kind: &str, id: &str, verb: &str| format!("/resources/v3alpha/{kind}/{id}/{verb}");
+    for (kind, whose, verb, back) in [
+        ("users", &user, "_lock", "_unlock"),
+        ("users", &user, "_deactivate", "_reactivate"),
+        ("organizations", &organization, "_deactivate", "_reactivate"),
+    ] {
+        let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
+        assert_eq!(standing(&admin, &session, &user).await, (200, json!("1")), "{verb}");
+        done(&admin, &at(kind, whose, verb), json!({})).await;
+        eventually("its user's end ends it", async || {
+            (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
+        })
+        .await;
+        done(&admin, &at(kind, whose, back), json!({})).await;
+        assert_eq!(standing(&admin, &session, &user).await, (404, json!("0")), "{back}");
+        patched(&admin, &session, json!({ "checks": of_user(&user) })).await.assert_refused(
+            back,
+            404,
+            "RESOURCE_NOT_FOUND",
+        );
+    }
+    let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
+    let removed = send(admin.request(Method::DELETE, &format!("{USERS}/{user}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    eventually("it goes with its user", async || {
+        (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
+    })
+    .await;
+    assert_eq!(standing(&admin, &others, &other).await, (200, json!("1")), "others stay");
+}
+
+#[tokio::test]
+async fn a_session_is_read_and_found_at_once_and_ended_once() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let user = person(&admin, &new_name()).await;
+    let made = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await;
+    assert_eq!(made.headers["preference-applied"], "wait");
+    let search = async || post(&admin, &format!("{SESSIONS}/_search"), json!([{ "userId": user }])).await;
+    let found = search().await.body;
+    assert_eq!(found["result"][0]["details"]["id"], json!(made.id()), "{found}");
+    assert_eq!(found["details"]["totalResult"], json!("1"));
+
+    let path = format!("{SESSIONS}/{}", made.id());
+    let ended = send(admin.request(Method::DELETE, &path)).await;
+    assert_eq!(ended.status, 200, "{}", ended.body);
+    after(&ended, admin.request(Method::GET, &path)).await.assert_refused("ended", 404, "RESOURCE_NOT_FOUND");
+    assert_eq!(search().await.body["details"]["totalResult"], json!("0"));
+    let again = send(admin.request(Method::DELETE, &path)).await;
+    again.assert_refused("ended before", 404, "RESOURCE_NOT_FOUND");
+    patched(&admin, &made.id(), json!({})).await.assert_refused("ended", 404, "RESOURCE_NOT_FOUND");
+}
+
+/// A client that has seen both logs tells both, whichever it asks about next.
+#[tokio::test]
+async fn a_consistency_token_goes_on_from_one_log_to_the_other() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let user = person(&admin, &new_name()).await;
+    let session = created(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await;
+    let length = |answer: &Answer| answer.consistency().len();
+    let of_events = length(&send(admin.request(Method::GET, &format!("{USERS}/{user}"))).await);
+    assert!(length(&session) > of_events, "it has a sequence more");
+    // What is read of the one log carries on what was seen of the other.
+    let read = after(&session, admin.request(Method::GET, &format!("{USERS}/{user}"))).await;
+    assert_eq!((read.status.as_u16(), length(&read)), (200, length(&session)));
+    let changed = after(&read, admin.request(Method::PATCH, &format!("{USERS}/{user}")).json(&json!({}))).await;
+    assert_eq!((changed.status.as_u16(), length(&changed)), (200, length(&session)), "{}", changed.body);
+    let found = after(&changed, admin.request(Method::GET, &format!("{SESSIONS}/{}", session.id()))).await;
+    assert_eq!(found.status, 200, "{}", found.body);
+}
+
+#[tokio::test]
+async fn the_same_request_under_a_key_makes_one_session_with_one_token() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let request = || admin.request(Method::POST, SESSIONS).header("idempotency-key", "a").json(&json!({}));
+    let (first, again) = (send(request()).await, send(request()).await);
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{}", again.body);
+    assert_eq!((first.id(), token(&first)), (again.id(), token(&again)));
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+}

@@ -1,0 +1,161 @@
+//! The rows of sessions.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt, future::BoxFuture};
+use proto::{
+    object::{InIdsFilter, ListQuery},
+    operation::{CREATE_SESSION, DELETE_SESSION, GET_SESSION, PATCH_SESSION, SEARCH_SESSIONS},
+    session::{
+        CheckUser, Checks, CreateSessionRequest, DeleteSessionRequest, GetSessionRequest, PatchSession,
+        PatchSessionRequest, SearchSessionsRequest, Session, SessionFieldName, SessionSearchFilter, check_user::Search,
+        session_search_filter::Filter,
+    },
+    wellknown::Duration,
+};
+use serde_json::json;
+use tests::{client::done, tenant::new_name};
+
+use super::{
+    row::{Check, Subject, row},
+    subject,
+    user::a_user,
+    wire::World,
+};
+
+/// All of them.
+pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
+    vec![
+        create(),
+        patch(),
+        row(&DELETE_SESSION, a_session)
+            .good("a session", |it| DeleteSessionRequest { id: it.id.clone() })
+            .bad("no id", "INVALID_REQUEST", |_| DeleteSessionRequest::default())
+            .done(),
+        row(&GET_SESSION, a_session)
+            .good("a session", |it| GetSessionRequest { id: it.id.clone() })
+            .bad("no id", "INVALID_REQUEST", |_| GetSessionRequest::default())
+            .done(),
+        search(),
+    ]
+}
+
+/// A person, that one's user name, a service user, and a session of the person.
+fn a_session(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let (name, service) = (new_name(), a_user(world).await.id);
+        let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+        let person = json!({ "username": name, "human": { "data": data } });
+        let person = done(&world.owner, "/resources/v3alpha/users", person).await.id();
+        let session = json!({ "checks": { "user": { "userId": person } }, "metadata": { "device": "phone" } });
+        let made = done(&world.owner, "/resources/v3alpha/sessions", session).await;
+        subject(&made).naming([person, name, service])
+    }
+    .boxed()
+}
+
+fn checks(search: Search) -> Option<Checks> {
+    Some(Checks { user: Some(CheckUser { search: Some(search) }) })
+}
+
+fn by_id(subject: &Subject, other: usize) -> Option<Checks> {
+    checks(Search::UserId(subject.others[other].clone()))
+}
+
+fn entries(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+    of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn seconds(seconds: i64) -> Option<Duration> {
+    Some(Duration { seconds, nanos: 0 })
+}
+
+fn creating(session: Session) -> CreateSessionRequest {
+    CreateSessionRequest { session: Some(session) }
+}
+
+fn create() -> Box<dyn Check + Sync> {
+    row(&CREATE_SESSION, a_session)
+        .good("of nobody yet", |_| creating(Session::default()))
+        .good("of a person", |it| {
+            let metadata = entries(&[("device", "tablet")]);
+            creating(Session { checks: by_id(it, 0), metadata, lifetime: seconds(60) })
+        })
+        .good("by user name, in another case", |it| {
+            let name = it.others[1].to_uppercase();
+            creating(Session { checks: checks(Search::LoginName(name)), ..Session::default() })
+        })
+        .good("as long as can be", |_| creating(Session { lifetime: seconds(7_776_000), ..Session::default() }))
+        .bad("nothing", "INVALID_REQUEST", |_| CreateSessionRequest::default())
+        .bad("too long", "INVALID_REQUEST", |_| {
+            creating(Session { lifetime: seconds(7_776_001), ..Session::default() })
+        })
+        .bad("no time", "INVALID_REQUEST", |_| creating(Session { lifetime: seconds(0), ..Session::default() }))
+        .bad("a check of nothing", "INVALID_REQUEST", |_| {
+            let checks = Some(Checks { user: Some(CheckUser { search: None }) });
+            creating(Session { checks, ..Session::default() })
+        })
+        .bad("a key that is no name", "INVALID_REQUEST", |_| {
+            creating(Session { metadata: entries(&[("a b", "c")]), ..Session::default() })
+        })
+        .bad("long metadata", "INVALID_REQUEST", |_| {
+            creating(Session { metadata: entries(&[("a", &"x".repeat(16_384))]), ..Session::default() })
+        })
+        .bad("nobody", "RESOURCE_NOT_FOUND", |_| {
+            creating(Session { checks: checks(Search::UserId("1".into())), ..Session::default() })
+        })
+        .bad("nobody by name", "RESOURCE_NOT_FOUND", |_| {
+            creating(Session { checks: checks(Search::LoginName("nobody at all".into())), ..Session::default() })
+        })
+        .bad("a service user", "PRECONDITION_FAILED", |it| {
+            creating(Session { checks: by_id(it, 2), ..Session::default() })
+        })
+        .done()
+}
+
+fn patching(subject: &Subject, session: PatchSession) -> PatchSessionRequest {
+    PatchSessionRequest { id: subject.id.clone(), session: Some(session) }
+}
+
+fn patch() -> Box<dyn Check + Sync> {
+    row(&PATCH_SESSION, a_session)
+        .good("metadata", |it| {
+            let metadata = entries(&[("device", "watch"), ("place", "home")]);
+            patching(it, PatchSession { metadata, ..PatchSession::default() })
+        })
+        .good("nothing", |it| patching(it, PatchSession::default()))
+        .good("the same person once more", |it| {
+            patching(it, PatchSession { checks: by_id(it, 0), ..PatchSession::default() })
+        })
+        .good("a shorter life", |it| patching(it, PatchSession { lifetime: seconds(60), ..PatchSession::default() }))
+        .bad("beyond the longest life", "INVALID_REQUEST", |it| {
+            patching(it, PatchSession { lifetime: seconds(7_776_000), ..PatchSession::default() })
+        })
+        .bad("a service user", "PRECONDITION_FAILED", |it| {
+            patching(it, PatchSession { checks: by_id(it, 2), ..PatchSession::default() })
+        })
+        .bad("nothing at all", "INVALID_REQUEST", |it| PatchSessionRequest { id: it.id.clone(), session: None })
+        .done()
+}
+
+fn found(filters: Vec<Filter>) -> SearchSessionsRequest {
+    let filters = filters.into_iter().map(|filter| SessionSearchFilter { filter: Some(filter) }).collect();
+    SearchSessionsRequest { filters, ..SearchSessionsRequest::default() }
+}
+
+fn search() -> Box<dyn Check + Sync> {
+    row(&SEARCH_SESSIONS, a_session)
+        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("of a person", |it| found(vec![Filter::UserId(it.others[0].clone())]))
+        .good("of nobody", |_| found(vec![Filter::UserId("1".into())]))
+        .good("a page in another order", |it| SearchSessionsRequest {
+            query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
+            sorting_column: SessionFieldName::ExpirationDate.into(),
+            ..found(vec![Filter::UserId(it.others[0].clone())])
+        })
+        .bad("a filter that is none", "INVALID_REQUEST", |_| SearchSessionsRequest {
+            filters: vec![SessionSearchFilter { filter: None }],
+            ..SearchSessionsRequest::default()
+        })
+        .done()
+}
