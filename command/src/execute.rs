@@ -208,7 +208,7 @@ impl<R: Resource> Command for Look<R> {
         let object = Object { name: R::NAME, exists: true, user_id };
         deciding.permit(turn, &R::context(&self.key.id, current.owner()?), &object)?;
         deciding.compare(&current)?;
-        let end = turn.end();
+        let end = turn.ends().events;
         Ok((deciding.nothing(turn, current)?, (found, end)))
     }
 }

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
     context::{Owner, OwnerType},
-    log_class::LogClass,
+    log_class::{LogClass, OfEach},
     reference::Link,
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
@@ -204,9 +204,9 @@ impl<'a> Turn<'a> {
         self.now
     }
 
-    /// The sequence of the last event that is committed, of those that are kept for ever.
-    pub(crate) fn end(&self) -> u64 {
-        self.memory.tails.events.end().sequence
+    /// The sequence of the last event of each log that is committed.
+    pub(crate) fn ends(&self) -> OfEach<u64> {
+        self.memory.tails.as_ref().map(|tail| tail.end().sequence)
     }
 
     /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
@@ -300,7 +300,7 @@ impl<'a> Turn<'a> {
 
     /// What a command of the platform's own comes to, which nobody is told.
     pub(crate) fn nothing_decided(&self, aggregate_type: &'static str) -> Decided {
-        let (sequence, changed_at, owner, context) = (self.end(), self.now, Owner::system(), Owner::system());
+        let (sequence, changed_at, owner, context) = (self.ends().events, self.now, Owner::system(), Owner::system());
         Decided { aggregate_type, sequence, changed_at, owner, context, is_new: false }
     }
 

@@ -195,7 +195,8 @@ impl Unit {
         let begin = async {
             let publisher = Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?;
             let opened = self.open(publisher.manifest()).await?;
-            Ok::<_, Stall>((publisher, opened))
+            let is_as_published = opened.snapshot.position == publisher.manifest().position();
+            Ok::<_, Stall>((if is_as_published { publisher } else { publisher.anew() }, opened))
         };
         let (publisher, opened) = lease.during(begin).await?;
         let (committed, newest) = watch::channel(None);
@@ -253,13 +254,13 @@ impl Unit {
         (committed, all_parked): (Committed, watch::Sender<Option<Vec<ParkedAt>>>),
         lease: &Lease,
     ) -> Result<Infallible, Stall> {
-        let Opened { mut writer, mut snapshot, complete_from } = opened;
+        let (database, Opened { mut writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
         let mut parked = lease.during(self.parked(&snapshot)).await?;
         all_parked.send_replace(parked.news().map(|(_, all)| all));
         let mut records = self.follower.log.follow(snapshot.position).await?;
         self.report(&snapshot, complete_from, &committed);
-        let (mut next, mut is_changed) = (None, false);
         let mut erasing = Erasing::begin(self.table, &writer)?;
+        let (mut next, mut is_changed) = (None, false);
         let (mut due, mut reached) = (Instant::now(), snapshot.position.sequence);
         loop {
             lease.tick();
@@ -267,6 +268,7 @@ impl Unit {
                 (writer, snapshot, erasing) = lease.during(self.purge(writer, &snapshot)).await?;
                 self.report(&snapshot, complete_from, &committed);
             }
+            lease.during(parked.listen(database)).await;
             let batch = match next.take() {
                 Some(batch) => batch,
                 None => match timeout(HEARTBEAT, batch::next(&mut records)).await {
@@ -278,8 +280,7 @@ impl Unit {
             let (end, committed_at) = (batch.end, batch.committed_at);
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;
-            let taken_up = parked.take_up(&self.projector.database, self.table, (reached, &batch));
-            let changes = lease.during(taken_up).await?;
+            let changes = lease.during(parked.take_up(database, self.table, (reached, &batch))).await?;
             reached = end.sequence;
             if let Some((omitted, all)) = parked.news() {
                 is_changed |= writer.omit(omitted);

@@ -8,14 +8,20 @@ use std::{
     time::Duration,
 };
 
-use base::metric::catalog::PROJECTION_PARKED;
-use domain::failed_event::{Event as Decision, Retried};
+use base::{explain::explain, metric::catalog::PROJECTION_PARKED};
+use domain::{
+    failed_event::{Event as Decision, Retried},
+    log_class::{LogClass, OfEach},
+};
 use eventlog::record::{AggregateKey, Recorded};
 use jiff::Span;
 use tokio::time::Instant;
 use view::{
     database::{Database, DatabaseFailure},
-    failed_event::{ParkedAt, Parking, decided::all_discarded},
+    failed_event::{
+        ParkedAt, Parking,
+        decided::{after, all_discarded},
+    },
     history::{past::snapshot_at, waiting::waiting},
     persons::{PersonFailure, Persons},
     projection::Projection,
@@ -30,6 +36,8 @@ use crate::{
     open::opened,
 };
 
+/// How often it listens to what operators decide, where the log does not tell.
+const LISTENS_EVERY: Duration = Duration::from_secs(1);
 /// How many aggregates are tried again at once.
 const AT_ONCE: usize = 32;
 /// How many aggregates, and of how many instances, may be parked for events that were committed [`WITHIN`] this time: more is
@@ -52,6 +60,10 @@ pub(crate) struct Parked {
     due: Vec<(AggregateKey, u64)>,
     /// When that is done.
     due_at: Instant,
+    /// Up to which sequence it has heard what operators decided, where the log that it follows does not tell.
+    heard: u64,
+    /// When it listens again.
+    listens_at: Instant,
     /// Whether something else is parked than a search index knows of, or failed once more.
     has_news: bool,
 }
@@ -103,8 +115,20 @@ impl Parked {
         let (parking, due_at) = (Parking::of(projection, shard), Instant::now());
         let (has_all_discarded, has_news) = (false, true);
         let persons = persons.clone();
-        let parked =
-            Self { projection, persons, parking, shard, all, discarded, has_all_discarded, due, due_at, has_news };
+        let parked = Self {
+            projection,
+            persons,
+            parking,
+            shard,
+            all,
+            discarded,
+            has_all_discarded,
+            due,
+            due_at,
+            heard: 0,
+            listens_at: due_at,
+            has_news,
+        };
         parked.measure();
         parked
     }
@@ -160,7 +184,8 @@ impl Parked {
                 Decision::Discarded(discarded) => {
                     discarded.view == self.projection.name && discarded.sequence == parked.sequence
                 }
-                Decision::Retried(Retried { filters, until }) => {
+                Decision::Retried(Retried { filters, until, until_of_sessions }) => {
+                    let until = OfEach { events: until, sessions: until_of_sessions }[self.projection.class];
                     parked.sequence <= *until && filters.iter().all(|filter| parking.finds(filter, parked))
                 }
             };
@@ -174,6 +199,24 @@ impl Parked {
                 self.discarded.insert(discarded.sequence);
             }
         }
+    }
+
+    /// Takes up what operators have decided lately, where the log that is followed does not tell. It is asked for again and again
+    /// while something is parked, so it does not matter where Postgres does not answer.
+    pub(crate) async fn listen(&mut self, database: &Database) {
+        if self.projection.class == LogClass::Events || self.all.is_empty() || self.listens_at > Instant::now() {
+            return;
+        }
+        match after(database, self.heard).await {
+            Ok((decisions, end)) => {
+                self.heard = end;
+                self.obey(decisions);
+            }
+            Err(error) => {
+                tracing::warn!(error = explain(&error), "what operators decided cannot be read at the moment")
+            }
+        }
+        self.listens_at = Instant::now() + LISTENS_EVERY;
     }
 
     fn fold_all<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
@@ -192,7 +235,9 @@ impl Parked {
     /// so far yet.
     pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
-        let Some(transaction) = snapshot_at(&mut connection, self.shard, to).await? else { return Ok(None) };
+        let Some(transaction) = snapshot_at(&mut connection, (self.projection.class, self.shard), to).await? else {
+            return Ok(None);
+        };
         if !self.has_all_discarded {
             self.discarded.extend(all_discarded(&transaction, self.projection).await?);
             self.has_all_discarded = true;
@@ -226,7 +271,8 @@ impl Parked {
         let (mut folded, mut retry) = (Folded::default(), Retry { waiting: due, ..Retry::default() });
         for Waiting { key, from, events, is_there, .. } in &retry.waiting {
             let is_first = self.all.get(key).is_some_and(|parked| parked.sequence == *from);
-            if is_first && !is_there {
+            // What has aged out is forgotten by history, and is of no use any more.
+            if is_first && !is_there && self.projection.class == LogClass::Events {
                 tracing::error!(aggregate_id = key.id, sequence = from, "history does not have the event that failed");
                 retry.postponed.insert(key.clone());
                 continue;

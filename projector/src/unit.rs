@@ -174,6 +174,7 @@ impl Rows {
         announcer.announce(Reached::from(checkpoint.position)).await;
         loop {
             lease.tick();
+            lease.during(parked.listen(database)).await;
             // What waits for another try does not keep the others waiting.
             let has_more =
                 parked.are_due() && lease.during(project::retry(database, read_model, checkpoint, &mut parked)).await?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
-    failed_event::{Command as Asked, Discarded, FailedEvent, Filter, LOG, Retried},
+    failed_event::{Command as Asked, Discarded, FailedEvent, Filter, Retried},
+    log_class::OfEach,
     rejection::Rejection,
 };
 use edge::{
@@ -76,7 +77,7 @@ async fn discard(
     let (id, parked) = (found.id.to_string(), found.parked);
     let discarded = Discarded {
         view: found.projection.name.to_owned(),
-        log: LOG.to_owned(),
+        log: found.projection.class.name().to_owned(),
         sequence: parked.sequence,
         reason: request.discard.clone().unwrap_or_default().reason,
         instance_id: parked.key.instance_id,
@@ -127,7 +128,10 @@ impl Command for Mend {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<FailedEvent>(&self.key).owned_by(&Owner::system());
         let asked = match &self.what {
-            What::Retry(filters) => Asked::Retry(Retried { filters: filters.clone(), until: turn.end() }),
+            What::Retry(filters) => {
+                let OfEach { events: until, sessions: until_of_sessions } = turn.ends();
+                Asked::Retry(Retried { filters: filters.clone(), until, until_of_sessions })
+            }
             What::Discard(discarded) => Asked::Discard(discarded.clone()),
             What::Nothing => {
                 deciding.permit(turn, &Owner::system(), &Object::of_nobody(FailedEvent::NAME, true))?;

@@ -201,6 +201,6 @@ fn checked(
     if !organization.resource().is_some_and(|organization| organization.is_active) {
         return Err(Rejection::Precondition("the organization of the user is inactive").into());
     }
-    let (checked_at, seen) = (turn.now().as_millisecond(), turn.end());
+    let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
     Ok(Some(CheckedUser { id: key.id, organization_id: owner.id.clone(), checked_at, seen }))
 }

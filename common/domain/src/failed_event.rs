@@ -31,8 +31,11 @@ pub enum Event {
 pub struct Retried {
     /// All of them hold; everything that is parked where there are none.
     pub filters: Vec<Filter>,
-    /// Up to which sequence events failed.
+    /// Up to which sequence events failed of the log that is kept for ever.
     pub until: u64,
+    /// The same of the one that ages out.
+    #[serde(default)]
+    pub until_of_sessions: u64,
 }
 
 /// One condition on failed events.
@@ -70,9 +73,6 @@ pub struct Discarded {
     pub aggregate_id: String,
 }
 
-/// The log that all events are in.
-pub const LOG: &str = "EVENTS";
-
 impl Aggregate for FailedEvent {
     const NAME: &'static str = "failed_event";
     const EVENTS: &'static [&'static str] = &["retried", "discarded"];
@@ -104,11 +104,11 @@ mod tests {
     use crate::testing::given;
 
     fn retried() -> Retried {
-        Retried { filters: vec![Filter::View("targets".into()), Filter::Id(7)], until: 9 }
+        Retried { filters: vec![Filter::View("targets".into()), Filter::Id(7)], until: 9, until_of_sessions: 3 }
     }
 
     fn discarded() -> Discarded {
-        let [view, log, reason] = ["targets", LOG, "it is of a customer who has left"].map(str::to_owned);
+        let [view, log, reason] = ["targets", "EVENTS", "it is of a customer who has left"].map(str::to_owned);
         let [instance_id, aggregate_type, aggregate_id] = ["1", "target", "2"].map(str::to_owned);
         Discarded { view, log, sequence: 7, reason, instance_id, aggregate_type, aggregate_id }
     }

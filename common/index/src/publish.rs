@@ -41,6 +41,8 @@ pub struct Publisher {
     moved: Option<Moved>,
     /// How often what is published was purged.
     purges: u64,
+    /// Whether what comes next is of an index that is built again.
+    is_anew: bool,
     /// Packs that no manifest names and chunks that no pack has, and since when.
     unnamed: HashMap<String, Instant>,
     /// How long readers may still want them.
@@ -72,11 +74,19 @@ impl Publisher {
                     revision,
                     moved: None,
                     purges: 0,
+                    is_anew: false,
                     unnamed: HashMap::new(),
                     grace,
                 });
             }
         }
+    }
+
+    /// One that publishes an index that is built again, maybe from another log: the files that it may have in common with what is
+    /// published do not make it the same.
+    #[must_use]
+    pub fn anew(self) -> Self {
+        Self { is_anew: true, ..self }
     }
 
     /// What is published.
@@ -109,7 +119,7 @@ impl Publisher {
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
         let has_the_same = known.len() == wanted.len() && wanted.iter().all(|name| known.contains(name.as_str()));
         let is_purged = snapshot.purges != self.purges;
-        let is_the_same = has_the_same && self.lacks_the_same(snapshot) && !is_purged;
+        let is_the_same = has_the_same && self.lacks_the_same(snapshot) && !is_purged && !self.is_anew;
         let (at, stored) = (snapshot.position.stream_sequence, self.manifest.position().stream_sequence);
         if is_the_same && !self.manifest.meta.is_empty() && at < stored + STORE_EVERY {
             self.moved = Some(Moved::new(self.revision, snapshot));
@@ -134,6 +144,7 @@ impl Publisher {
         let replaced = self.remote.replace(&self.name, &manifest, self.revision).await?;
         self.revision = replaced.ok_or(IndexFailure::Fenced)?;
         (self.manifest, self.moved, self.purges) = (manifest, None, snapshot.purges);
+        self.is_anew = false;
         fault::point("index.published");
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::clock;
 use deadpool_postgres::GenericClient;
-use domain::{failed_event::Filter, log_class::LogClass};
+use domain::failed_event::Filter;
 use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
@@ -52,11 +52,10 @@ pub struct Parking {
 
 impl Parking {
     /// That of a projection, where it parks at all. History interprets nothing that could fail. What admits requests stands
-    /// still instead: what it does not know any more could not be refused. So does what follows the log of sessions, since what
-    /// waits is looked up in history of the other one.
+    /// still instead: what it does not know any more could not be refused.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
         let admits = [&*ACCESS, &*ENDED].iter().any(|admits| admits.name == projection.name);
-        let parks = !admits && projection.class == LogClass::Events && !matches!(projection.kind, Kind::History);
+        let parks = !admits && !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
     }
 
@@ -227,10 +226,8 @@ mod tests {
 
     #[test]
     fn what_admits_requests_and_what_decides_never_parks() {
-        assert!(
-            [&*ACCESS, &*ENDED, &*HISTORY, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_none())
-        );
-        assert!(Parking::of(&TARGETS, 0).is_some());
+        assert!([&*ACCESS, &*ENDED, &*HISTORY].iter().all(|projection| Parking::of(projection, 0).is_none()));
+        assert!([&*TARGETS, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_some()));
     }
 
     #[test]

@@ -111,6 +111,7 @@ fn view(queries: &Queries, Stand { projection, sequence, committed_at, failed }:
         processed_sequence: sequence,
         timestamp: Some(at.into()),
         failed_event_count: *failed,
+        log: projection.class.name().to_owned(),
     }
 }
 
@@ -143,5 +144,6 @@ fn response(found: search::FailedEvent) -> FailedEvent {
         sequence,
         tries: u32::try_from(failure_count).unwrap_or(u32::MAX),
         state: FailedEventState::Failed.into(),
+        log: projection.class.name().to_owned(),
     }
 }

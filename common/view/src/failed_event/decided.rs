@@ -6,6 +6,7 @@ use base::explain::explain;
 use deadpool_postgres::Transaction;
 use domain::{
     aggregate::Aggregate,
+    catalog::class_of,
     failed_event::{Event, FailedEvent},
 };
 use eventlog::record::{AggregateKey, Recorded, decode};
@@ -15,7 +16,7 @@ use crate::{
     database::{Database, DatabaseFailure, snapshot},
     history::recorded,
     keyring::SYSTEM,
-    projection::{HISTORY, Projection, Sql},
+    projection::{HISTORY, OfHistories, Projection, Sql, of_histories},
     read_model::ReadModel,
 };
 
@@ -60,14 +61,37 @@ pub async fn all_discarded(
     Ok(events.iter().filter_map(|event| left_out(event, projection)).collect())
 }
 
+/// What was decided after a sequence, and up to which one this is. For who follows the other log, which does not have it.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn after(database: &Database, sequence: u64) -> Result<(Vec<Event>, u64), DatabaseFailure> {
+    static SELECT: Sql = Sql::new(|| {
+        HISTORY.sql(
+            "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and sequence > $3 \
+             order by sequence",
+        )
+    });
+    let read = async {
+        let connection = database.connection().await?;
+        let rows = connection.query(&**SELECT, &[&SYSTEM, &FailedEvent::NAME, &signed(sequence)]).await?;
+        Ok(rows.iter().map(recorded).collect::<Result<Vec<_>, _>>()?)
+    };
+    let events = database.within(read).await?;
+    let end = events.last().map_or(sequence, |last| last.sequence);
+    Ok((events.iter().filter_map(readable).collect(), end))
+}
+
+/// What was decided, where this build can read it.
+fn readable(recorded: &Recorded) -> Option<Event> {
+    let read = decode::<FailedEvent>(recorded);
+    read.inspect_err(|error| tracing::error!(error = explain(error), "what an operator decided cannot be read")).ok()
+}
+
 fn left_out(recorded: &Recorded, projection: &Projection) -> Option<u64> {
-    match decode::<FailedEvent>(recorded) {
-        Ok(Event::Discarded(discarded)) => (discarded.view == projection.name).then_some(discarded.sequence),
-        Ok(Event::Retried(_)) => None,
-        Err(error) => {
-            tracing::error!(error = explain(&error), "what an operator had left out cannot be read");
-            None
-        }
+    match readable(recorded)? {
+        Event::Discarded(discarded) => (discarded.view == projection.name).then_some(discarded.sequence),
+        Event::Retried(_) => None,
     }
 }
 
@@ -80,16 +104,18 @@ pub async fn with_followers(
     key: &AggregateKey,
     sequence: u64,
 ) -> Result<(Option<Recorded>, u64), DatabaseFailure> {
-    static EVENT: Sql = Sql::new(|| HISTORY.sql(&format!("select * from {{schema}}.events {OF_AGGREGATE} = $4")));
-    static AFTER: Sql =
-        Sql::new(|| HISTORY.sql(&format!("select count(*) from {{schema}}.events {OF_AGGREGATE} > $4")));
+    static EVENT: OfHistories =
+        OfHistories::new(|| of_histories(&format!("select * from {{schema}}.events {OF_AGGREGATE} = $4")));
+    static AFTER: OfHistories =
+        OfHistories::new(|| of_histories(&format!("select count(*) from {{schema}}.events {OF_AGGREGATE} > $4")));
     const OF_AGGREGATE: &str = "where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 and sequence";
     let read = async {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
         let (AggregateKey { instance_id, aggregate_type, id }, sequence) = (key, signed(sequence));
-        let found = transaction.query_opt(&**EVENT, &[instance_id, aggregate_type, id, &sequence]).await?;
-        let after = transaction.query_one(&**AFTER, &[instance_id, aggregate_type, id, &sequence]).await?;
+        let class = class_of(aggregate_type);
+        let found = transaction.query_opt(&EVENT[class], &[instance_id, aggregate_type, id, &sequence]).await?;
+        let after = transaction.query_one(&AFTER[class], &[instance_id, aggregate_type, id, &sequence]).await?;
         transaction.commit().await?;
         Ok((found.as_ref().map(recorded).transpose()?, unsigned(after.get(0))))
     };

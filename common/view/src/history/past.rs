@@ -3,6 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use deadpool_postgres::{Client, Transaction};
+use domain::log_class::LogClass;
 use eventlog::record::{AggregateKey, Recorded};
 use tokio::time::sleep;
 
@@ -10,7 +11,7 @@ use super::{aggregate_key, columns, recorded, waiting::waiting};
 use crate::{
     checkpoint::Checkpoint,
     database::{Database, DatabaseFailure, snapshot},
-    projection::{HISTORY, Sql},
+    projection::{HISTORY, Sql, history_of},
 };
 
 /// How often it is asked how far history is.
@@ -25,7 +26,7 @@ pub trait Question: Sync {
     fn ask(&self, history: &Transaction<'_>) -> impl Future<Output = Result<Self::Answer, DatabaseFailure>> + Send;
 }
 
-/// Waits until history has come to a sequence, then asks it, all from one snapshot.
+/// Waits until history has come to a sequence of the log that is kept for ever, then asks it, all from one snapshot.
 pub async fn ask_at<Q: Question>(
     database: &Database,
     (shard, sequence): (u16, u64),
@@ -34,7 +35,9 @@ pub async fn ask_at<Q: Question>(
     loop {
         let attempt = async {
             let mut connection = database.connection().await?;
-            let Some(history) = snapshot_at(&mut connection, shard, sequence).await? else { return Ok(None) };
+            let Some(history) = snapshot_at(&mut connection, (LogClass::Events, shard), sequence).await? else {
+                return Ok(None);
+            };
             question.ask(&history).await.map(Some)
         };
         if let Some(answer) = database.within(attempt).await? {
@@ -44,14 +47,14 @@ pub async fn ask_at<Q: Question>(
     }
 }
 
-/// History as it is once it has come to a sequence; `None` before that.
+/// History as it is once that of a log has come to a sequence; `None` before that.
 pub async fn snapshot_at(
     connection: &mut Client,
-    shard: u16,
+    (class, shard): (LogClass, u16),
     sequence: u64,
 ) -> Result<Option<Transaction<'_>>, DatabaseFailure> {
     let transaction = snapshot(connection).await?;
-    let checkpoint = Checkpoint::read(&transaction, &HISTORY, shard).await?;
+    let checkpoint = Checkpoint::read(&transaction, history_of(class), shard).await?;
     Ok(checkpoint.filter(|checkpoint| checkpoint.position.sequence >= sequence).map(|_| transaction))
 }
 

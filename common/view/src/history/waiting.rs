@@ -2,6 +2,7 @@
 
 use std::{pin::pin, sync::Arc};
 
+use domain::catalog::class_of;
 use eventlog::record::{AggregateKey, Recorded};
 use futures::TryStreamExt;
 use tokio_postgres::{Transaction, types::ToSql};
@@ -10,7 +11,7 @@ use super::recorded;
 use crate::{
     checkpoint::signed,
     database::DatabaseFailure,
-    projection::{HISTORY, Sql},
+    projection::{OfHistories, of_histories},
 };
 
 /// How many events are read at once.
@@ -25,8 +26,8 @@ pub async fn waiting(
     key: &AggregateKey,
     (from, to): (u64, u64),
 ) -> Result<(Vec<Arc<Recorded>>, bool), DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY.sql(
+    static SELECT: OfHistories = OfHistories::new(|| {
+        of_histories(
             "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 \
              and sequence between $4 and $5 order by version limit $6",
         )
@@ -34,7 +35,7 @@ pub async fn waiting(
     let AggregateKey { instance_id, aggregate_type, id } = key;
     let (from, to, limit) = (signed(from), signed(to), signed(MOST as u64 + 1));
     let parameters: [&(dyn ToSql + Sync); 6] = [instance_id, aggregate_type, id, &from, &to, &limit];
-    let rows = transaction.query_raw(&**SELECT, parameters).await?;
+    let rows = transaction.query_raw(&SELECT[class_of(&key.aggregate_type)], parameters).await?;
     let (mut rows, mut events, mut size) = (pin!(rows), vec![], 0);
     while let Some(row) = rows.try_next().await? {
         if events.len() == MOST || size >= LARGEST {

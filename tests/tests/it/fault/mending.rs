@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, TARGETS, post, send},
+    client::{Client, TARGETS, post, send, waited},
     eventually,
     platform::Platform,
     process::run,
@@ -13,6 +13,7 @@ use tests::{
 use super::parking::{failed, name, rename};
 
 const FAILED: &str = "/system/v1/failedevents";
+const SESSIONS: &str = "/resources/v3alpha/sessions";
 
 /// The id of what failed of an aggregate in a view, once it has.
 async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
@@ -183,4 +184,59 @@ async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
     eventually("nothing waits", async || failed(&operator, json!([])).await.is_empty().then_some(())).await;
     rename(&client, &a, "a renamed").await;
     is_named(&client, &a, "a renamed").await;
+}
+
+/// Their events are in the other log, and what is decided about them is not.
+#[tokio::test]
+async fn what_fails_of_sessions_is_tried_again_and_left_out_too() {
+    let failing = Failing::start().await;
+    let Failing { client, operator, .. } = &failing;
+    let path = |id: &str| format!("{SESSIONS}/{id}");
+    let [a, b] = [
+        waited(client, SESSIONS, json!({ "metadata": { "at": "first" } })).await.id(),
+        waited(client, SESSIONS, json!({ "metadata": { "at": "first" } })).await.id(),
+    ];
+    let change = async |id: &str, at: &str| {
+        let patch = client.request(Method::PATCH, &path(id)).json(&json!({ "metadata": { "at": at } }));
+        assert_eq!(send(patch).await.status, StatusCode::OK);
+    };
+    let is_at = async |id: &str, wanted: &str| {
+        let body = send(client.request(Method::GET, &path(id))).await.body;
+        let search = post(client, &format!("{SESSIONS}/_search"), json!([{ "inIds": { "ids": [id] } }])).await.body;
+        let at = |session: &Value| session["metadata"]["at"] == wanted;
+        at(&body["session"]) && at(&search["result"][0])
+    };
+    failing.fails(true);
+    change(&a, "second").await;
+    change(&b, "second").await;
+    let mut of_a = vec![];
+    for view in ["sessions", "sessions_index"] {
+        of_a.push(id_in(operator, view, &a).await);
+        id_in(operator, view, &b).await;
+    }
+    let found = one(operator, &of_a[0]).await;
+    assert_eq!(
+        (&found["failedEvent"]["log"], &found["event"]["type"]),
+        (&json!("SESSIONS"), &json!("session.changed"))
+    );
+    assert!(is_at(&a, "first").await, "it stays what it was");
+    assert_eq!(post(operator, &format!("{FAILED}/{}/_retry", of_a[0]), json!({})).await.status, StatusCode::OK);
+    let again = async || (one(operator, &of_a[0]).await["failedEvent"]["failureCount"] == "2").then_some(());
+    eventually("it failed again", again).await;
+
+    failing.fails(false);
+    for id in &of_a {
+        let discarded =
+            post(operator, &format!("{FAILED}/{id}/_discard"), json!({ "reason": "nobody needs it" })).await;
+        assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    }
+    let gone = async || failed(operator, json!([{ "aggregateId": a }])).await.is_empty().then_some(());
+    eventually("it is left out", gone).await;
+    assert!(is_at(&a, "first").await, "what was left out does not show");
+    change(&a, "third").await;
+    eventually("what comes after does", async || is_at(&a, "third").await.then_some(())).await;
+    assert!(is_at(&b, "first").await, "nothing was decided about it");
+    let retried = post(operator, &format!("{FAILED}/_retry"), json!({})).await;
+    assert_eq!(retried.body["count"], json!("2"), "{}", retried.body);
+    eventually("it goes on", async || is_at(&b, "second").await.then_some(())).await;
 }

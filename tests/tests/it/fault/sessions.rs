@@ -213,11 +213,13 @@ async fn the_log_of_sessions_alone_is_lost_and_made_anew() {
     let said = command.log();
     let told = |words: &str| said.lines().any(|line| line.starts_with("platform: ") && line.contains(words));
     assert!(told("session_history stands at message") && told("but SESSIONS_0 ends at"), "{said}");
-    let mut query = cluster.node("query", "query", &[], &[]);
+    // The search index of sessions, which is of the log that is gone, is built anew.
+    let [mut projector, mut query] = ["projector", "query"].map(|role| cluster.node(role, role, &[], &[]));
     cluster.is_ready(&query).await;
     let at_query = cluster.client(&query);
     assert_eq!(status(&at_query, &token).await, StatusCode::UNAUTHORIZED);
     query.process.end().await;
+    projector.process.end().await;
 
     // As docs/operations.md says.
     let recipe = "drop schema session_history_1, sessions_1 cascade; \

@@ -117,12 +117,16 @@ async fn session(who: &Client) -> Object {
 
 /// Makes what is searched for.
 async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
-    let at = |kind: &str| format!("{ROOT}/{kind}");
     match kind {
-        "users/metadata" => return entry(who).await,
-        "sessions" => return session(who).await,
-        _ => {}
+        "users/metadata" => entry(who).await,
+        "sessions" => session(who).await,
+        _ => made(kind, tenant, who).await,
     }
+}
+
+/// Makes what is of no user.
+async fn made(kind: &str, tenant: &Tenant, who: &Client) -> Object {
+    let at = |kind: &str| format!("{ROOT}/{kind}");
     let (name, url) = (new_name(), json!({ "url": "https://example.com/" }));
     let target = json!({ "name": name, "restWebhook": url });
     let mut others = vec![];
