@@ -213,7 +213,7 @@ impl Parked {
                 self.obey(decisions);
             }
             Err(error) => {
-                tracing::warn!(error = explain(&error), "what operators decided cannot be read at the moment")
+                tracing::warn!(error = explain(&error), "what operators decided cannot be read at the moment");
             }
         }
         self.listens_at = Instant::now() + LISTENS_EVERY;

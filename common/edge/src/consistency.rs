@@ -64,8 +64,11 @@ pub struct Tokens {
     /// The last write that this node answered to a caller, by instance and caller.
     answered: Arc<Cache<Caller, Arc<Mutex<Answered>>>>,
     /// The token that was made last: many reads in a row see the same.
-    last: Arc<Mutex<Option<(OfEach<u64>, String)>>>,
+    last: Arc<Mutex<Option<Minted>>>,
 }
+
+/// What a token says, and the token.
+type Minted = (OfEach<u64>, String);
 
 /// An instance and a caller.
 type Caller = (String, String);
@@ -128,7 +131,7 @@ impl Tokens {
         Ok(token)
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(OfEach<u64>, String)>> {
+    fn last(&self) -> MutexGuard<'_, Option<Minted>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
