@@ -191,20 +191,20 @@ async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
 async fn what_fails_of_sessions_is_tried_again_and_left_out_too() {
     let failing = Failing::start().await;
     let Failing { client, operator, .. } = &failing;
-    let path = |id: &str| format!("{SESSIONS}/{id}");
+    let at = |id: &str| format!("{SESSIONS}/{id}");
     let [a, b] = [
         waited(client, SESSIONS, json!({ "metadata": { "at": "first" } })).await.id(),
         waited(client, SESSIONS, json!({ "metadata": { "at": "first" } })).await.id(),
     ];
-    let change = async |id: &str, at: &str| {
-        let patch = client.request(Method::PATCH, &path(id)).json(&json!({ "metadata": { "at": at } }));
+    let change = async |id: &str, place: &str| {
+        let patch = client.request(Method::PATCH, &at(id)).json(&json!({ "metadata": { "at": place } }));
         assert_eq!(send(patch).await.status, StatusCode::OK);
     };
     let is_at = async |id: &str, wanted: &str| {
-        let body = send(client.request(Method::GET, &path(id))).await.body;
+        let body = send(client.request(Method::GET, &at(id))).await.body;
         let search = post(client, &format!("{SESSIONS}/_search"), json!([{ "inIds": { "ids": [id] } }])).await.body;
-        let at = |session: &Value| session["metadata"]["at"] == wanted;
-        at(&body["session"]) && at(&search["result"][0])
+        let is_wanted = |session: &Value| session["metadata"]["at"] == wanted;
+        is_wanted(&body["session"]) && is_wanted(&search["result"][0])
     };
     failing.fails(true);
     change(&a, "second").await;

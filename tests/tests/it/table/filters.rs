@@ -53,7 +53,6 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         (_, "roleKey") => [json!(name), json!(name[1..])],
         ("user_grants", "projectGrantId") => [json!(other(2)), json!("1")],
         ("user_grants", "userId") => [json!(other(3)), json!("1")],
-        ("sessions", "userId") => [json!(other(0)), json!("1")],
         ("idps", "id") => [json!({ "id": id }), json!({ "id": "1" })],
         ("executions", "inConditions") => {
             ["target.added", "user.added"].map(|name| json!({ "conditions": [{ "event": { "event": name } }] }))
@@ -64,7 +63,9 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         ("events", "type") => [json!("target.added"), json!("user.added")],
         ("events", "aggregateType") => [json!("target"), json!("user")],
         ("events", "aggregateId") => [json!(id), json!("1")],
-        (_, "projectId") | ("memberships", "userId") | ("events", "actorId") => [json!(other(0)), json!("1")],
+        (_, "projectId") | ("memberships" | "sessions", "userId") | ("events", "actorId") => {
+            [json!(other(0)), json!("1")]
+        }
         ("events", "instanceId") | ("project_grants", "orgId") => [json!(other(1)), json!("1")],
         ("events", "creationDate") => [at("GREATER"), at("LESS")],
         ("events", "afterSequence") => [json!((sequence - 1).to_string()), json!(sequence.to_string())],

@@ -54,11 +54,11 @@ fn a_session(world: &World) -> BoxFuture<'_, Subject> {
     .boxed()
 }
 
-fn checks(search: Search) -> Option<Checks> {
-    Some(Checks { user: Some(CheckUser { search: Some(search) }) })
+fn checks(search: Search) -> Checks {
+    Checks { user: Some(CheckUser { search: Some(search) }) }
 }
 
-fn by_id(subject: &Subject, other: usize) -> Option<Checks> {
+fn by_id(subject: &Subject, other: usize) -> Checks {
     checks(Search::UserId(subject.others[other].clone()))
 }
 
@@ -66,8 +66,8 @@ fn entries(of: &[(&str, &str)]) -> BTreeMap<String, String> {
     of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn seconds(seconds: i64) -> Option<Duration> {
-    Some(Duration { seconds, nanos: 0 })
+fn seconds(seconds: i64) -> Duration {
+    Duration { seconds, nanos: 0 }
 }
 
 fn creating(session: Session) -> CreateSessionRequest {
@@ -79,18 +79,18 @@ fn create() -> Box<dyn Check + Sync> {
         .good("of nobody yet", |_| creating(Session::default()))
         .good("of a person", |it| {
             let metadata = entries(&[("device", "tablet")]);
-            creating(Session { checks: by_id(it, 0), metadata, lifetime: seconds(60) })
+            creating(Session { checks: Some(by_id(it, 0)), metadata, lifetime: Some(seconds(60)) })
         })
         .good("by user name, in another case", |it| {
             let name = it.others[1].to_uppercase();
-            creating(Session { checks: checks(Search::LoginName(name)), ..Session::default() })
+            creating(Session { checks: Some(checks(Search::LoginName(name))), ..Session::default() })
         })
-        .good("as long as can be", |_| creating(Session { lifetime: seconds(7_776_000), ..Session::default() }))
+        .good("as long as can be", |_| creating(Session { lifetime: Some(seconds(7_776_000)), ..Session::default() }))
         .bad("nothing", "INVALID_REQUEST", |_| CreateSessionRequest::default())
         .bad("too long", "INVALID_REQUEST", |_| {
-            creating(Session { lifetime: seconds(7_776_001), ..Session::default() })
+            creating(Session { lifetime: Some(seconds(7_776_001)), ..Session::default() })
         })
-        .bad("no time", "INVALID_REQUEST", |_| creating(Session { lifetime: seconds(0), ..Session::default() }))
+        .bad("no time", "INVALID_REQUEST", |_| creating(Session { lifetime: Some(seconds(0)), ..Session::default() }))
         .bad("a check of nothing", "INVALID_REQUEST", |_| {
             let checks = Some(Checks { user: Some(CheckUser { search: None }) });
             creating(Session { checks, ..Session::default() })
@@ -102,13 +102,13 @@ fn create() -> Box<dyn Check + Sync> {
             creating(Session { metadata: entries(&[("a", &"x".repeat(16_384))]), ..Session::default() })
         })
         .bad("nobody", "RESOURCE_NOT_FOUND", |_| {
-            creating(Session { checks: checks(Search::UserId("1".into())), ..Session::default() })
+            creating(Session { checks: Some(checks(Search::UserId("1".into()))), ..Session::default() })
         })
         .bad("nobody by name", "RESOURCE_NOT_FOUND", |_| {
-            creating(Session { checks: checks(Search::LoginName("nobody at all".into())), ..Session::default() })
+            creating(Session { checks: Some(checks(Search::LoginName("nobody at all".into()))), ..Session::default() })
         })
         .bad("a service user", "PRECONDITION_FAILED", |it| {
-            creating(Session { checks: by_id(it, 2), ..Session::default() })
+            creating(Session { checks: Some(by_id(it, 2)), ..Session::default() })
         })
         .done()
 }
@@ -125,14 +125,16 @@ fn patch() -> Box<dyn Check + Sync> {
         })
         .good("nothing", |it| patching(it, PatchSession::default()))
         .good("the same person once more", |it| {
-            patching(it, PatchSession { checks: by_id(it, 0), ..PatchSession::default() })
+            patching(it, PatchSession { checks: Some(by_id(it, 0)), ..PatchSession::default() })
         })
-        .good("a shorter life", |it| patching(it, PatchSession { lifetime: seconds(60), ..PatchSession::default() }))
+        .good("a shorter life", |it| {
+            patching(it, PatchSession { lifetime: Some(seconds(60)), ..PatchSession::default() })
+        })
         .bad("beyond the longest life", "INVALID_REQUEST", |it| {
-            patching(it, PatchSession { lifetime: seconds(7_776_000), ..PatchSession::default() })
+            patching(it, PatchSession { lifetime: Some(seconds(7_776_000)), ..PatchSession::default() })
         })
         .bad("a service user", "PRECONDITION_FAILED", |it| {
-            patching(it, PatchSession { checks: by_id(it, 2), ..PatchSession::default() })
+            patching(it, PatchSession { checks: Some(by_id(it, 2)), ..PatchSession::default() })
         })
         .bad("nothing at all", "INVALID_REQUEST", |it| PatchSessionRequest { id: it.id.clone(), session: None })
         .done()
