@@ -25,7 +25,7 @@ use edge::{
     refusal::{feature_disabled, permission_denied},
 };
 use eventlog::record::AggregateKey;
-use proto::operation::Facts;
+use proto::operation::{Facts, Waived};
 use view::{
     directory::Principal,
     keyring::{SYSTEM, claim_hash},
@@ -179,6 +179,11 @@ impl Authority {
             let here = held.iter().filter(|membership| chain.contains(&membership.context));
             permits(here.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
         })
+    }
+
+    /// Whether the token of an object stands in for a permission on it.
+    pub(crate) fn takes_token(&self) -> bool {
+        self.is_home() && self.operation.waived == Waived::ByToken
     }
 
     /// Whether the caller is a user of the instance: others may have an id of one.

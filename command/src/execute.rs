@@ -182,6 +182,7 @@ impl<C: Command> Decide for Authorized<C> {
         // It may have been decided before, and what was permitted then is asked for again.
         self.deciding.permitted.take();
         self.deciding.compared.take();
+        self.deciding.shown.take();
         let (decided, outcome) = self.command.decide(turn, &self.deciding)?;
         if !self.deciding.compared.get() {
             self.deciding.compare_none()?;
@@ -326,8 +327,8 @@ impl Commands {
         };
         let own = self.keyring.key(&call.home.id, Purpose::Claim).await.map_err(unavailable)?;
         let (if_match, authority) = (call.if_match.clone(), Authority::of(call, own));
-        let (compared, permitted) = (Cell::new(false), Cell::new(None));
-        let deciding = Deciding { if_match, compared, authority, keys, cause, permitted };
+        let (compared, shown, permitted) = (Cell::new(false), Cell::new(false), Cell::new(None));
+        let deciding = Deciding { if_match, compared, authority, keys, cause, shown, permitted };
         let place = if call.context.kind == OwnerType::System { SYSTEM } else { &call.tenant.id };
         let origin = Origin { operation: call.operation.method, instance_id: place.into(), bytes };
         self.writer.submit(origin, Authorized { command, deciding }, once).await

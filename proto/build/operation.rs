@@ -37,7 +37,7 @@ pub(crate) fn generate(pool: &DescriptorPool) -> Result<String, String> {
 fn facts(method: &MethodDescriptor) -> Result<String, String> {
     let Http { verb, path, body } = option::http(method).ok_or("no HTTP mapping")?;
     let operation = option::operation(method).ok_or("no option platform.option.operation")?;
-    if operation.permission.is_empty() && !operation.is_self {
+    if operation.permission.is_empty() && operation.waived != option::Waived::Own {
         return Err("needs a permission or self".to_owned());
     }
     let service = method.parent_service();
@@ -53,7 +53,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
     Ok(format!(
         "Facts {{ grpc: \"/{service}/{method}\", service: {service:?}, method: {method:?}, verb: Verb::{verb}, \
          path: {path:?}, body: {body}, parameters: &[{parameters}], success: {success}, \
-         also: {also}, permission: {permission}, system_permission: {system_permission}, is_self: {is_self}, \
+         also: {also}, permission: {permission}, system_permission: {system_permission}, waived: Waived::{waived:?}, \
          feature: {feature}, \
          of_organization: {of_organization}, is_built: {is_built}, request: {request:?}, response: {response:?} }}",
         service = service.full_name(),
@@ -65,7 +65,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
         also = if operation.also == 0 { "None".to_owned() } else { format!("Some({})", operation.also) },
         permission = optional(&operation.permission),
         system_permission = optional(&operation.system_permission),
-        is_self = operation.is_self,
+        waived = operation.waived,
         feature = optional(&option::feature(method)),
         of_organization = operation.of_organization,
         is_built = !operation.not_built,

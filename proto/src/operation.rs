@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+pub use crate::option::Waived;
+
 /// What is known of an operation without knowing its types.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -27,8 +29,8 @@ pub struct Facts {
     pub permission: Option<&'static str>,
     /// What it needs in the context of the system, where that is another permission.
     pub system_permission: Option<&'static str>,
-    /// Whether the caller needs no permission for what is about itself, or about the context that it belongs to.
-    pub is_self: bool,
+    /// When the caller needs no permission.
+    pub waived: Waived,
     /// The feature flag that the operation is behind.
     pub feature: Option<&'static str>,
     /// Whether it is about an organization: the caller's own, where the request names none.
@@ -47,9 +49,14 @@ impl Facts {
         self.parameters.iter().any(|parameter| parameter.path.starts_with("ctx."))
     }
 
+    /// Whether it gives the caller something on what is its own.
+    pub fn is_self(&self) -> bool {
+        self.waived == Waived::Own
+    }
+
     /// Whether somebody may call it who holds no role.
     pub fn is_for_any_caller(&self) -> bool {
-        self.is_self
+        self.waived != Waived::Never
     }
 
     /// The permission that it needs, in the context of the system or in any other.
@@ -60,7 +67,7 @@ impl Facts {
     /// Whether a caller may do to what belongs to a user what no role permits: only an operation about the caller itself
     /// gives that, on the caller alone.
     pub fn gives(&self, caller_id: &str, user_id: Option<&str>) -> bool {
-        self.is_for_any_caller() && user_id == Some(caller_id)
+        self.is_self() && user_id == Some(caller_id)
     }
 
     /// Whether it changes one object, which its path or its context names.
@@ -174,8 +181,7 @@ mod tests {
 
     #[test]
     fn only_resolving_settings_is_for_whoever_belongs_to_the_context() {
-        let open: Vec<_> =
-            OPERATIONS.iter().filter(|facts| facts.is_for_any_caller()).map(|facts| facts.method).collect();
+        let open: Vec<_> = OPERATIONS.iter().filter(|facts| facts.is_self()).map(|facts| facts.method).collect();
         let is_of_settings = |method: &str| method.starts_with("Resolve") && method != "ResolveFeatures";
         let all: Vec<_> = OPERATIONS.iter().map(|facts| facts.method).filter(|method| is_of_settings(method)).collect();
         assert_eq!(open, all);
@@ -192,7 +198,9 @@ mod tests {
     #[test]
     fn an_operation_about_the_caller_gives_nothing_on_others() {
         let without = || Facts { permission: None, ..GET_USER.facts };
-        let (own, unsaid) = (Facts { is_self: true, ..without() }, without());
+        let (own, unsaid) = (Facts { waived: Waived::Own, ..without() }, without());
+        let by_token = Facts { waived: Waived::ByToken, ..without() };
+        assert!(!by_token.gives("1", Some("1")) && by_token.is_for_any_caller(), "the token decides");
         assert!(own.gives("1", Some("1")) && !own.gives("1", Some("2")) && !own.gives("1", None));
         assert!(!unsaid.gives("1", Some("1")) && !unsaid.is_for_any_caller(), "it does not say so");
         assert!(!GET_USER.facts.gives("1", Some("1")), "roles decide");

@@ -49,6 +49,17 @@ pub struct Http {
     pub body: String,
 }
 
+/// When an operation needs no permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waived {
+    /// It always does.
+    Never,
+    /// On what is about the caller itself, or about the context that it belongs to.
+    Own,
+    /// On an object whose token the caller shows.
+    ByToken,
+}
+
 /// Who may call a method, and what it answers.
 #[derive(Debug, Clone)]
 pub struct Operation {
@@ -56,8 +67,8 @@ pub struct Operation {
     pub permission: String,
     /// What the caller needs in the context of the system; empty where that is the same.
     pub system_permission: String,
-    /// What is about the caller itself needs no permission.
-    pub is_self: bool,
+    /// When no permission is needed.
+    pub waived: Waived,
     /// The HTTP status of success; 0 where it says nothing.
     pub success: u32,
     /// A further HTTP status of success; 0 for none.
@@ -124,7 +135,11 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
     Some(Operation {
         permission: text(&operation, "permission"),
         system_permission: text(&operation, "system_permission"),
-        is_self: flag(&operation, "self"),
+        waived: match (flag(&operation, "self"), flag(&operation, "by_token")) {
+            (true, _) => Waived::Own,
+            (false, true) => Waived::ByToken,
+            (false, false) => Waived::Never,
+        },
         success: number(&operation, "success"),
         also: number(&operation, "also"),
         of_organization: flag(&operation, "of_organization"),

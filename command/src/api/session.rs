@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::session::lifetime;
-use base::secret::random_secret;
+use base::secret::{random_secret, same};
 use domain::{
-    context::{Owner, OwnerType},
+    context::Owner,
     log_class::LogClass,
     rejection::Rejection,
     resource::{
@@ -19,8 +19,8 @@ use domain::{
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
 use proto::session::{
-    CheckUser, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, PatchSessionRequest,
-    PatchSessionResponse, check_user::Search,
+    CheckUser, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
+    PatchSessionRequest, PatchSessionResponse, check_user::Search,
 };
 use view::keyring::{Purpose, claim_hash, secret_hash};
 
@@ -37,7 +37,7 @@ const PREFIX: &str = "sess-";
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
-    mounting.on(create).on(patch).on(standard::delete::<Session, DeleteSessionRequest>)
+    mounting.on(create).on(patch).on(delete)
 }
 
 async fn create(
@@ -74,6 +74,7 @@ async fn patch(
         checks: asked.checks.unwrap_or_default(),
         metadata: asked.metadata,
         lifetime: asked.lifetime.map(lifetime),
+        shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
         token: hash,
     };
     let answer = move |decided: &Decided, has_changed: &bool| PatchSessionResponse {
@@ -81,6 +82,37 @@ async fn patch(
         session_token: has_changed.then(|| token.clone()),
     };
     commands.execute(&call, &request, command, answer).await
+}
+
+async fn delete(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DeleteSessionRequest,
+) -> Result<Answer<DeleteSessionResponse>, Error> {
+    let id = request.id.clone();
+    let shown = Shown::of(&commands, &call, (&id, &request.session_token)).await?;
+    let command = Delete { key: standard::named::<Session>(&call, &request)?, shown };
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// What a caller has shown instead of a permission: the hash of a token, where it is one of the session that is asked for.
+struct Shown(Option<Hashed>);
+
+impl Shown {
+    async fn of(commands: &Commands, call: &Call, (id, token): (&str, &str)) -> Result<Self, Error> {
+        let sent = token.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+        let Some((_, secret)) = sent.filter(|(of, _)| *of == id) else { return Ok(Self(None)) };
+        let key = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+        Ok(Self(Some(secret_hash(&key, id, secret))))
+    }
+
+    /// Lets the caller do what it asks for, where the token is the newest of the session.
+    fn stand_in(&self, deciding: &Deciding, session: &Session) {
+        let hashes = self.0.as_ref().and_then(Hashed::expose).zip(session.token.expose());
+        if hashes.is_some_and(|(shown, kept)| same(shown.as_bytes(), kept.as_bytes())) {
+            deciding.shows_token();
+        }
+    }
 }
 
 /// Another token of a session.
@@ -137,6 +169,7 @@ struct Patch {
     metadata: BTreeMap<String, String>,
     /// How long it lives from now on, in milliseconds, where that changes.
     lifetime: Option<i64>,
+    shown: Shown,
     token: Hashed,
 }
 
@@ -152,12 +185,20 @@ impl Command for Patch {
         let current = turn.get::<Standard<Session>>(&self.key);
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
+        // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
+        if self.checks.user.is_none() && self.lifetime.is_none() {
+            self.shown.stand_in(deciding, session);
+        }
         deciding.permit_on(turn, &current)?;
-        let user = checked(turn, deciding, (&self.key.instance_id, &self.checks))?;
-        if let (Some(user), Some(before)) = (&user, session.user_id())
-            && user.id != before
-        {
-            return Err(Rejection::Precondition("the session is of another user: create a new one").into());
+        let mut user = checked(turn, deciding, (&self.key.instance_id, &self.checks))?;
+        if let Some(before) = &session.user {
+            if user.as_ref().is_some_and(|user| user.id != before.id) {
+                return Err(Rejection::Precondition("the session is of another user: create a new one").into());
+            }
+            // It ends a moment later, by another command.
+            live(turn, &self.key.instance_id, &before.id)?.ok_or(Rejection::NotFound(Session::NAME))?;
+            // To check the same user again brings back no session that was to end meanwhile.
+            user = user.map(|user| CheckedUser { seen: before.seen, ..user });
         }
         let expires_at = self.lifetime.map(|lifetime| turn.now().as_millisecond().saturating_add(lifetime));
         let latest = current.head.created_at.as_millisecond().saturating_add(LONGEST_LIFE_MS);
@@ -170,6 +211,28 @@ impl Command for Patch {
         let decided = deciding.decide(turn, current, Asked::Patch(patch))?;
         let has_changed = decided.sequence != before;
         Ok((decided, has_changed))
+    }
+}
+
+/// A session that ends.
+struct Delete {
+    key: AggregateKey,
+    shown: Shown,
+}
+
+impl Command for Delete {
+    type Outcome = ();
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Standard<Session>>(&self.key);
+        existence::insist(turn, &current)?;
+        let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
+        self.shown.stand_in(deciding, session);
+        Ok((deciding.decide(turn, current, Asked::Delete)?, ()))
     }
 }
 
@@ -188,19 +251,23 @@ fn checked(
     let key = key.filter(|key| !key.id.contains('\0')).ok_or_else(nobody)?;
     let current = turn.get::<Standard<User>>(&key);
     existence::insist(turn, &current)?;
-    let user = current.resource().ok_or_else(nobody)?;
-    let owner = current.owner()?;
-    let organization = AggregateKey::of::<Standard<Organization>>(instance_id, owner.id.as_str());
-    let organization = turn.get::<Standard<Organization>>(&organization);
-    if owner.kind != OwnerType::Organization || user.human.is_none() {
+    if current.resource().ok_or_else(nobody)?.human.is_none() {
         return Err(Rejection::Precondition("the user is a service user; only people have sessions").into());
     }
-    if !user.is_live() {
-        return Err(Rejection::Precondition("the user is inactive or locked").into());
-    }
-    if !organization.resource().is_some_and(|organization| organization.is_active) {
-        return Err(Rejection::Precondition("the organization of the user is inactive").into());
-    }
+    let inactive =
+        Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
+    let organization_id = live(turn, instance_id, &key.id)?.ok_or(inactive)?;
     let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
-    Ok(Some(CheckedUser { id: key.id, organization_id: owner.id.clone(), checked_at, seen }))
+    Ok(Some(CheckedUser { id: key.id, organization_id, checked_at, seen }))
+}
+
+/// The organization of a user who may log in now; nothing where that one may not.
+fn live(turn: &mut Turn<'_>, instance_id: &str, user_id: &str) -> Result<Option<String>, Refusal> {
+    let user = turn.get::<Standard<User>>(&AggregateKey::of::<Standard<User>>(instance_id, user_id));
+    let Some(found) = user.resource() else { return Ok(None) };
+    let owner = user.owner()?;
+    let organization = AggregateKey::of::<Standard<Organization>>(instance_id, owner.id.as_str());
+    let organization = turn.get::<Standard<Organization>>(&organization);
+    let is_active = organization.resource().is_some_and(|organization| organization.is_active);
+    Ok((found.is_live() && is_active).then(|| owner.id.clone()))
 }

@@ -7,7 +7,7 @@ use domain::{
 use edge::error::Reason::{
     self, FeatureDisabled, InstanceBlocked, InstanceInactive, PermissionDenied, ResourceNotFound, TokenInvalid,
 };
-use proto::operation::{CREATE_TARGET, Facts, GET_USER, SEARCH_SYSTEM_EVENTS};
+use proto::operation::{CREATE_TARGET, Facts, GET_USER, SEARCH_SYSTEM_EVENTS, Waived};
 
 use super::*;
 use crate::scene::{INSTANCE, Scene, key};
@@ -249,7 +249,7 @@ fn a_system_user_has_the_roles_of_the_configuration() {
 fn an_operation_without_a_permission_is_about_what_is_the_callers_own() {
     let mut scene = scene();
     let own = |user_id: Option<&str>| Object { user_id: user_id.map(str::to_owned), ..Object::of_nobody("user", true) };
-    let operation = Box::leak(Box::new(Facts { permission: None, is_self: true, ..GET_USER.facts }));
+    let operation = Box::leak(Box::new(Facts { permission: None, waived: Waived::Own, ..GET_USER.facts }));
     let caller = authority(&scene, operation);
     let mut permitted =
         |caller: &Authority, object: &Object| reason(scene.look(|turn| caller.permit(turn, &here(), object)));

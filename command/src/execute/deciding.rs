@@ -21,6 +21,8 @@ pub(crate) struct Deciding {
     pub(crate) authority: Authority,
     pub(crate) keys: ClaimKeys,
     pub(crate) cause: Cause,
+    /// Whether the caller has shown the token of the object that it is about.
+    pub(super) shown: Cell<bool>,
     /// Where the caller may do what is decided; nothing is written before that is known.
     pub(super) permitted: Cell<Option<Owner>>,
 }
@@ -68,9 +70,16 @@ impl Deciding {
         if self.if_match.is_some() { Err(nothing_to_match()) } else { Ok(()) }
     }
 
+    /// Lets the caller do what the operation does to the object of this command, whose token it has shown, where that is enough.
+    pub(crate) fn shows_token(&self) {
+        self.shown.set(self.authority.takes_token());
+    }
+
     /// Refuses what the caller may not do in a context.
     pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
-        self.authority.permit(turn, context, object)?;
+        if !self.shown.get() {
+            self.authority.permit(turn, context, object)?;
+        }
         self.permitted.set(Some(context.clone()));
         Ok(())
     }

@@ -2,15 +2,16 @@
 //! does it that writes.
 //!
 //! It follows the log that is kept for ever. A session that was decided without such an event was committed before it, so the read
-//! model knows all of them once it has what there is of the other log.
+//! model, which leaves out none, has all of them once it has what there is of the other log.
 
-use std::{convert::Infallible, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
-use base::clock;
+use base::{clock, explain::explain};
 use domain::{
     aggregate::Aggregate,
     log_class::{LogClass, OfEach},
     resource::{
+        instance::Instance,
         organization::Organization,
         session::{LONGEST_LIFE_MS, Session},
         user::User,
@@ -19,9 +20,9 @@ use domain::{
 };
 use eventlog::{
     log::{Log, LogFailure},
-    record::{AggregateKey, Recorded},
+    record::{AggregateKey, Position, Recorded},
 };
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
@@ -32,7 +33,7 @@ use view::{
 
 use super::{
     place::{Place, PlaceFailure, SavedPlace},
-    steps::{self, Reaction, StepFailure, Steps},
+    steps::{self, PAUSE, Reaction, StepFailure, Steps},
 };
 use crate::{
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
@@ -72,49 +73,87 @@ pub(super) enum SessionEndFailure {
     Database(#[from] DatabaseFailure),
 }
 
+/// An event with which sessions end.
+struct Ending {
+    recorded: Recorded,
+    /// Finds the sessions.
+    select: &'static Select<Session>,
+    /// The position before its record.
+    before: Position,
+    /// Where the log of sessions ended, as far as that was looked at.
+    sessions_end: Option<u64>,
+    /// The id of the last session that was looked at.
+    last: String,
+}
+
 impl SessionEnds {
     /// Ends sessions whenever this node writes, until `shutdown`.
     pub async fn work(self, shutdown: CancellationToken) {
         steps::work(self, shutdown).await;
     }
 
-    /// Ends the sessions of whoever an event is about.
-    async fn end(&self, recorded: &Recorded, select: &Select<Session>) -> Result<(), SessionEndFailure> {
-        let (instance_id, id) = (&recorded.event.instance_id, &recorded.event.aggregate_id);
-        self.read_model_has_all().await?;
-        let keys = self.steps.keys(instance_id).await?;
-        let mut last = String::new();
-        loop {
-            let found = select.rows(&self.database.connection().await?, &[instance_id, id, &last]).await?;
-            let Some(newest) = found.last() else { return Ok(()) };
-            last.clone_from(&newest.found.id);
-            let key = |id: &str| AggregateKey::of::<Standard<Session>>(instance_id.as_str(), id);
-            let cause = Cause {
-                actor: recorded.event.actor.clone(),
-                causation_id: recorded.event.id.clone(),
-                ..Cause::default()
-            };
-            let step = Step {
-                sessions: found.iter().map(|session| key(&session.found.id)).collect(),
-                ended: recorded.sequence,
-                keys: keys.clone(),
-                cause,
-            };
-            self.steps.submit(("end sessions", instance_id), step).await?;
+    /// Takes one page of the sessions that end with the first event, which then lets the others go first. What does not end now
+    /// keeps only itself waiting.
+    async fn step(&self, left: &mut VecDeque<Ending>) {
+        let Some(mut first) = left.pop_front() else { return };
+        match self.end_some(&mut first).await {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(failure) => {
+                let user = &first.recorded.event.aggregate_id;
+                tracing::warn!(error = explain(&failure), id = user, "{}", Self::TROUBLE);
+                sleep(PAUSE).await;
+            }
         }
+        left.push_back(first);
     }
 
-    /// Waits until the read model has what there is of the log of sessions now.
-    async fn read_model_has_all(&self) -> Result<(), SessionEndFailure> {
-        let end = self.logs.sessions.end().await?;
-        let sessions = ReadModel::new(&SESSIONS, self.shard);
-        loop {
-            let checkpoint = sessions.checkpoint(&self.database.connection().await?).await?;
-            if checkpoint.map_or(0, |checkpoint| checkpoint.position.stream_sequence) >= end {
-                return Ok(());
-            }
+    /// Ends some; whether these were the last.
+    async fn end_some(&self, ending: &mut Ending) -> Result<bool, SessionEndFailure> {
+        if !self.read_model_has_all(ending).await? {
             sleep(BREATH).await;
+            return Ok(false);
         }
+        let (instance_id, id) = (&ending.recorded.event.instance_id, &ending.recorded.event.aggregate_id);
+        let now = clock::now().as_millisecond();
+        let connection = self.database.connection().await?;
+        let found = ending.select.rows(&connection, &[instance_id, id, &ending.last, &now]).await?;
+        let Some(newest) = found.last().map(|newest| newest.found.id.clone()) else { return Ok(true) };
+        let key = |id: &str| AggregateKey::of::<Standard<Session>>(instance_id.as_str(), id);
+        let keys: Vec<_> = found.iter().map(|session| key(&session.found.id)).collect();
+        match self.end(&ending.recorded, keys.clone()).await {
+            Err(failure) if failure.is_of_one() => {
+                for key in keys {
+                    match self.end(&ending.recorded, vec![key.clone()]).await {
+                        Err(failure) if failure.is_of_one() => {
+                            tracing::error!(error = explain(&failure), id = key.id, "a session cannot be ended");
+                        }
+                        ended => ended?,
+                    }
+                }
+            }
+            ended => ended?,
+        }
+        ending.last = newest;
+        Ok(false)
+    }
+
+    async fn end(&self, recorded: &Recorded, sessions: Vec<AggregateKey>) -> Result<(), StepFailure> {
+        let instance_id = &recorded.event.instance_id;
+        let (actor, causation_id) = (recorded.event.actor.clone(), recorded.event.id.clone());
+        let cause = Cause { actor, causation_id, ..Cause::default() };
+        let step = Step { sessions, ended: recorded.sequence, keys: self.steps.keys(instance_id).await?, cause };
+        self.steps.submit(("end sessions", instance_id), step).await
+    }
+
+    /// Whether the read model has what there was of the log of sessions when the event was read.
+    async fn read_model_has_all(&self, ending: &mut Ending) -> Result<bool, SessionEndFailure> {
+        let end = match ending.sessions_end {
+            Some(end) => end,
+            None => *ending.sessions_end.insert(self.logs.sessions.end().await?),
+        };
+        let checkpoint = ReadModel::new(&SESSIONS, self.shard).checkpoint(&self.database.connection().await?).await?;
+        Ok(checkpoint.map_or(0, |checkpoint| checkpoint.position.stream_sequence) >= end)
     }
 }
 
@@ -130,18 +169,21 @@ impl Reaction for SessionEnds {
         let log = &self.logs.events;
         let place = Place::open(log.context(), self.replicas, "session_ends").await?;
         let mut saved = SavedPlace::begin(place, log).await?;
-        let mut records = log.follow(saved.at).await?;
+        let (mut at, mut left) = (saved.at, VecDeque::new());
+        let mut records = log.follow(at).await?;
         loop {
-            let record = records.next().await.ok_or(SessionEndFailure::LogEnded)??;
-            let mut has_some = false;
-            for recorded in &record.events {
-                if let Some(select) = of_whom(recorded) {
-                    self.end(recorded, select).await?;
-                    has_some = true;
-                }
+            let next = if left.is_empty() { records.next().map(Some).await } else { records.next().now_or_never() };
+            if let Some(record) = next {
+                let record = record.ok_or(SessionEndFailure::LogEnded)??;
+                left.extend(record.events.iter().filter_map(|recorded| ending(recorded, at)));
+                at = record.position();
             }
-            if has_some || saved.is_due(record.position()) {
-                saved.save(record.position()).await?;
+            let had_some = !left.is_empty();
+            self.step(&mut left).await;
+            let oldest = left.iter().map(|ending: &Ending| ending.before).min_by_key(|place| place.stream_sequence);
+            let done = oldest.unwrap_or(at);
+            if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
+                saved.save(done).await?;
             }
         }
     }
@@ -151,26 +193,33 @@ impl Reaction for SessionEnds {
     }
 }
 
-/// What finds the sessions that end with an event; nothing where none do, or all that did are over by now.
-fn of_whom(recorded: &Recorded) -> Option<&'static Select<Session>> {
+/// An event with which sessions end; nothing where none do, or all that did are over by now.
+fn ending(recorded: &Recorded, before: Position) -> Option<Ending> {
     static OF_USER: Select<Session> = Select::new(
         &SESSIONS,
         Session::NAME,
-        "where instance_id = $1 and user_id = $2 and id > $3 order by id limit 100",
+        "where instance_id = $1 and user_id = $2 and id > $3 and expires_at > $4 order by id limit 100",
     );
     static OF_ORGANIZATION: Select<Session> = Select::new(
         &SESSIONS,
         Session::NAME,
-        "where instance_id = $1 and organization_id = $2 and id > $3 order by id limit 100",
+        "where instance_id = $1 and organization_id = $2 and id > $3 and expires_at > $4 order by id limit 100",
+    );
+    static OF_INSTANCE: Select<Session> = Select::new(
+        &SESSIONS,
+        Session::NAME,
+        "where instance_id = $1 and instance_id = $2 and id > $3 and expires_at > $4 order by id limit 100",
     );
     let age = clock::now().as_millisecond().saturating_sub(recorded.committed_at.as_millisecond());
     let (aggregate, event) = recorded.event.r#type.split_once('.')?;
-    match (aggregate, event) {
-        _ if age > LONGEST_LIFE_MS => None,
-        (User::NAME, "deactivated" | "locked" | "removed") => Some(&OF_USER),
-        (Organization::NAME, "deactivated" | "removed") => Some(&OF_ORGANIZATION),
-        _ => None,
-    }
+    let select = match (aggregate, event) {
+        _ if age > LONGEST_LIFE_MS => return None,
+        (User::NAME, "deactivated" | "locked" | "removed") => &OF_USER,
+        (Organization::NAME, "deactivated" | "removed") => &OF_ORGANIZATION,
+        (Instance::NAME, "deactivated" | "removed") => &OF_INSTANCE,
+        _ => return None,
+    };
+    Some(Ending { recorded: recorded.clone(), select, before, sessions_end: None, last: String::new() })
 }
 
 /// Ends those of some sessions that were decided without an event.

@@ -74,7 +74,7 @@ impl Call {
     /// What the client has seen once it has an answer as of a sequence of one log: of the other what it had seen before.
     pub fn seen_with(&self, class: LogClass, sequence: u64) -> OfEach<u64> {
         let mut seen = self.consistency.map(|asked| asked.required);
-        seen[class] = sequence;
+        seen[class] = seen[class].max(sequence);
         seen
     }
 
@@ -114,7 +114,7 @@ impl Call {
     pub fn belongs_to(&self, context: &Owner) -> bool {
         let is_home = self.home.id == self.tenant.id && !self.is_system;
         let is_own = *context == self.caller.owner || *context == Owner::instance(&self.home.id);
-        self.operation.is_for_any_caller() && is_home && is_own
+        self.operation.is_self() && is_home && is_own
     }
 
     /// Whether the operation gives the caller something on what belongs to a user, whatever its roles.

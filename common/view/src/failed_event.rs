@@ -21,7 +21,7 @@ use tokio_postgres::{Row, types::ToSql};
 use crate::{
     checkpoint::{position, signed, unsigned},
     database::DatabaseFailure,
-    projection::{ACCESS, ENDED, Kind, Projection},
+    projection::{ACCESS, ENDED, Kind, Projection, SESSIONS},
     read_model::ReadModel,
 };
 
@@ -52,10 +52,10 @@ pub struct Parking {
 
 impl Parking {
     /// That of a projection, where it parks at all. History interprets nothing that could fail. What admits requests stands
-    /// still instead: what it does not know any more could not be refused.
+    /// still instead: what it does not know any more could not be refused. So do sessions: what ends them looks for them there.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
-        let admits = [&*ACCESS, &*ENDED].iter().any(|admits| admits.name == projection.name);
-        let parks = !admits && !matches!(projection.kind, Kind::History);
+        let is_needed = [&*ACCESS, &*ENDED, &*SESSIONS].iter().any(|needed| needed.name == projection.name);
+        let parks = !is_needed && !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
     }
 
@@ -221,13 +221,17 @@ fn key(row: &Row) -> AggregateKey {
 
 #[cfg(test)]
 mod tests {
+    use domain::resource::session::Session;
+
     use super::*;
-    use crate::projection::{HISTORY, SESSIONS, TARGETS};
+    use crate::projection::{HISTORY, TARGETS, index_of};
 
     #[test]
     fn what_admits_requests_and_what_decides_never_parks() {
-        assert!([&*ACCESS, &*ENDED, &*HISTORY].iter().all(|projection| Parking::of(projection, 0).is_none()));
-        assert!([&*TARGETS, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_some()));
+        assert!(
+            [&*ACCESS, &*ENDED, &*HISTORY, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_none())
+        );
+        assert!([&*TARGETS, index_of::<Session>()].iter().all(|projection| Parking::of(projection, 0).is_some()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 use proto::{
-    operation::{Body, Facts, Parameter, Verb},
+    operation::{Body, Facts, Parameter, Verb, Waived},
     option,
 };
 use serde_json::{Value, json};
@@ -40,12 +40,15 @@ pub(super) fn operation(facts: &Facts, source: &Source, schemas: &mut Schemas<'_
 }
 
 fn description(facts: &Facts, comment: &str) -> String {
-    let permission = match (facts.permission, facts.is_self) {
-        (Some(permission), false) => {
+    let permission = match (facts.permission, facts.waived) {
+        (Some(permission), Waived::Never) => {
             let in_system = facts.system_permission.map(|needed| format!(", in the system `{needed}`"));
             format!("The caller needs the permission `{permission}`{}.", in_system.unwrap_or_default())
         }
-        (Some(permission), true) => {
+        (Some(permission), Waived::ByToken) => {
+            format!("The caller shows the token of the object, or needs the permission `{permission}`.")
+        }
+        (Some(permission), Waived::Own) => {
             format!("The caller belongs to the context, or needs the permission `{permission}` there.")
         }
         (None, _) => "It is about the caller itself, who needs no permission.".to_owned(),

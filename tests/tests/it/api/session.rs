@@ -113,7 +113,6 @@ async fn sessions_end_with_their_user_and_stay_ended() {
     let user = json!({ "username": new_name(), "human": { "data": data } });
     let user = created(&admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();
     let other = person(&admin, &new_name()).await;
-    let others = created(&admin, SESSIONS, json!({ "checks": of_user(&other) })).await.id();
     let at = |kind: &str, id: &str, verb: &str| format!("/resources/v3alpha/{kind}/{id}/{verb}");
     for (kind, whose, verb, back) in [
         ("users", &user, "_lock", "_unlock"),
@@ -123,18 +122,34 @@ async fn sessions_end_with_their_user_and_stay_ended() {
         let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
         assert_eq!(standing(&admin, &session, &user).await, (200, json!("1")), "{verb}");
         done(&admin, &at(kind, whose, verb), json!({})).await;
+        done(&admin, &at(kind, whose, back), json!({})).await;
+        // Whether that comes in time or not, it brings nothing back.
+        patched(&admin, &session, json!({ "checks": of_user(&user) })).await;
         eventually("its user's end ends it", async || {
             (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
         })
         .await;
-        done(&admin, &at(kind, whose, back), json!({})).await;
-        assert_eq!(standing(&admin, &session, &user).await, (404, json!("0")), "{back}");
         patched(&admin, &session, json!({ "checks": of_user(&user) })).await.assert_refused(
             back,
             404,
             "RESOURCE_NOT_FOUND",
         );
     }
+    let operator = tenant.operator().await;
+    let instance = tenant.bootstrap.instance_id.clone();
+    let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
+    done(&operator, &at("instances", &instance, "_deactivate"), json!({})).await;
+    done(&operator, &at("instances", &instance, "_reactivate"), json!({})).await;
+    tenant.ready().await;
+    let first = &tenant.bootstrap.service_user;
+    let issuer = &tenant.bootstrap.issuer;
+    let again = async || Client::try_log_in(issuer, first).await.ok();
+    let admin = eventually("the instance serves again", again).await;
+    let others = created(&admin, SESSIONS, json!({ "checks": of_user(&other) })).await.id();
+    eventually("the end of its instance ends it", async || {
+        (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
+    })
+    .await;
     let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
     let removed = send(admin.request(Method::DELETE, &format!("{USERS}/{user}"))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
@@ -195,4 +210,53 @@ async fn the_same_request_under_a_key_makes_one_session_with_one_token() {
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{}", again.body);
     assert_eq!((first.id(), token(&first)), (again.id(), token(&again)));
     assert_eq!(again.headers["idempotency-replayed"], "true");
+}
+
+#[tokio::test]
+async fn whoever_has_the_token_changes_and_ends_the_session_and_no_more() {
+    let tenant = Tenant::start().await;
+    let (admin, nobody) = (tenant.client().await, tenant.client_named("nobody").await);
+    let user = person(&admin, &new_name()).await;
+    let made = created(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await;
+    let other = created(&admin, SESSIONS, json!({})).await;
+    let (id, first) = (made.id(), token(&made).expect("it is shown").to_owned());
+    let theirs = token(&other).expect("it is shown").to_owned();
+    let with = |token: &str, more: Value| {
+        let mut body = json!({ "sessionToken": token, "metadata": { "place": "home" } });
+        body.as_object_mut().expect("it is one").extend(more.as_object().expect("it is one").clone());
+        body
+    };
+    let of_this = |secret: &str| format!("sess-{id}-{secret}");
+    let secret = theirs.rsplit_once(&format!("{}-", other.id())).expect("it has one").1;
+    for (case, body) in [
+        ("no token", json!({})),
+        ("no token at all", with("", json!({}))),
+        ("a wrong one", with(&of_this("abc"), json!({}))),
+        ("that of another session", with(&theirs, json!({}))),
+        ("the secret of another session", with(&of_this(secret), json!({}))),
+        ("who it is", with(&first, json!({ "checks": of_user(&user) }))),
+        ("a longer life", with(&first, json!({ "lifetime": "3600s" }))),
+    ] {
+        patched(&nobody, &id, body).await.assert_refused(case, 404, "RESOURCE_NOT_FOUND");
+    }
+    read(&nobody, &id).await.assert_refused("to read", 403, "PERMISSION_DENIED");
+    let changed = patched(&nobody, &id, with(&first, json!({}))).await;
+    assert_eq!(changed.status, 200, "{}", changed.body);
+    let second = token(&changed).expect("it changed").to_owned();
+    patched(&nobody, &id, with(&first, json!({}))).await.assert_refused("the old one", 404, "RESOURCE_NOT_FOUND");
+
+    let end = async |token: &str| {
+        let path = format!("{SESSIONS}/{id}");
+        send(nobody.request(Method::DELETE, &path).query(&[("sessionToken", token)])).await
+    };
+    for token in ["", &first, &theirs] {
+        end(token).await.assert_refused("to end", 404, "RESOURCE_NOT_FOUND");
+    }
+    let ended = end(&second).await;
+    assert_eq!(ended.status, 200, "{}", ended.body);
+    after(&ended, admin.request(Method::GET, &format!("{SESSIONS}/{id}"))).await.assert_refused(
+        "it has ended",
+        404,
+        "RESOURCE_NOT_FOUND",
+    );
 }

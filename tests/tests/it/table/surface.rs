@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use domain::{rights::permits, role::ROLES};
-use proto::operation::{Body, Facts, OPERATIONS};
+use proto::operation::{Body, Facts, OPERATIONS, Waived};
 use tests::{client::send, tenant::Shared};
 
 fn same_as_committed(name: &str, printed: &str) {
@@ -18,7 +18,11 @@ fn same_as_committed(name: &str, printed: &str) {
 
 /// What the caller needs, where it is not about what is its own.
 fn needed(facts: &Facts) -> String {
-    let own = if facts.is_for_any_caller() { "(self)" } else { "" };
+    let own = match facts.waived {
+        Waived::Never => "",
+        Waived::Own => "(self)",
+        Waived::ByToken => "(by token)",
+    };
     [facts.permission.unwrap_or_default(), own].join(" ").trim().to_owned()
 }
 

@@ -1,7 +1,7 @@
 //! A row of the table: one operation, and all that must come out alike of it over every transport.
 
 use futures::future::BoxFuture;
-use proto::operation::{Facts, Operation, Verb};
+use proto::operation::{Facts, Operation, Verb, Waived};
 use reqwest::{Method, Url};
 use serde_json::Value;
 use tests::{client::send, parts::Parts};
@@ -260,9 +260,12 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             ("a garbage token", Some("Bearer garbage"), "TOKEN_INVALID"),
             ("another scheme", Some("Basic Zm9vOmJhcg=="), "TOKEN_MISSING"),
         ];
-        if !self.row.facts().is_for_any_caller() {
-            callers.push(("a caller without roles", Some(nobody.as_str()), "PERMISSION_DENIED"));
-        }
+        let refused = match self.row.facts().waived {
+            Waived::Never => Some("PERMISSION_DENIED"),
+            Waived::ByToken => Some("RESOURCE_NOT_FOUND"),
+            Waived::Own => None,
+        };
+        callers.extend(refused.map(|reason| ("a caller without roles", Some(nobody.as_str()), reason)));
         for (case, authorization, reason) in callers {
             let headers: Vec<_> =
                 [REQUEST_ID].into_iter().chain(authorization.map(|it| ("authorization", it))).collect();
