@@ -231,7 +231,7 @@ mod tests {
         assert!(
             [&*ACCESS, &*ENDED, &*HISTORY, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_none())
         );
-        assert!([&*TARGETS, index_of::<Session>()].iter().all(|projection| Parking::of(projection, 0).is_some()));
+        assert!([*TARGETS, index_of::<Session>()].iter().all(|projection| Parking::of(projection, 0).is_some()));
     }
 
     #[test]
