@@ -1,5 +1,5 @@
-//! Sessions end with their users: whoever is switched off, locked or removed, or whose organization is, has none afterwards. The node
-//! does it that writes.
+//! Sessions end with their users: whoever is switched off, locked or removed, or whose organization or instance is, has none afterwards.
+//! The node does it that writes.
 //!
 //! It follows the log that is kept for ever. A session that was decided without such an event was committed before it, so the read
 //! model, which leaves out none, has all of them once it has what there is of the other log.
@@ -100,8 +100,8 @@ impl SessionEnds {
             Ok(true) => return,
             Ok(false) => {}
             Err(failure) => {
-                let user = &first.recorded.event.aggregate_id;
-                tracing::warn!(error = explain(&failure), id = user, "{}", Self::TROUBLE);
+                let id = &first.recorded.event.aggregate_id;
+                tracing::warn!(error = explain(&failure), id, "{}", Self::TROUBLE);
                 sleep(PAUSE).await;
             }
         }
@@ -115,9 +115,8 @@ impl SessionEnds {
             return Ok(false);
         }
         let (instance_id, id) = (&ending.recorded.event.instance_id, &ending.recorded.event.aggregate_id);
-        let now = clock::now().as_millisecond();
-        let connection = self.database.connection().await?;
-        let found = ending.select.rows(&connection, &[instance_id, id, &ending.last, &now]).await?;
+        let (now, last) = (clock::now().as_millisecond(), &ending.last);
+        let found = ending.select.rows(&self.database.connection().await?, &[instance_id, id, last, &now]).await?;
         let Some(newest) = found.last().map(|newest| newest.found.id.clone()) else { return Ok(true) };
         let key = |id: &str| AggregateKey::of::<Standard<Session>>(instance_id.as_str(), id);
         let keys: Vec<_> = found.iter().map(|session| key(&session.found.id)).collect();
