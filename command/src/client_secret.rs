@@ -1,15 +1,28 @@
-//! New client secrets: drawn outside of the turn, because a command may be decided more than once.
+//! New secrets of clients and of tokens: drawn outside of the turn, because a command may be decided more than once.
 
 use std::time::Duration;
 
 use base::{clock, secret::random_secret};
-use domain::client_secret::Renewal;
+use domain::{client_secret::Renewal, secret::Hashed};
 use edge::{call::Call, consistency::unavailable, error::Error};
 use jiff::Timestamp;
 use proto::wellknown;
-use view::keyring::{self, secret_hash};
+use view::keyring::{Purpose, secret_hash};
 
 use crate::execute::Commands;
+
+/// A new secret of what has an id, and the keyed hash that is kept of it.
+pub(crate) async fn draw(commands: &Commands, call: &Call, id: &str) -> Result<(String, Hashed), Error> {
+    let secret = random_secret();
+    let hash = hash_of(commands, call, (id, &secret)).await?;
+    Ok((secret, hash))
+}
+
+/// The keyed hash of a secret of what has an id.
+pub(crate) async fn hash_of(commands: &Commands, call: &Call, (id, secret): (&str, &str)) -> Result<Hashed, Error> {
+    let key = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+    Ok(secret_hash(&key, id, secret))
+}
 
 /// A new client secret, and what becomes of the one before.
 pub(crate) struct NewSecret {
@@ -29,14 +42,13 @@ impl NewSecret {
         id: &str,
         previous_expiration: Option<wellknown::Duration>,
     ) -> Result<Self, Error> {
-        let key = commands.keyring.key(&call.tenant.id, keyring::Purpose::ClientSecret).await.map_err(unavailable)?;
-        let secret = random_secret();
+        let (secret, hash) = draw(commands, call, id).await?;
         let expiration = previous_expiration.and_then(|duration| Duration::try_from(duration).ok());
         let left = expiration.filter(|left| !left.is_zero());
         let left = left.map(|left| i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
         let previous_until = left.map(|left| clock::now().as_millisecond().saturating_add(left));
         let previous_valid_until = previous_until.and_then(|until| Timestamp::from_millisecond(until).ok());
-        let renewal = Renewal { secret: secret_hash(&key, id, &secret), previous_until };
+        let renewal = Renewal { secret: hash, previous_until };
         Ok(Self { secret, renewal, previous_valid_until })
     }
 }

@@ -1,13 +1,17 @@
 //! The shell of a command: authorise, load, decide, commit, answer.
 
 mod deciding;
+mod replay;
 
-use std::{cell::Cell, marker::PhantomData, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    marker::PhantomData,
+    sync::Arc,
+};
 
 use action::{Actions, executions::ExecutionIndex};
 use api::details::{ETAG, entity_tag};
 use base::{id::Ids, metric::catalog::COMMANDS_REPLAYED, secret};
-use bytes::Bytes;
 use domain::{
     address::Allowed,
     context::OwnerType,
@@ -20,17 +24,11 @@ use edge::{
     call::Call,
     caller::External,
     consistency::{self, Tokens, unavailable},
-    described::without_secrets,
     error::{Error, Reason},
-    precondition::IfMatch,
     prefer,
-    refusal::permission_denied,
     seats::Seats,
 };
-use eventlog::{
-    log::Reached,
-    record::{AggregateKey, owner_type},
-};
+use eventlog::{log::Reached, record::AggregateKey};
 use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
@@ -45,17 +43,14 @@ use view::{
 };
 
 pub(crate) use self::deciding::Deciding;
+use self::replay::status;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
     reaction::delivery,
-    stored_answer,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Handle, Once, Origin, Verdict},
 };
-
-/// Binds stored answers to their purpose.
-const ANSWER: &str = "answer";
 
 /// What the commands of a node need.
 pub struct Commands {
@@ -103,6 +98,11 @@ pub(crate) trait Command: Send + 'static {
         LogClass::Events
     }
 
+    /// The hash of the token that the caller has shown, where one stands in for a permission.
+    fn shown(&self) -> &[u8] {
+        &[]
+    }
+
     /// Decides it: reads what it rests on, refuses it or writes what follows from it.
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal>;
 }
@@ -131,6 +131,10 @@ impl Command for AnyCommand {
         self.0.class()
     }
 
+    fn shown(&self) -> &[u8] {
+        self.0.shown()
+    }
+
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
         self.0.decide(turn, deciding)
     }
@@ -152,6 +156,10 @@ where
 
     fn class(&self) -> LogClass {
         self.command.class()
+    }
+
+    fn shown(&self) -> &[u8] {
+        self.command.shown()
     }
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
@@ -188,7 +196,8 @@ impl<C: Command> Decide for Authorized<C> {
             self.deciding.compare_none()?;
         }
         let context = self.deciding.permitted.take().ok_or_else(|| Error::internal(&Unpermitted))?;
-        Ok((Decided { context, ..decided }, outcome))
+        let by_token = self.deciding.shown.borrow().is_some();
+        Ok((Decided { context: (!by_token).then_some(context), ..decided }, outcome))
     }
 }
 
@@ -248,7 +257,7 @@ impl Commands {
         Asked { encode, bytes }: Asked<'_>,
         command: AnyCommand,
     ) -> Result<Answer<Vec<u8>>, Error> {
-        let (once, class) = (self.once(call, encode).await?, command.class());
+        let (once, class) = (self.once(call, encode, command.shown()).await?, command.class());
         // What the answer needs is at hand before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         match self.submit(call, bytes, command, once).await? {
@@ -262,18 +271,8 @@ impl Commands {
             }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
-                let key = self.keyring.key(&call.tenant.id, Purpose::Answer).await.map_err(unavailable)?;
-                let opened =
-                    key.open_bytes(ANSWER, &answered.answer.answer).map_err(|error| Error::internal(&error))?;
-                // What is shown once is not shown again to whoever has lost the right to it.
-                if let Some(context) = stored_answer::context(&opened)
-                    && let Some(needed) = call.needs(&context)
-                    && !call.may(&context)
-                {
-                    return Err(permission_denied(needed));
-                }
-                let status = stored_answer::status(&opened);
-                self.answer(call, opened, (class, answered.answer.sequence, status), true).await
+                let (message, status) = self.stored_answer(call, &answered.answer.answer).await?;
+                self.answer(call, message, (class, answered.answer.sequence, status), true).await
             }
         }
     }
@@ -327,7 +326,7 @@ impl Commands {
         };
         let own = self.keyring.key(&call.home.id, Purpose::Claim).await.map_err(unavailable)?;
         let (if_match, authority) = (call.if_match.clone(), Authority::of(call, own));
-        let (compared, shown, permitted) = (Cell::new(false), Cell::new(false), Cell::new(None));
+        let (compared, shown, permitted) = (Cell::new(false), RefCell::default(), Cell::new(None));
         let deciding = Deciding { if_match, compared, authority, keys, cause, shown, permitted };
         let place = if call.context.kind == OwnerType::System { SYSTEM } else { &call.tenant.id };
         let origin = Origin { operation: call.operation.method, instance_id: place.into(), bytes };
@@ -366,35 +365,8 @@ impl Commands {
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }
     }
-
-    async fn once(&self, call: &Call, request: &Encode<'_>) -> Result<Option<Once<Told>>, Error> {
-        let Some(given) = &call.idempotency_key else { return Ok(None) };
-        let (instance_id, operation) = (call.tenant.id.clone(), call.operation);
-        let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
-        let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
-        let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
-        // Keyed, so that nobody can guess from the log what was asked.
-        let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
-        // It stays in the log, and must not be something by which a password can be found out.
-        let asked = without_secrets(call.operation.request, call.asked(request));
-        let digest = key.mac(&[b"request", call.operation.grpc.as_bytes(), &if_match, &asked, &context]);
-        Ok(Some(Once {
-            command_id: Bytes::copy_from_slice(&command_id),
-            request_digest: digest,
-            instance_id,
-            answer: Box::new(move |decided, told| {
-                let answer = stored_answer::encode(told(decided), status(operation, decided), &decided.context);
-                key.seal_bytes(ANSWER, &answer).into()
-            }),
-        }))
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("a command was decided that nobody has permitted")]
 struct Unpermitted;
-
-/// The status where it is not the operation's own: that of a put which found what it replaces.
-fn status(operation: &Facts, decided: &Decided) -> Option<u16> {
-    operation.also.filter(|_| !decided.is_new)
-}

@@ -76,7 +76,7 @@ impl Decide for Beginning {
         if let Some(system) = found.resource() {
             let (sequence, changed_at) = (found.head.sequence, found.head.changed_at);
             let owner = Owner::instance(&system.first_instance_id);
-            let (aggregate_type, context) = (System::NAME, Owner::system());
+            let (aggregate_type, context) = (System::NAME, Some(Owner::system()));
             return Ok((Decided { aggregate_type, sequence, changed_at, owner, context, is_new: false }, ()));
         }
         let (cause, system) = (Cause { actor: "setup".into(), ..Cause::default() }, Owner::system());

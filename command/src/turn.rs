@@ -56,8 +56,8 @@ pub struct Decided {
     pub changed_at: Timestamp,
     /// The context that the object belongs to.
     pub owner: Owner,
-    /// Where the caller had the right to it.
-    pub context: Owner,
+    /// Where a role of the caller permitted it, if one did.
+    pub context: Option<Owner>,
     /// Whether the object did not exist before.
     pub is_new: bool,
 }
@@ -300,8 +300,8 @@ impl<'a> Turn<'a> {
 
     /// What a command of the platform's own comes to, which nobody is told.
     pub(crate) fn nothing_decided(&self, aggregate_type: &'static str) -> Decided {
-        let (sequence, changed_at, owner, context) = (self.ends().events, self.now, Owner::system(), Owner::system());
-        Decided { aggregate_type, sequence, changed_at, owner, context, is_new: false }
+        let (sequence, changed_at, owner) = (self.ends().events, self.now, Owner::system());
+        Decided { aggregate_type, sequence, changed_at, context: Some(owner.clone()), owner, is_new: false }
     }
 
     /// What is taken must be free, or be held by something of the same kind within what was removed; what is released is
@@ -376,7 +376,7 @@ impl Appended {
 
 impl Decided {
     fn at<A: Aggregate>(head: &Head, owner: Owner, is_new: bool) -> Self {
-        let (sequence, changed_at, context) = (head.sequence, head.changed_at, owner.clone());
+        let (sequence, changed_at, context) = (head.sequence, head.changed_at, Some(owner.clone()));
         Self { aggregate_type: A::NAME, sequence, changed_at, owner, context, is_new }
     }
 }

@@ -2,19 +2,15 @@
 
 use std::sync::Arc;
 
-use base::secret::random_secret;
 use domain::resource::{personal_access_token::PersonalAccessToken, user::User};
-use edge::{
-    answer::Answer, call::Call, caller::personal::token, consistency::unavailable, error::Error, handler::Mounting,
-};
+use edge::{answer::Answer, call::Call, error::Error, handler::Mounting, secret_token::PERSONAL};
 use proto::token::{
     CreatePersonalAccessTokenRequest, CreatePersonalAccessTokenResponse, DeletePersonalAccessTokenRequest,
     DeletePersonalAccessTokenResponse,
 };
 
-use view::keyring::{Purpose, secret_hash};
-
 use crate::{
+    client_secret::draw,
     execute::Commands,
     held::{Give, end, holder},
     standard::details,
@@ -32,13 +28,13 @@ async fn create(
     request: CreatePersonalAccessTokenRequest,
 ) -> Result<Answer<CreatePersonalAccessTokenResponse>, Error> {
     let expires_at = end("token.expiration_date", request.token.unwrap_or_default().expiration_date)?;
-    let (user, id, secret) = (holder::<User>(&call, &request)?, commands.ids.next(), random_secret());
-    let key = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
-    let new = PersonalAccessToken { user_id: user.id.clone(), secret: secret_hash(&key, &id, &secret), expires_at };
+    let (user, id) = (holder::<User>(&call, &request)?, commands.ids.next());
+    let (secret, hash) = draw(&commands, &call, &id).await?;
+    let new = PersonalAccessToken { user_id: user.id.clone(), secret: hash, expires_at };
     let command = Give::<User, _>::new(&call, user, (&id, new));
     let answer = move |decided: &Decided, (): &()| CreatePersonalAccessTokenResponse {
         details: Some(details(&id, decided)),
-        token: token(&id, &secret),
+        token: PERSONAL.token(&id, &secret),
     };
     commands.execute(&call, &request, command, answer).await
 }

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::session::lifetime;
-use base::secret::{random_secret, same};
 use domain::{
     context::Owner,
     log_class::LogClass,
@@ -16,24 +15,28 @@ use domain::{
     secret::Hashed,
     standard::{Command as Asked, Resource, Standard},
 };
-use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
+use edge::{
+    answer::Answer,
+    call::Call,
+    error::Error,
+    handler::Mounting,
+    secret_token::{SESSION, is_kept},
+};
 use eventlog::record::AggregateKey;
 use proto::session::{
     CheckUser, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
     PatchSessionRequest, PatchSessionResponse, check_user::Search,
 };
-use view::keyring::{Purpose, claim_hash, secret_hash};
+use view::keyring::claim_hash;
 
 use crate::{
     authority::Object,
+    client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence,
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
 };
-
-/// What tokens of sessions begin with, so that they are told from others, also by who looks for secrets where none should be.
-const PREFIX: &str = "sess-";
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -46,18 +49,18 @@ async fn create(
     request: CreateSessionRequest,
 ) -> Result<Answer<CreateSessionResponse>, Error> {
     let (id, asked) = (commands.ids.next(), request.session.clone().unwrap_or_default());
-    let NewToken { token, hash } = NewToken::draw(&commands, &call, &id).await?;
+    let (secret, token) = draw(&commands, &call, &id).await?;
     let command = Create {
         key: standard::key::<Session>(&call, &id)?,
         owner: Owner::instance(&call.tenant.id),
         checks: asked.checks.unwrap_or_default(),
         metadata: asked.metadata,
         lifetime: asked.lifetime.map_or(LONGEST_LIFE_MS, lifetime),
-        token: hash,
+        token,
     };
     let answer = move |decided: &Decided, (): &()| CreateSessionResponse {
         details: Some(details(&id, decided)),
-        session_token: token.clone(),
+        session_token: SESSION.token(&id, &secret),
     };
     commands.execute(&call, &request, command, answer).await
 }
@@ -68,18 +71,18 @@ async fn patch(
     request: PatchSessionRequest,
 ) -> Result<Answer<PatchSessionResponse>, Error> {
     let (id, asked) = (request.id.clone(), request.session.clone().unwrap_or_default());
-    let NewToken { token, hash } = NewToken::draw(&commands, &call, &id).await?;
+    let (secret, token) = draw(&commands, &call, &id).await?;
     let command = Patch {
         key: standard::named::<Session>(&call, &request)?,
         checks: asked.checks.unwrap_or_default(),
         metadata: asked.metadata,
         lifetime: asked.lifetime.map(lifetime),
         shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
-        token: hash,
+        token,
     };
     let answer = move |decided: &Decided, has_changed: &bool| PatchSessionResponse {
         details: Some(details(&id, decided)),
-        session_token: has_changed.then(|| token.clone()),
+        session_token: has_changed.then(|| SESSION.token(&id, &secret)),
     };
     commands.execute(&call, &request, command, answer).await
 }
@@ -100,33 +103,20 @@ struct Shown(Option<Hashed>);
 
 impl Shown {
     async fn of(commands: &Commands, call: &Call, (id, token): (&str, &str)) -> Result<Self, Error> {
-        let sent = token.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-        let Some((_, secret)) = sent.filter(|(of, _)| *of == id) else { return Ok(Self(None)) };
-        let key = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
-        Ok(Self(Some(secret_hash(&key, id, secret))))
+        let Some(sent) = SESSION.parse(token).filter(|sent| sent.id == id) else { return Ok(Self(None)) };
+        Ok(Self(Some(hash_of(commands, call, (id, sent.secret)).await?)))
     }
 
     /// Lets the caller do what it asks for, where the token is the newest of the session.
-    fn stand_in(&self, deciding: &Deciding, session: &Session) {
-        let hashes = self.0.as_ref().and_then(Hashed::expose).zip(session.token.expose());
-        if hashes.is_some_and(|(shown, kept)| same(shown.as_bytes(), kept.as_bytes())) {
-            deciding.shows_token();
+    fn stand_in(&self, deciding: &Deciding, (key, session): (&AggregateKey, &Session)) {
+        if self.0.as_ref().is_some_and(|shown| is_kept(shown, &session.token)) {
+            deciding.shows_token(key);
         }
     }
-}
 
-/// Another token of a session.
-struct NewToken {
-    token: String,
-    /// What is kept of it.
-    hash: Hashed,
-}
-
-impl NewToken {
-    async fn draw(commands: &Commands, call: &Call, id: &str) -> Result<Self, Error> {
-        let key = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
-        let secret = random_secret();
-        Ok(Self { hash: secret_hash(&key, id, &secret), token: format!("{PREFIX}{id}-{secret}") })
+    /// By what a request under the same `Idempotency-Key` is known again, beside what it asks for.
+    fn digest(&self) -> &[u8] {
+        self.0.as_ref().and_then(Hashed::expose).unwrap_or_default().as_bytes()
     }
 }
 
@@ -181,13 +171,17 @@ impl Command for Patch {
         Session::CLASS
     }
 
+    fn shown(&self) -> &[u8] {
+        self.shown.digest()
+    }
+
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, bool), Refusal> {
         let current = turn.get::<Standard<Session>>(&self.key);
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
         if self.checks.user.is_none() && self.lifetime.is_none() {
-            self.shown.stand_in(deciding, session);
+            self.shown.stand_in(deciding, (&self.key, session));
         }
         deciding.permit_on(turn, &current)?;
         let mut user = checked(turn, deciding, (&self.key.instance_id, &self.checks))?;
@@ -227,11 +221,15 @@ impl Command for Delete {
         Session::CLASS
     }
 
+    fn shown(&self) -> &[u8] {
+        self.shown.digest()
+    }
+
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<Session>>(&self.key);
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
-        self.shown.stand_in(deciding, session);
+        self.shown.stand_in(deciding, (&self.key, session));
         Ok((deciding.decide(turn, current, Asked::Delete)?, ()))
     }
 }

@@ -1,12 +1,13 @@
 //! With what a command is decided: what its caller may do, and what they say of the state that they know.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use domain::{aggregate::Aggregate, context::Owner, rejection::Rejection};
 use edge::{
     error::{Error, Reason},
     precondition::IfMatch,
 };
+use eventlog::record::AggregateKey;
 
 use crate::{
     authority::{Authority, Object},
@@ -21,8 +22,8 @@ pub(crate) struct Deciding {
     pub(crate) authority: Authority,
     pub(crate) keys: ClaimKeys,
     pub(crate) cause: Cause,
-    /// Whether the caller has shown the token of the object that it is about.
-    pub(super) shown: Cell<bool>,
+    /// The object whose token the caller has shown, where that is enough.
+    pub(super) shown: RefCell<Option<AggregateKey>>,
     /// Where the caller may do what is decided; nothing is written before that is known.
     pub(super) permitted: Cell<Option<Owner>>,
 }
@@ -70,16 +71,14 @@ impl Deciding {
         if self.if_match.is_some() { Err(nothing_to_match()) } else { Ok(()) }
     }
 
-    /// Lets the caller do what the operation does to the object of this command, whose token it has shown, where that is enough.
-    pub(crate) fn shows_token(&self) {
-        self.shown.set(self.authority.takes_token());
+    /// Lets the caller do what the operation does to an object whose token it has shown, where that is enough.
+    pub(crate) fn shows_token(&self, key: &AggregateKey) {
+        *self.shown.borrow_mut() = self.authority.takes_token().then(|| key.clone());
     }
 
     /// Refuses what the caller may not do in a context.
     pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
-        if !self.shown.get() {
-            self.authority.permit(turn, context, object)?;
-        }
+        self.authority.permit(turn, context, object)?;
         self.permitted.set(Some(context.clone()));
         Ok(())
     }
@@ -93,6 +92,10 @@ impl Deciding {
         let object = Object { name: A::NAME, exists, user_id };
         // What is created is no context yet.
         let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
+        if self.shown.borrow().as_ref() == Some(&current.key) {
+            self.permitted.set(Some(context));
+            return Ok(());
+        }
         self.permit(turn, &context, &object)
     }
 

@@ -4,7 +4,7 @@
 //! It follows the log that is kept for ever. A session that was decided without such an event was committed before it, so the read
 //! model, which leaves out none, has all of them once it has what there is of the other log.
 
-use std::{collections::VecDeque, convert::Infallible, time::Duration};
+use std::{convert::Infallible, mem, sync::Arc, time::Duration};
 
 use base::{clock, explain::explain};
 use domain::{
@@ -19,27 +19,30 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use eventlog::{
-    log::{Log, LogFailure},
-    record::{AggregateKey, Position, Recorded},
+    log::Log,
+    record::{AggregateKey, Event, Record, Recorded},
 };
-use futures::{FutureExt, StreamExt};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
-    projection::SESSIONS,
-    read_model::{ReadModel, Select},
+    projection::{SESSIONS, Sql},
+    read_model::ReadModel,
 };
 
 use super::{
-    place::{Place, PlaceFailure, SavedPlace},
-    steps::{self, PAUSE, Reaction, StepFailure, Steps},
+    backlog::{Backlog, BacklogFailure, Next, work_off},
+    place::{Place, PlaceFailure},
+    steps::{self, Reaction, StepFailure, Steps},
 };
 use crate::{
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
 
+/// How many sessions end in one record.
+const AT_ONCE: usize = 100;
+/// When it is tried again to end those that could not be ended.
+const AGAIN: Duration = Duration::from_mins(1);
 /// How often it looks whether the read model has all sessions.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -62,11 +65,9 @@ pub struct SessionEnds {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionEndFailure {
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Backlog(#[from] BacklogFailure),
     #[error(transparent)]
-    Log(#[from] LogFailure),
-    #[error("the log ended")]
-    LogEnded,
+    Place(#[from] PlaceFailure),
     #[error(transparent)]
     Step(#[from] StepFailure),
     #[error(transparent)]
@@ -74,16 +75,18 @@ pub(super) enum SessionEndFailure {
 }
 
 /// An event with which sessions end.
-struct Ending {
+pub(super) struct Ending {
     recorded: Recorded,
-    /// Finds the sessions.
-    select: &'static Select<Session>,
-    /// The position before its record.
-    before: Position,
-    /// Where the log of sessions ended, as far as that was looked at.
-    sessions_end: Option<u64>,
+    /// Finds their ids, in pages.
+    select: &'static Sql,
+    /// Where the log of sessions ended when the event was read.
+    sessions_end: u64,
     /// The id of the last session that was looked at.
     last: String,
+    /// Whether they are taken one by one, because some cannot be ended.
+    singly: bool,
+    /// Whether one could not, since it began with the first.
+    has_failed: bool,
 }
 
 impl SessionEnds {
@@ -92,67 +95,73 @@ impl SessionEnds {
         steps::work(self, shutdown).await;
     }
 
-    /// Takes one page of the sessions that end with the first event, which then lets the others go first. What does not end now
-    /// keeps only itself waiting.
-    async fn step(&self, left: &mut VecDeque<Ending>) {
-        let Some(mut first) = left.pop_front() else { return };
-        match self.end_some(&mut first).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(failure) => {
-                let id = &first.recorded.event.aggregate_id;
-                tracing::warn!(error = explain(&failure), id, "{}", Self::TROUBLE);
-                sleep(PAUSE).await;
-            }
+    /// The next ids of sessions that an ending is about; `None` where the read model has not come so far.
+    async fn page(&self, ending: &Ending) -> Result<Option<Vec<String>>, DatabaseFailure> {
+        let connection = self.database.connection().await?;
+        let checkpoint = ReadModel::new(&SESSIONS, self.shard).checkpoint(&connection).await?;
+        if checkpoint.map_or(0, |checkpoint| checkpoint.position.stream_sequence) < ending.sessions_end {
+            return Ok(None);
         }
-        left.push_back(first);
+        let Event { instance_id, aggregate_id, .. } = &ending.recorded.event;
+        let (now, statement) = (clock::now().as_millisecond(), connection.prepare_cached(ending.select).await?);
+        let rows = connection.query(&statement, &[instance_id, aggregate_id, &ending.last, &now]).await?;
+        Ok(Some(rows.iter().map(|row| row.get(0)).collect()))
     }
 
-    /// Ends some; whether these were the last.
-    async fn end_some(&self, ending: &mut Ending) -> Result<bool, SessionEndFailure> {
-        if !self.read_model_has_all(ending).await? {
-            sleep(BREATH).await;
-            return Ok(false);
-        }
-        let (instance_id, id) = (&ending.recorded.event.instance_id, &ending.recorded.event.aggregate_id);
-        let (now, last) = (clock::now().as_millisecond(), &ending.last);
-        let found = ending.select.rows(&self.database.connection().await?, &[instance_id, id, last, &now]).await?;
-        let Some(newest) = found.last().map(|newest| newest.found.id.clone()) else { return Ok(true) };
-        let key = |id: &str| AggregateKey::of::<Standard<Session>>(instance_id.as_str(), id);
-        let keys: Vec<_> = found.iter().map(|session| key(&session.found.id)).collect();
-        match self.end(&ending.recorded, keys.clone()).await {
-            Err(failure) if failure.is_of_one() => {
-                for key in keys {
-                    match self.end(&ending.recorded, vec![key.clone()]).await {
-                        Err(failure) if failure.is_of_one() => {
-                            tracing::error!(error = explain(&failure), id = key.id, "a session cannot be ended");
-                        }
-                        ended => ended?,
-                    }
-                }
-            }
-            ended => ended?,
-        }
-        ending.last = newest;
-        Ok(false)
-    }
-
-    async fn end(&self, recorded: &Recorded, sessions: Vec<AggregateKey>) -> Result<(), StepFailure> {
+    async fn end(&self, recorded: &Recorded, ids: &[String]) -> Result<(), StepFailure> {
         let instance_id = &recorded.event.instance_id;
+        let key = |id: &String| AggregateKey::of::<Standard<Session>>(instance_id.as_str(), id.as_str());
         let (actor, causation_id) = (recorded.event.actor.clone(), recorded.event.id.clone());
         let cause = Cause { actor, causation_id, ..Cause::default() };
-        let step = Step { sessions, ended: recorded.sequence, keys: self.steps.keys(instance_id).await?, cause };
+        let (sessions, keys) = (ids.iter().map(key).collect(), self.steps.keys(instance_id).await?);
+        let step = Step { sessions, ended: recorded.sequence, keys, cause };
         self.steps.submit(("end sessions", instance_id), step).await
     }
+}
 
-    /// Whether the read model has what there was of the log of sessions when the event was read.
-    async fn read_model_has_all(&self, ending: &mut Ending) -> Result<bool, SessionEndFailure> {
-        let end = match ending.sessions_end {
-            Some(end) => end,
-            None => *ending.sessions_end.insert(self.logs.sessions.end().await?),
+impl Backlog for SessionEnds {
+    type Item = Ending;
+    type Failure = SessionEndFailure;
+
+    async fn left(&self, record: &Record) -> Result<Vec<Ending>, BacklogFailure> {
+        let found: Vec<_> =
+            record.events.iter().filter_map(|recorded| select(recorded).map(|select| (recorded, select))).collect();
+        let sessions_end = if found.is_empty() { 0 } else { self.logs.sessions.end().await? };
+        let ending = |(recorded, select): (&Arc<Recorded>, _)| Ending {
+            recorded: (**recorded).clone(),
+            select,
+            sessions_end,
+            last: String::new(),
+            singly: false,
+            has_failed: false,
         };
-        let checkpoint = ReadModel::new(&SESSIONS, self.shard).checkpoint(&self.database.connection().await?).await?;
-        Ok(checkpoint.map_or(0, |checkpoint| checkpoint.position.stream_sequence) >= end)
+        Ok(found.into_iter().map(ending).collect())
+    }
+
+    /// Ends one page of sessions. Those that cannot be ended keep no others from it, and are tried again, from the first one on.
+    async fn step(&self, ending: &mut Ending) -> Result<Next, SessionEndFailure> {
+        let Some(ids) = self.page(ending).await? else { return Ok(Next::Later(BREATH)) };
+        let Some(newest) = ids.last().cloned() else {
+            ending.last.clear();
+            return Ok(if mem::take(&mut ending.has_failed) { Next::Later(AGAIN) } else { Next::Done });
+        };
+        if ending.singly {
+            for id in &ids {
+                if let Err(failure) = self.end(&ending.recorded, std::slice::from_ref(id)).await {
+                    tracing::error!(error = explain(&failure), id, "a session cannot be ended at the moment");
+                    ending.has_failed = true;
+                }
+            }
+        } else if let Err(failure) = self.end(&ending.recorded, &ids).await {
+            ending.singly = true;
+            return Err(failure.into());
+        }
+        ending.last = newest;
+        Ok(Next::More)
+    }
+
+    fn name(ending: &Ending) -> String {
+        format!("{:?}", ending.recorded.key())
     }
 }
 
@@ -167,24 +176,7 @@ impl Reaction for SessionEnds {
     async fn serve(&self) -> Result<Infallible, SessionEndFailure> {
         let log = &self.logs.events;
         let place = Place::open(log.context(), self.replicas, "session_ends").await?;
-        let mut saved = SavedPlace::begin(place, log).await?;
-        let (mut at, mut left) = (saved.at, VecDeque::new());
-        let mut records = log.follow(at).await?;
-        loop {
-            let next = if left.is_empty() { records.next().map(Some).await } else { records.next().now_or_never() };
-            if let Some(record) = next {
-                let record = record.ok_or(SessionEndFailure::LogEnded)??;
-                left.extend(record.events.iter().filter_map(|recorded| ending(recorded, at)));
-                at = record.position();
-            }
-            let had_some = !left.is_empty();
-            self.step(&mut left).await;
-            let oldest = left.iter().map(|ending: &Ending| ending.before).min_by_key(|place| place.stream_sequence);
-            let done = oldest.unwrap_or(at);
-            if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
-                saved.save(done).await?;
-            }
-        }
+        Ok(work_off(self, (log, place), Self::TROUBLE).await?)
     }
 
     fn of_step(failure: &SessionEndFailure) -> Option<&StepFailure> {
@@ -192,33 +184,27 @@ impl Reaction for SessionEnds {
     }
 }
 
-/// An event with which sessions end; nothing where none do, or all that did are over by now.
-fn ending(recorded: &Recorded, before: Position) -> Option<Ending> {
-    static OF_USER: Select<Session> = Select::new(
-        &SESSIONS,
-        Session::NAME,
-        "where instance_id = $1 and user_id = $2 and id > $3 and expires_at > $4 order by id limit 100",
-    );
-    static OF_ORGANIZATION: Select<Session> = Select::new(
-        &SESSIONS,
-        Session::NAME,
-        "where instance_id = $1 and organization_id = $2 and id > $3 and expires_at > $4 order by id limit 100",
-    );
-    static OF_INSTANCE: Select<Session> = Select::new(
-        &SESSIONS,
-        Session::NAME,
-        "where instance_id = $1 and instance_id = $2 and id > $3 and expires_at > $4 order by id limit 100",
-    );
+/// What finds the sessions that end with an event; nothing where none do, or all that did are over by now.
+fn select(recorded: &Recorded) -> Option<&'static Sql> {
+    static OF_USER: Sql = Sql::new(|| by("user_id"));
+    static OF_ORGANIZATION: Sql = Sql::new(|| by("organization_id"));
+    static OF_INSTANCE: Sql = Sql::new(|| by("instance_id"));
     let age = clock::now().as_millisecond().saturating_sub(recorded.committed_at.as_millisecond());
-    let (aggregate, event) = recorded.event.r#type.split_once('.')?;
-    let select = match (aggregate, event) {
-        _ if age > LONGEST_LIFE_MS => return None,
-        (User::NAME, "deactivated" | "locked" | "removed") => &OF_USER,
-        (Organization::NAME, "deactivated" | "removed") => &OF_ORGANIZATION,
-        (Instance::NAME, "deactivated" | "removed") => &OF_INSTANCE,
-        _ => return None,
-    };
-    Some(Ending { recorded: recorded.clone(), select, before, sessions_end: None, last: String::new() })
+    match recorded.event.r#type.split_once('.')? {
+        _ if age > LONGEST_LIFE_MS => None,
+        (User::NAME, "deactivated" | "locked" | "removed") => Some(&OF_USER),
+        (Organization::NAME, "deactivated" | "removed") => Some(&OF_ORGANIZATION),
+        (Instance::NAME, "deactivated" | "removed") => Some(&OF_INSTANCE),
+        _ => None,
+    }
+}
+
+/// The ids of sessions by a column, in pages.
+fn by(column: &str) -> String {
+    SESSIONS.sql(&format!(
+        "select id from {{session}} where instance_id = $1 and {column} = $2 and id > $3 and expires_at > $4 \
+         order by id limit {AT_ONCE}"
+    ))
 }
 
 /// Ends those of some sessions that were decided without an event.

@@ -3,7 +3,6 @@
 use std::{convert::Infallible, time::Duration};
 
 use base::explain::explain;
-use edge::error::Reason;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use view::keyring::{Keyring, KeyringFailure};
@@ -37,11 +36,6 @@ pub(super) enum StepFailure {
 }
 
 impl StepFailure {
-    /// Whether it fails for what it is about, and not for anything else at the moment.
-    pub(super) fn is_of_one(&self) -> bool {
-        matches!(self, Self::Refused(error) if error.reason() == Reason::Internal)
-    }
-
     /// Whether there are no keys, because nothing is set up.
     fn is_before_setup(&self) -> bool {
         matches!(self, Self::Keyring(KeyringFailure::Absent { .. }))

@@ -4,15 +4,13 @@
 //! A removal says in its event whether something is left to sweep, so that this only follows the log. It begins again after
 //! a saved place; what was swept already is found to be gone.
 
-use std::{collections::VecDeque, convert::Infallible, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
-use base::{explain::explain, fault};
+use base::fault;
 use eventlog::{
     log::{Log, LogFailure},
-    record::{AggregateKey, Position, Record},
+    record::{AggregateKey, Record},
 };
-use futures::{FutureExt, StreamExt};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
@@ -21,8 +19,9 @@ use view::{
 };
 
 use super::{
-    place::{Place, PlaceFailure, SavedPlace},
-    steps::{self, PAUSE, Reaction, StepFailure, Steps},
+    backlog::{Backlog, BacklogFailure, Next, work_off},
+    place::{Place, PlaceFailure},
+    steps::{self, Reaction, StepFailure, Steps},
 };
 use crate::{
     references::{Complete, Note},
@@ -59,11 +58,11 @@ pub struct Sweeps {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SweepFailure {
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Backlog(#[from] BacklogFailure),
     #[error(transparent)]
     Log(#[from] LogFailure),
-    #[error("the log ended")]
-    LogEnded,
+    #[error(transparent)]
+    Place(#[from] PlaceFailure),
     #[error(transparent)]
     Step(#[from] StepFailure),
     #[error(transparent)]
@@ -71,11 +70,9 @@ pub(super) enum SweepFailure {
 }
 
 /// A removal of which something is left.
-struct Unswept {
+pub(super) struct Unswept {
     key: AggregateKey,
     cause: Cause,
-    /// The position before its record.
-    before: Position,
     /// How often nothing came of a step.
     idle: u32,
 }
@@ -98,24 +95,7 @@ impl Reaction for Sweeps {
     async fn serve(&self) -> Result<Infallible, SweepFailure> {
         self.complete_references().await?;
         let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
-        let mut saved = SavedPlace::begin(place, &self.log).await?;
-        let (mut at, mut left) = (saved.at, VecDeque::new());
-        let mut records = self.log.follow(at).await?;
-        loop {
-            let next = if left.is_empty() { records.next().map(Some).await } else { records.next().now_or_never() };
-            if let Some(record) = next {
-                let record = record.ok_or(SweepFailure::LogEnded)??;
-                left.extend(unswept(&record, at));
-                at = record.position();
-            }
-            let had_some = !left.is_empty();
-            self.step(&mut left).await;
-            let oldest = left.iter().map(|unswept: &Unswept| unswept.before).min_by_key(|place| place.stream_sequence);
-            let done = oldest.unwrap_or(at);
-            if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
-                saved.save(done).await?;
-            }
-        }
+        Ok(work_off(self, (&self.log, place), Self::TROUBLE).await?)
     }
 
     fn of_step(failure: &SweepFailure) -> Option<&StepFailure> {
@@ -123,36 +103,32 @@ impl Reaction for Sweeps {
     }
 }
 
-impl Sweeps {
-    /// Takes one page of what is left of the first removal, which then lets the others go first. What cannot be swept now
-    /// keeps only itself waiting.
-    async fn step(&self, left: &mut VecDeque<Unswept>) {
-        let Some(mut first) = left.pop_front() else { return };
-        match self.sweep(&first).await {
-            Ok(Swept { has_more: false, .. }) => return,
-            Ok(swept) => {
-                let was_in_vain = !swept.wrote && swept.looked_at > 0;
-                first.idle = if was_in_vain { first.idle + 1 } else { 0 };
-                if !swept.wrote {
-                    sleep(BREATH).await;
-                }
-            }
-            Err(failure) => {
-                tracing::warn!(error = explain(&failure), key = ?first.key, "what was removed is not swept at the moment");
-                sleep(PAUSE).await;
-            }
-        }
-        if first.idle > MOST_IDLE {
-            tracing::error!(key = ?first.key, "something refers to what was removed and cannot be swept");
-            return;
-        }
-        left.push_back(first);
+impl Backlog for Sweeps {
+    type Item = Unswept;
+    type Failure = SweepFailure;
+
+    async fn left(&self, record: &Record) -> Result<Vec<Unswept>, BacklogFailure> {
+        Ok(unswept(record).collect())
     }
 
-    async fn sweep(&self, unswept: &Unswept) -> Result<Swept, SweepFailure> {
+    /// Takes one page of what is left of a removal.
+    async fn step(&self, unswept: &mut Unswept) -> Result<Next, SweepFailure> {
         let keys = self.steps.keys(&unswept.key.instance_id).await?;
         let step = Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys };
-        Ok(self.steps.submit(("sweep", &unswept.key.instance_id), step).await?)
+        let Swept { wrote, has_more, looked_at } = self.steps.submit(("sweep", &unswept.key.instance_id), step).await?;
+        unswept.idle = if !wrote && looked_at > 0 { unswept.idle + 1 } else { 0 };
+        if has_more && unswept.idle > MOST_IDLE {
+            tracing::error!(key = ?unswept.key, "something refers to what was removed and cannot be swept");
+        }
+        Ok(match (has_more && unswept.idle <= MOST_IDLE, wrote) {
+            (false, _) => Next::Done,
+            (true, true) => Next::More,
+            (true, false) => Next::Later(BREATH),
+        })
+    }
+
+    fn name(unswept: &Unswept) -> String {
+        format!("{:?}", unswept.key)
     }
 }
 
@@ -189,12 +165,12 @@ impl Sweeps {
 }
 
 /// The removals of a record of which something is left.
-fn unswept(record: &Record, before: Position) -> impl Iterator<Item = Unswept> {
+fn unswept(record: &Record) -> impl Iterator<Item = Unswept> {
     let events = record.events.iter().filter(|recorded| recorded.event.unswept);
     events.map(move |recorded| {
         let event = &recorded.event;
         let cause = Cause { actor: event.actor.clone(), causation_id: event.id.clone(), ..Cause::default() };
-        Unswept { key: recorded.key(), cause, before, idle: 0 }
+        Unswept { key: recorded.key(), cause, idle: 0 }
     })
 }
 

@@ -28,4 +28,5 @@ pub mod refusal;
 mod rejection;
 pub mod request_id;
 pub mod seats;
+pub mod secret_token;
 pub mod trigger;

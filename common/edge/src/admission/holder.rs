@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{clock, secret::same};
+use base::clock;
 use domain::{
     context::Owner,
     resource::{personal_access_token::PersonalAccessToken, signing_key::SigningKey, user::User},
@@ -20,6 +20,7 @@ use crate::{
     consistency::unavailable,
     error::{Error, Reason},
     refusal::{read_model, unheard},
+    secret_token::{PERSONAL, Sent, is_kept},
 };
 
 impl Edge {
@@ -35,7 +36,7 @@ impl Edge {
             Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
             _ => {
                 let token = bearer(&parts.headers)?;
-                if let Some(sent) = personal::parse(token) {
+                if let Some(sent) = PERSONAL.parse(token) {
                     return Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?)));
                 }
                 if opaque::is_opaque(token) {
@@ -81,7 +82,7 @@ impl Edge {
         project_id: &str,
     ) -> Result<Option<(AccessToken, Arc<Principal>)>, Error> {
         let held = async {
-            let token = match personal::parse(token) {
+            let token = match PERSONAL.parse(token) {
                 Some(sent) => {
                     let found = self.personal(tenant, sent, 0).await.map_err(RefusedToken::quietly)?;
                     personal::claims(&found, self.external.issuer(tenant), project_id)
@@ -138,26 +139,22 @@ impl Edge {
 
     /// Whether something looks like a personal access token.
     pub fn is_personal(token: &str) -> bool {
-        personal::parse(token).is_some()
+        PERSONAL.parse(token).is_some()
     }
 
     /// What a personal access token is, if it counts now; as of a sequence or later.
     async fn personal(
         &self,
         tenant: &Tenant,
-        sent: personal::Sent<'_>,
+        sent: Sent<'_>,
         sequence: u64,
     ) -> Result<Arc<PersonalToken>, RefusedToken> {
         let key = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
         let found = self.directory.personal_access_token(&tenant.id, sent.id, sequence).await.map_err(read_model)?;
         let given = secret_hash(&key, sent.id, sent.secret);
-        let is_right = |found: &PersonalToken| {
-            let [given, known] = [&given, &found.token.secret].map(|hash| hash.expose().unwrap_or_default().as_bytes());
-            same(given, known)
-        };
         let unknown =
             || RefusedToken::personal(sent.id, false, personal::invalid(), "nobody has it, or its secret is wrong");
-        let found = found.filter(|found| is_right(found)).ok_or_else(unknown)?;
+        let found = found.filter(|found| is_kept(&given, &found.token.secret)).ok_or_else(unknown)?;
         self.counts(tenant, &found)?;
         Ok(found)
     }

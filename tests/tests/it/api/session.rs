@@ -260,3 +260,30 @@ async fn whoever_has_the_token_changes_and_ends_the_session_and_no_more() {
         "RESOURCE_NOT_FOUND",
     );
 }
+
+#[tokio::test]
+async fn whoever_has_lost_an_answer_sends_the_request_again_with_the_token_that_it_had() {
+    let tenant = Tenant::start().await;
+    let (admin, nobody) = (tenant.client().await, tenant.client_named("nobody").await);
+    let (made, other) = (created(&admin, SESSIONS, json!({})).await, created(&admin, SESSIONS, json!({})).await);
+    let (id, first) = (made.id(), token(&made).expect("it is shown").to_owned());
+    let theirs = token(&other).expect("it is shown").to_owned();
+    let keyed = async |key: &str, token: &str| {
+        let request = nobody.request(Method::PATCH, &format!("{SESSIONS}/{id}")).header("idempotency-key", key);
+        send(request.json(&json!({ "sessionToken": token, "metadata": { "place": "work" } }))).await
+    };
+    let (lost, again) = (keyed("a", &first).await, keyed("a", &first).await);
+    assert_eq!((lost.status.as_u16(), again.status.as_u16()), (200, 200), "{}", again.body);
+    assert!(again.headers.contains_key("idempotency-replayed") && token(&again).is_some());
+    assert_eq!(token(&lost), token(&again));
+    let second = token(&again).expect("it changed").to_owned();
+    for token in [&theirs, &second] {
+        keyed("a", token).await.assert_refused("another token", 400, "IDEMPOTENCY_KEY_REUSED");
+    }
+    let path = format!("{SESSIONS}/{id}");
+    let request = || nobody.request(Method::DELETE, &path).header("idempotency-key", "b");
+    let ended = send(request().query(&[("sessionToken", &second)])).await;
+    assert_eq!(ended.status, 200, "{}", ended.body);
+    let again = send(request().query(&[("sessionToken", &second)])).await;
+    assert_eq!((again.status.as_u16(), again.sequence()), (200, ended.sequence()), "{}", again.body);
+}

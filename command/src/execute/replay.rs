@@ -1,0 +1,69 @@
+//! What a request under an `Idempotency-Key` is known again by, and how it is answered then.
+
+use bytes::Bytes;
+use edge::{
+    call::Call, consistency::unavailable, described::without_secrets, error::Error, precondition::IfMatch,
+    refusal::permission_denied,
+};
+use eventlog::record::owner_type;
+use proto::operation::Facts;
+use view::keyring::Purpose;
+
+use super::{Commands, Encode, Told};
+use crate::{stored_answer, turn::Decided, writer::Once};
+
+/// Binds stored answers to their purpose.
+const ANSWER: &str = "answer";
+
+impl Commands {
+    /// What makes a request idempotent, where its caller wants that. `shown` is the hash of a token that it shows, or nothing.
+    pub(super) async fn once(
+        &self,
+        call: &Call,
+        request: &Encode<'_>,
+        shown: &[u8],
+    ) -> Result<Option<Once<Told>>, Error> {
+        let Some(given) = &call.idempotency_key else { return Ok(None) };
+        let (instance_id, operation) = (call.tenant.id.clone(), call.operation);
+        let key = self.keyring.key(&instance_id, Purpose::Answer).await.map_err(unavailable)?;
+        let command_id = key.mac(&[instance_id.as_bytes(), call.caller.id.as_bytes(), given.as_bytes()]);
+        let if_match = call.if_match.as_ref().map(IfMatch::to_bytes).unwrap_or_default();
+        // Keyed, so that nobody can guess from the log what was asked.
+        let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
+        // It stays in the log, and must not be something by which a password can be found out.
+        let asked = without_secrets(call.operation.request, call.asked(request));
+        let mut parts = vec![b"request", call.operation.grpc.as_bytes(), &if_match, &asked, &context];
+        // Whoever shows another token is not answered what the first one was shown for.
+        parts.extend((!shown.is_empty()).then_some(shown));
+        let request_digest = key.mac(&parts);
+        Ok(Some(Once {
+            command_id: Bytes::copy_from_slice(&command_id),
+            request_digest,
+            instance_id,
+            answer: Box::new(move |decided, told| {
+                let answer = stored_answer::encode(told(decided), status(operation, decided), decided.context.as_ref());
+                key.seal_bytes(ANSWER, &answer).into()
+            }),
+        }))
+    }
+
+    /// What was answered before, with its status where that is not the operation's own.
+    pub(super) async fn stored_answer(&self, call: &Call, sealed: &[u8]) -> Result<(Vec<u8>, Option<u16>), Error> {
+        let key = self.keyring.key(&call.tenant.id, Purpose::Answer).await.map_err(unavailable)?;
+        let opened = key.open_bytes(ANSWER, sealed).map_err(|error| Error::internal(&error))?;
+        // What is shown once is not shown again to whoever has lost the right to it.
+        if let Some(context) = stored_answer::context(&opened)
+            && let Some(needed) = call.needs(&context)
+            && !call.may(&context)
+        {
+            return Err(permission_denied(needed));
+        }
+        let status = stored_answer::status(&opened);
+        Ok((opened, status))
+    }
+}
+
+/// The status where it is not the operation's own: that of a put which found what it replaces.
+pub(super) fn status(operation: &Facts, decided: &Decided) -> Option<u16> {
+    operation.also.filter(|_| !decided.is_new)
+}

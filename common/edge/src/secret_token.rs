@@ -1,0 +1,80 @@
+//! Tokens of an id and a secret. They say nothing by themselves, and are looked up by their ids.
+
+use base::secret::same;
+use domain::secret::Hashed;
+
+/// The longest id, in digits.
+const LONGEST_ID: usize = 20;
+
+/// A kind of them: what they begin with, so that they are told from others, also by who looks for secrets where none should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind(&'static str);
+
+/// Personal access tokens.
+pub const PERSONAL: Kind = Kind("pat-");
+/// Tokens of sessions.
+pub const SESSION: Kind = Kind("sess-");
+
+/// A token as it was sent. Nothing of it is known to be true.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sent<'a> {
+    /// The id.
+    pub id: &'a str,
+    /// The secret.
+    pub secret: &'a str,
+}
+
+impl Kind {
+    /// The token of an id and its secret.
+    pub fn token(self, id: &str, secret: &str) -> String {
+        format!("{}{id}-{secret}", self.0)
+    }
+
+    /// The parts of a token, where it is one of this kind: an id of digits, and a secret.
+    pub fn parse(self, token: &str) -> Option<Sent<'_>> {
+        let (id, secret) = token.strip_prefix(self.0)?.split_once('-')?;
+        let is_id = (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
+        is_id.then_some(Sent { id, secret })
+    }
+}
+
+/// Whether a hash that was made of what was sent is one that is kept, in a time that tells nothing of either.
+pub fn is_kept(sent: &Hashed, kept: &Hashed) -> bool {
+    let [sent, kept] = [sent, kept].map(|hash| hash.expose().unwrap_or_default().as_bytes());
+    !kept.is_empty() && same(sent, kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_an_id_and_a_secret_and_is_of_one_kind() {
+        for (kind, other, begins) in [(PERSONAL, SESSION, "pat-"), (SESSION, PERSONAL, "sess-")] {
+            let text = kind.token("117486514211913731", "a-b_c");
+            assert_eq!(text, format!("{begins}117486514211913731-a-b_c"));
+            assert_eq!(kind.parse(&text), Some(Sent { id: "117486514211913731", secret: "a-b_c" }));
+            assert_eq!(other.parse(&text), None);
+        }
+        for other in [
+            "",
+            "pat",
+            "pat-1",
+            "eyJhbGciOiJFUzI1NiJ9.e30.AA",
+            "PAT-1-2",
+            "pat--x",
+            "pat-x-1",
+            "pat-123456789012345678901-1",
+        ] {
+            assert_eq!(PERSONAL.parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_nobodys() {
+        let hash = |text: &str| Hashed::new(text);
+        assert!(is_kept(&hash("a"), &hash("a")));
+        assert!(!is_kept(&hash("a"), &hash("b")) && !is_kept(&hash("a"), &Hashed::default()));
+        assert!(!is_kept(&Hashed::default(), &Hashed::default()));
+    }
+}
