@@ -28,7 +28,7 @@ use edge::{
     prefer,
     seats::Seats,
 };
-use eventlog::{log::Reached, record::AggregateKey};
+use eventlog::{log::Reached, record::AggregateKey, tries::Tries};
 use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
@@ -47,6 +47,7 @@ use self::replay::status;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
+    let_in::LetIn,
     reaction::delivery,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Handle, Once, Origin, Verdict},
@@ -62,6 +63,10 @@ pub struct Commands {
     pub keyring: Keyring,
     /// The keys of people.
     pub persons: Persons,
+    /// How often passwords were tried.
+    pub tries: Tries,
+    /// Whoever was let in last by a password.
+    pub let_in: LetIn,
     /// The ids of new objects.
     pub ids: Arc<Ids>,
     /// Consistency tokens.

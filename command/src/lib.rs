@@ -18,6 +18,8 @@ mod founding;
 mod granted;
 mod held;
 pub mod internal;
+mod let_in;
+mod login;
 mod new_user;
 mod password;
 mod person;
@@ -40,6 +42,7 @@ pub mod writer;
 
 pub use challenge::Challenges;
 pub use execute::Commands;
+pub use let_in::LetIn;
 
 #[cfg(test)]
 mod scene;

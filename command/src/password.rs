@@ -3,7 +3,7 @@
 
 use base::{
     clock,
-    password::{hash, hash_fault, is_guessable, is_hash_of, prepared},
+    password::{hash, hash_fault, is_guessable, prepared},
 };
 use domain::{
     context::Owner,
@@ -25,6 +25,7 @@ use zeroize::Zeroizing;
 use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
+    login::{Found, found},
     person_key::away,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
@@ -32,6 +33,11 @@ use crate::{
 
 /// What is said of a password that is easy to guess.
 const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
+
+const CURRENT: &str = "password.current_password";
+const NOT_CURRENT: &str = "is not the password that the person has";
+const NEW: &str = "password.new_password";
+const SAME: &str = "must be another one than the current one";
 
 /// What is wrong with a password.
 #[derive(Clone)]
@@ -74,7 +80,7 @@ impl Commands {
                     person: person.clone(),
                     field: "user.human.password.password",
                 };
-                self.hash_of(call, &call.context, chosen, None).await?
+                self.hash_of(call, &call.context, chosen).await?
             }
             // Such a request was refused before.
             None => Err(Faults::one("user.human.password", "is required")),
@@ -89,29 +95,29 @@ impl Commands {
         key: &AggregateKey,
         asked: &SetPassword,
     ) -> Result<Option<Another>, Error> {
-        let Some((user, owner)) = self.seen_ahead(call, LookAtUser(key.clone())).await? else { return Ok(None) };
-        let User { human: Some(human), password: before, .. } = user else { return Ok(None) };
-        let (sealing, sealed) = self.key_of_person(call, &key.id, &human).await?;
-        let current = match &asked.current_password {
-            Some(said) => {
-                let hash = before.as_ref().map(|it| sealing.open_password(&it.hash)).transpose().map_err(away)?;
-                Some(Current { said: said.clone().into(), hash })
+        let Some(seen) = self.seen_ahead(call, LookAtUser(key.clone())).await? else { return Ok(None) };
+        let (User { human: Some(human), password: before, .. }, owner, Some(found)) = seen else { return Ok(None) };
+        let (sealing, sealed) = self.key_of_person(&call.tenant.id, &key.id, &human).await?;
+        let person = sealing.open(sealed).map_err(away)?;
+        if let Some(said) = &asked.current_password {
+            if self.tried(call, &found, said.clone().into()).await?.is_none() {
+                return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NOT_CURRENT)) }));
             }
-            None => None,
-        };
-        let (password, person) = (asked.new_password.clone().into(), sealing.open(sealed).map_err(away)?);
-        let chosen = Chosen { password, person, field: "password.new_password" };
-        let hashed = self.hash_of(call, &owner, chosen, current).await?;
+            if prepared(said) == prepared(&asked.new_password) {
+                return Ok(Some(Another { before, new: Err(Faults::one(NEW, SAME)) }));
+            }
+        }
+        let chosen = Chosen { password: asked.new_password.clone().into(), person, field: NEW };
+        let hashed = self.hash_of(call, &owner, chosen).await?;
         Ok(Some(Another { before, new: hashed.map(|hash| sealed_password(&sealing, &hash, asked.change_required)) }))
     }
 
-    /// Hashes what was chosen for a person of a context, where the current password was said rightly.
+    /// Hashes what was chosen for a person of a context.
     async fn hash_of(
         &self,
         call: &Call,
         context: &Owner,
         Chosen { password, person, field }: Chosen,
-        current: Option<Current>,
     ) -> Result<Hashed, Error> {
         let password = prepared(&password);
         let instance_id = instance_of(&call.tenant.id, context);
@@ -120,14 +126,6 @@ impl Commands {
             return Ok(Err(Faults { field, rules }));
         }
         let hashing = move || {
-            if let Some(Current { said, hash }) = current {
-                if !hash.is_some_and(|hash| is_hash_of(&hash, &said)) {
-                    return Err(Faults::one("password.current_password", "is not the password that the person has"));
-                }
-                if prepared(&said) == password {
-                    return Err(Faults::one(field, "must be another one than the current one"));
-                }
-            }
             if is_guessable(&password, &person.texts()) {
                 return Err(Faults::one(field, GUESSABLE));
             }
@@ -145,28 +143,21 @@ struct Chosen {
     field: &'static str,
 }
 
-/// A password that is said to be the current one.
-struct Current {
-    said: Zeroizing<String>,
-    /// The hash of the one that is; none where there is no password.
-    hash: Option<Zeroizing<String>>,
-}
-
 fn sealed_password(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
     Password { hash: sealing.seal_password(hash), changed_at: clock::now().as_millisecond(), is_change_required }
 }
 
-/// Shows a user and whose it is to who may act as that one. It writes nothing.
+/// Shows a user, whose it is, and what its password is compared with, to who may act as that one. It writes nothing.
 struct LookAtUser(AggregateKey);
 
 impl Command for LookAtUser {
-    type Outcome = (User, Owner);
+    type Outcome = (User, Owner, Option<Found>);
 
-    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, (User, Owner)), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal> {
         let current = turn.get::<Standard<User>>(&self.0);
         let user = current.resource().ok_or(Rejection::NotFound(User::NAME))?.clone();
         permit_user(turn, deciding, &current, true)?;
-        let seen = (user, current.owner()?.clone());
+        let seen = (user, current.owner()?.clone(), found(turn, deciding, &self.0)?);
         Ok((deciding.nothing(turn, current)?, seen))
     }
 }

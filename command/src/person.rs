@@ -67,7 +67,7 @@ impl Commands {
         id: &str,
         (human, request): (&Human, &PatchUserRequest),
     ) -> Result<Option<Changed>, Error> {
-        let (sealing, sealed) = self.key_of_person(call, id, human).await?;
+        let (sealing, sealed) = self.key_of_person(&call.tenant.id, id, human).await?;
         let before = sealing.open(sealed).map_err(away)?;
         let after = api::user::changed(before.clone(), request);
         if before == after {

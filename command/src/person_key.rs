@@ -1,7 +1,7 @@
 //! The key of a person who is there, or why it cannot be had.
 
 use domain::{person::Personal, rejection::Rejection, resource::user::Human};
-use edge::{call::Call, consistency::unavailable, error::Error};
+use edge::{consistency::unavailable, error::Error};
 use view::persons::{PersonFailure, PersonKey};
 
 use crate::{execute::Commands, writer::writer_unavailable};
@@ -13,13 +13,13 @@ impl Commands {
     /// Where the key was destroyed, or cannot be had now.
     pub(crate) async fn key_of_person<'a>(
         &self,
-        call: &Call,
+        instance_id: &str,
         id: &str,
         human: &'a Human,
     ) -> Result<(PersonKey, &'a str), Error> {
         let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
         let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
-        let key = self.persons.key(&call.tenant.id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
+        let key = self.persons.key(instance_id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
         Ok((key, sealed))
     }
 }

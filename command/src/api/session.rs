@@ -8,7 +8,6 @@ use domain::{
     log_class::LogClass,
     rejection::Rejection,
     resource::{
-        organization::Organization,
         session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch, with_entries},
         user::User,
     },
@@ -24,16 +23,16 @@ use edge::{
 };
 use eventlog::record::AggregateKey;
 use proto::session::{
-    CheckUser, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
+    CheckPassword, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
     PatchSessionRequest, PatchSessionResponse, check_user::Search,
 };
-use view::keyring::claim_hash;
 
 use crate::{
     authority::Object,
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence,
+    login::{Proven, Whose, named, organization_of_live, wrong},
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
 };
@@ -49,11 +48,13 @@ async fn create(
     request: CreateSessionRequest,
 ) -> Result<Answer<CreateSessionResponse>, Error> {
     let (id, asked) = (commands.ids.next(), request.session.clone().unwrap_or_default());
+    let checks = asked.checks.unwrap_or_default();
     let (secret, token) = draw(&commands, &call, &id).await?;
     let command = Create {
         key: standard::key::<Session>(&call, &id)?,
         owner: Owner::instance(&call.tenant.id),
-        checks: asked.checks.unwrap_or_default(),
+        proven: proven(&commands, &call, (&checks, None)).await?,
+        checks,
         metadata: asked.metadata,
         lifetime: asked.lifetime.map_or(LONGEST_LIFE_MS, lifetime),
         token,
@@ -71,10 +72,12 @@ async fn patch(
     request: PatchSessionRequest,
 ) -> Result<Answer<PatchSessionResponse>, Error> {
     let (id, asked) = (request.id.clone(), request.session.clone().unwrap_or_default());
+    let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
     let (secret, token) = draw(&commands, &call, &id).await?;
     let command = Patch {
-        key: standard::named::<Session>(&call, &request)?,
-        checks: asked.checks.unwrap_or_default(),
+        proven: proven(&commands, &call, (&checks, Some(&key))).await?,
+        key,
+        checks,
         metadata: asked.metadata,
         lifetime: asked.lifetime.map(lifetime),
         shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
@@ -125,6 +128,7 @@ struct Create {
     key: AggregateKey,
     owner: Owner,
     checks: Checks,
+    proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
     /// How long it lives, in milliseconds.
     lifetime: i64,
@@ -142,8 +146,11 @@ impl Command for Create {
         let current = turn.unborn::<Standard<Session>>(&self.key, &self.owner)?;
         // Who is there is told to those who may create sessions.
         deciding.permit(turn, &self.owner, &Object::of_nobody(Session::NAME, false))?;
+        let instance_id = &*self.key.instance_id;
+        let user = checked(turn, deciding, (instance_id, &self.checks))?;
         let session = Session {
-            user: checked(turn, deciding, (&self.key.instance_id, &self.checks))?,
+            password_checked_at: password_checked(turn, (instance_id, user.as_ref()), self.proven.as_ref())?,
+            user,
             metadata: with_entries(BTreeMap::new(), self.metadata.clone()),
             token: self.token.clone(),
             expires_at: turn.now().as_millisecond().saturating_add(self.lifetime),
@@ -156,6 +163,7 @@ impl Command for Create {
 struct Patch {
     key: AggregateKey,
     checks: Checks,
+    proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
     /// How long it lives from now on, in milliseconds, where that changes.
     lifetime: Option<i64>,
@@ -180,7 +188,7 @@ impl Command for Patch {
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
-        if self.checks.user.is_none() && self.lifetime.is_none() {
+        if self.checks == Checks::default() && self.lifetime.is_none() {
             self.shown.stand_in(deciding, (&self.key, session));
         }
         deciding.permit_on(turn, &current)?;
@@ -190,7 +198,14 @@ impl Command for Patch {
                 return Err(Rejection::Precondition("the session is of another user: create a new one").into());
             }
             // It ends a moment later, by another command.
-            live(turn, &self.key.instance_id, &before.id)?.ok_or(Rejection::NotFound(Session::NAME))?;
+            let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
+            let current = turn.get::<Standard<User>>(&key);
+            let is_live = organization_of_live(turn, &current)?.is_some();
+            match self.proven {
+                Some(_) if !is_live => return Err(wrong().into()),
+                None if !is_live => return Err(Rejection::NotFound(Session::NAME).into()),
+                _ => {}
+            }
             // To check the same user again brings back no session that was to end meanwhile.
             user = user.map(|user| CheckedUser { seen: before.seen, ..user });
         }
@@ -200,8 +215,10 @@ impl Command for Patch {
             let rule = "must end within 90 days after the session was created";
             return Err(Rejection::invalid("session.lifetime", rule).into());
         }
+        let of = (&*self.key.instance_id, user.as_ref().or(session.user.as_ref()));
+        let password_checked_at = password_checked(turn, of, self.proven.as_ref())?;
         let (metadata, token, before) = (self.metadata.clone(), self.token.clone(), current.head.sequence);
-        let patch = SessionPatch { user, metadata, expires_at, token };
+        let patch = SessionPatch { user, password_checked_at, metadata, expires_at, token };
         let decided = deciding.decide(turn, current, Asked::Patch(patch))?;
         let has_changed = decided.sequence != before;
         Ok((decided, has_changed))
@@ -240,32 +257,54 @@ fn checked(
     deciding: &Deciding,
     (instance_id, checks): (&str, &Checks),
 ) -> Result<Option<CheckedUser>, Refusal> {
-    let Some(CheckUser { search: Some(search) }) = &checks.user else { return Ok(None) };
-    let key = match search {
-        Search::UserId(id) => Some(AggregateKey::of::<Standard<User>>(instance_id, id.as_str())),
-        Search::LoginName(name) => turn.holder(&claim_hash(&deciding.keys.instance, &User::username_claim(name))),
-    };
+    let Some(search) = searched(checks) else { return Ok(None) };
     let nobody = || Refusal::from(Rejection::NotFound(User::NAME));
-    let key = key.filter(|key| !key.id.contains('\0')).ok_or_else(nobody)?;
+    let key = named(turn, deciding, (instance_id, search)).ok_or_else(nobody)?;
     let current = turn.get::<Standard<User>>(&key);
     existence::insist(turn, &current)?;
     if current.resource().ok_or_else(nobody)?.human.is_none() {
         return Err(Rejection::Precondition("the user is a service user; only people have sessions").into());
     }
-    let inactive =
-        Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
-    let organization_id = live(turn, instance_id, &key.id)?.ok_or(inactive)?;
+    let inactive = || match checks.password {
+        // It was right a moment ago, which is not for whoever tries many.
+        Some(_) => wrong(),
+        None => Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive")
+            .into(),
+    };
+    let organization_id = organization_of_live(turn, &current)?.ok_or_else(inactive)?;
     let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
     Ok(Some(CheckedUser { id: key.id, organization_id, checked_at, seen }))
 }
 
-/// The organization of a user who may log in now; nothing where that one may not.
-fn live(turn: &mut Turn<'_>, instance_id: &str, user_id: &str) -> Result<Option<String>, Refusal> {
-    let user = turn.get::<Standard<User>>(&AggregateKey::of::<Standard<User>>(instance_id, user_id));
-    let Some(found) = user.resource() else { return Ok(None) };
-    let owner = user.owner()?;
-    let organization = AggregateKey::of::<Standard<Organization>>(instance_id, owner.id.as_str());
-    let organization = turn.get::<Standard<Organization>>(&organization);
-    let is_active = organization.resource().is_some_and(|organization| organization.is_active);
-    Ok((found.is_live() && is_active).then(|| owner.id.clone()))
+/// Whom a check names.
+fn searched(checks: &Checks) -> Option<&Search> {
+    checks.user.as_ref()?.search.as_ref()
+}
+
+/// Whose password was right, where it is to be checked.
+async fn proven(
+    commands: &Commands,
+    call: &Call,
+    (checks, session): (&Checks, Option<&AggregateKey>),
+) -> Result<Option<Proven>, Error> {
+    let Some(CheckPassword { password }) = &checks.password else { return Ok(None) };
+    let whose = match (searched(checks), session) {
+        (Some(search), _) => Whose::Named(call.tenant.id.clone(), search.clone()),
+        (None, Some(session)) => Whose::OfSession(session.clone()),
+        (None, None) => {
+            return Err(Rejection::invalid("session.checks.user", "is required where a password is checked").into());
+        }
+    };
+    commands.proven(call, whose, password).await.map(Some)
+}
+
+/// When the password was checked, where it was.
+fn password_checked(
+    turn: &mut Turn<'_>,
+    (instance_id, user): (&str, Option<&CheckedUser>),
+    proven: Option<&Proven>,
+) -> Result<Option<i64>, Refusal> {
+    let (Some(user), Some(proven)) = (user, proven) else { return Ok(None) };
+    let key = AggregateKey::of::<Standard<User>>(instance_id, user.id.as_str());
+    proven.decide(turn, &key).map(Some)
 }

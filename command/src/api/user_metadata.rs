@@ -56,7 +56,7 @@ impl Commands {
         (key, human): (&AggregateKey, &Human),
         UserMetadata { user_id, key: name, value, .. }: UserMetadata,
     ) -> Result<UserMetadata, Error> {
-        let (sealing, _) = self.key_of_person(call, &user_id, human).await?;
+        let (sealing, _) = self.key_of_person(&call.tenant.id, &user_id, human).await?;
         let before = self.look_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
         let value = value.unwrap_or_default();
         let is_same = |sealed: &Sealed| sealing.open_metadata(&name, sealed.expose()).is_ok_and(|it| it == value);

@@ -5,7 +5,7 @@ use index::{Filter, Method, SortKey};
 use jiff::Timestamp;
 use proto::{
     session::{
-        Factors, GetSession, GetSessionRequest, SearchSessionsRequest, SessionFieldName, UserFactor,
+        Factors, GetSession, GetSessionRequest, PasswordFactor, SearchSessionsRequest, SessionFieldName, UserFactor,
         session_search_filter::Filter as Wanted,
     },
     wellknown::Duration,
@@ -36,12 +36,13 @@ impl Shown for Session {
     }
 
     fn shown(found: &Found<Self>) -> GetSession {
-        let Self { user, metadata, expires_at, .. } = found.state.clone();
+        let Self { user, password_checked_at, metadata, expires_at, .. } = found.state.clone();
+        let password = password_checked_at.map(|at| PasswordFactor { verified_at: time(at) });
         GetSession {
             details: Some(details::of(found)),
-            factors: Some(Factors { user: user.map(user_factor) }),
+            factors: Some(Factors { user: user.map(user_factor), password }),
             metadata,
-            expiration_date: Timestamp::from_millisecond(expires_at).ok().map(Into::into),
+            expiration_date: time(expires_at),
         }
     }
 }
@@ -52,6 +53,9 @@ pub fn lifetime(lifetime: Duration) -> i64 {
 }
 
 fn user_factor(CheckedUser { id, organization_id, checked_at, .. }: CheckedUser) -> UserFactor {
-    let verified_at = Timestamp::from_millisecond(checked_at).ok().map(Into::into);
-    UserFactor { id, organization_id, verified_at }
+    UserFactor { id, organization_id, verified_at: time(checked_at) }
+}
+
+fn time(milliseconds: i64) -> Option<proto::wellknown::Timestamp> {
+    Timestamp::from_millisecond(milliseconds).ok().map(Into::into)
 }

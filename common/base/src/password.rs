@@ -1,7 +1,7 @@
 //! Passwords of people: how they are hashed, which hashes of other systems are checked too, and which ones are easy to guess. All of
 //! it takes a processor for some time, and memory.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, sync::LazyLock};
 
 use argon2::{
     Algorithm, Argon2, Params, PasswordHash, Version,
@@ -59,6 +59,21 @@ pub fn is_hash_of(hash: &str, password: &str) -> bool {
     let Ok(form) = Form::of(hash) else { return false };
     let prepared = prepared(password);
     form.matches(prepared.as_bytes()) || *prepared != password && form.matches(password.as_bytes())
+}
+
+/// The hash of a password that nobody has: to compare one with it takes as long as with that of a person.
+pub fn nobodys() -> &'static str {
+    static HASH: LazyLock<Zeroizing<String>> = LazyLock::new(|| hash(&secret::random_secret()));
+    &HASH
+}
+
+/// Whether a hash is of another kind than new ones are, or takes less to find out its password by trying.
+pub fn is_outdated(hash: &str) -> bool {
+    let Ok(Form::Argon2(phc)) = Form::of(hash) else { return true };
+    let (memory, passes) = cost(cfg!(feature = "fault"));
+    let is_as_costly = |name, least| phc.params.get_decimal(name).is_some_and(|value| value >= least);
+    let is_new = phc.algorithm.as_str() == "argon2id" && phc.version == Some(Version::V0x13.into());
+    !(is_new && is_as_costly("m", memory) && is_as_costly("t", passes))
 }
 
 /// What is wrong with a hash of another system, in words that follow its name.
@@ -219,6 +234,28 @@ mod tests {
             assert_eq!(hash_fault(of), None, "{of}");
             assert!(is_hash_of(of, PASSWORD), "{of}");
             assert!(!is_hash_of(of, "correct horse e") && !is_hash_of(of, ""), "{of}");
+        }
+    }
+
+    #[test]
+    fn hashes_of_others_and_cheaper_ones_are_outdated() {
+        assert!(!is_outdated(&hash(PASSWORD)) && !is_outdated(nobodys()));
+        let (memory, passes) = cost(cfg!(feature = "fault"));
+        let of = |name: &str, version: u32, memory: u32, passes: u32| {
+            format!(
+                "${name}$v={version}$m={memory},t={passes},p=1$c2FsdHNhbHRzYWx0c2FsdA$4LOHyYgdqR3BH/XqBvhqh7Wcg8kyyBE1hSDz8vFnL4o"
+            )
+        };
+        assert!(!is_outdated(&of("argon2id", 19, memory * 2, passes + 1)));
+        for outdated in [
+            of("argon2i", 19, memory, passes),
+            of("argon2id", 16, memory, passes),
+            of("argon2id", 19, memory - 1, passes + 1),
+            HASHES[2].to_owned(),
+            HASHES[3].to_owned(),
+            String::new(),
+        ] {
+            assert!(is_outdated(&outdated), "{outdated}");
         }
     }
 

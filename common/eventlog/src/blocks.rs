@@ -11,7 +11,6 @@ use std::{
 
 use async_nats::jetstream::{
     self,
-    context::PublishErrorKind,
     kv::Store,
     message::PublishMessage,
     stream::{LastRawMessageErrorKind, Stream},
@@ -21,6 +20,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::{
+    cas,
     log::{LogFailure, nats},
     streams,
 };
@@ -138,18 +138,13 @@ impl Blocks {
     async fn replace(&self, block: &mut Block) -> Result<bool, LogFailure> {
         let payload = serde_json::to_vec(&block.values).map_err(|error| LogFailure::Nats(error.to_string()))?;
         let message = PublishMessage::build().payload(payload.into()).expected_last_subject_sequence(block.revision);
-        let sent = self.context.send_publish(subject(&block.id), message).await.map_err(nats)?;
-        let acknowledged = match sent.await {
-            Ok(acknowledged) => acknowledged,
-            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => return Ok(false),
-            Err(error) => return Err(nats(error)),
-        };
+        let Some(sequence) = cas::publish(&self.context, subject(&block.id), message).await? else { return Ok(false) };
         fault::point("blocks.replaced");
         // Unlike a message that falls out of a stream, one that is deleted is overwritten.
         if block.revision > 0 && self.stream.delete_message(block.revision).await.is_err() {
-            self.destroy_before(&block.id, acknowledged.sequence).await?;
+            self.destroy_before(&block.id, sequence).await?;
         }
-        block.revision = acknowledged.sequence;
+        block.revision = sequence;
         Ok(true)
     }
 

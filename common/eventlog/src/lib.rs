@@ -2,9 +2,10 @@
 //! and what works beside it on NATS.
 //!
 //! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`mod@unit`]; [`once`] knows what has
-//! happened; [`blocks`] have what can be destroyed; [`streams`] and [`durability`] refuse a NATS that would lose something.
+//! happened, [`tries`] how often something was tried; [`blocks`] have what can be destroyed; [`streams`] and [`durability`] refuse a NATS that would lose something.
 
 pub mod blocks;
+mod cas;
 pub mod durability;
 pub mod lease;
 pub mod log;
@@ -12,4 +13,5 @@ pub mod nats;
 pub mod once;
 pub mod record;
 pub mod streams;
+pub mod tries;
 pub mod unit;

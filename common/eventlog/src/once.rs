@@ -1,21 +1,12 @@
 //! What may happen once, such as the use of an assertion: noted in JetStream KV, and forgotten when it could not happen again.
 
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
-use async_nats::jetstream::{
-    self,
-    context::{PublishError, PublishErrorKind},
-    message::PublishMessage,
-};
+use async_nats::jetstream::{self, message::PublishMessage};
 
-use crate::{
-    log::{LogFailure, nats},
-    streams,
-};
+use crate::{cas, log::LogFailure, streams};
 
 const BUCKET: &str = "ONCE";
-/// What a cluster answers where another message of the subject is on its way (10164).
-const RACED: u64 = 10164;
 
 /// What has happened, on all nodes.
 #[derive(Debug, Clone)]
@@ -29,7 +20,7 @@ impl Once {
     /// # Errors
     /// When NATS does not answer, and when there is a bucket that does not work.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
-        streams::forgetful_bucket(context, BUCKET, replicas).await?;
+        streams::forgetful_bucket(context, BUCKET, (streams::FORGOTTEN_AFTER, replicas)).await?;
         Ok(Self { context: context.clone() })
     }
 
@@ -42,16 +33,7 @@ impl Once {
         // The broker counts in whole seconds.
         let lasts = Duration::from_secs(within.as_secs() + 1).min(streams::FORGOTTEN_AFTER);
         let message = PublishMessage::build().ttl(lasts).expected_last_subject_sequence(0);
-        let sent = self.context.send_publish(format!("$KV.{BUCKET}.{key}"), message).await.map_err(nats)?;
-        match sent.await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence || is_raced(&error) => Ok(false),
-            Err(error) => Err(nats(error)),
-        }
+        let noted = cas::publish(&self.context, format!("$KV.{BUCKET}.{key}"), message).await?;
+        Ok(noted.is_some())
     }
-}
-
-fn is_raced(error: &PublishError) -> bool {
-    let source = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
-    source.is_some_and(|error| error.error_code().0 == RACED)
 }

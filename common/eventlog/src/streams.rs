@@ -13,9 +13,11 @@ use serde::Deserialize;
 
 use crate::log::{LogFailure, is_absent, nats};
 
-/// After what time a forgetful bucket forgets a value.
+/// After what time it is forgotten that something happened that may happen once.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
-/// How much it holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
+/// After what time tries are forgotten.
+pub const TRIES_FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
+/// How much a forgetful bucket holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
 const MOST_BYTES: i64 = 256 << 20;
 
 /// How many replaced values an erasable bucket keeps of a key until they are overwritten: one, and those of processes that died
@@ -35,7 +37,7 @@ pub struct Beside {
 }
 
 /// All of them.
-pub const BESIDE: [Beside; 7] = [
+pub const BESIDE: [Beside; 8] = [
     Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
@@ -56,6 +58,12 @@ pub const BESIDE: [Beside; 7] = [
         what: "the bucket of what may happen once",
         loses: "assertions that were used can be used again until they expire",
         fault: once_fault,
+    },
+    Beside {
+        stream: "KV_TRIES",
+        what: "the bucket of tries that may fail",
+        loses: "passwords that were tried wrongly can be tried as often again",
+        fault: tries_fault,
     },
     Beside {
         stream: "KV_PERSONS",
@@ -118,13 +126,16 @@ pub async fn ending_bucket(context: &jetstream::Context, name: &str, replicas: u
     open_bucket(context, name, Config { allow_message_ttl: true, ..values(name, replicas) }).await
 }
 
-/// Opens a bucket in the same way in which each value is forgotten after [`FORGOTTEN_AFTER`] or earlier.
+/// Opens a bucket in the same way in which each value is forgotten after so long or earlier.
 ///
 /// # Errors
 /// As [`open`].
-pub async fn forgetful_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Store, LogFailure> {
-    let config =
-        Config { max_age: FORGOTTEN_AFTER, max_bytes: MOST_BYTES, allow_message_ttl: true, ..values(name, replicas) };
+pub async fn forgetful_bucket(
+    context: &jetstream::Context,
+    name: &str,
+    (max_age, replicas): (Duration, usize),
+) -> Result<Store, LogFailure> {
+    let config = Config { max_age, max_bytes: MOST_BYTES, allow_message_ttl: true, ..values(name, replicas) };
     open_bucket(context, name, config).await
 }
 
@@ -181,7 +192,15 @@ fn values_fault(config: &Config) -> Option<&'static str> {
 }
 
 fn once_fault(config: &Config) -> Option<&'static str> {
-    if config.max_age < FORGOTTEN_AFTER {
+    forgetful_fault(config, FORGOTTEN_AFTER)
+}
+
+fn tries_fault(config: &Config) -> Option<&'static str> {
+    forgetful_fault(config, TRIES_FORGOTTEN_AFTER)
+}
+
+fn forgetful_fault(config: &Config, after: Duration) -> Option<&'static str> {
+    if config.max_age < after {
         return Some("a maximum age by which it forgets too early, or never");
     }
     if config.discard != DiscardPolicy::New {

@@ -17,7 +17,7 @@ use action::{Actions, client::Client, executions::ExecutionIndex};
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
 use command::{
-    Challenges, Commands,
+    Challenges, Commands, LetIn,
     forward::{Bus, forwarding},
     internal::Taker,
     reaction::delivery::Patience,
@@ -36,7 +36,7 @@ use edge::{
     internal::Internal,
     seats::Seats,
 };
-use eventlog::{blocks::Blocks, durability::Durability, lease::Leases, log::Log, once::Once};
+use eventlog::{blocks::Blocks, durability::Durability, lease::Leases, log::Log, once::Once, tries::Tries};
 use index::{Indexes, Remote};
 use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
@@ -88,6 +88,7 @@ pub(crate) struct Adapters {
     clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
     once: Once,
+    tries: Tries,
     blocks: Blocks,
     accepts_lost_keys: bool,
     replicas: usize,
@@ -149,6 +150,7 @@ impl Adapters {
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let once = Once::open(log.context(), replicas).await?;
+        let tries = Tries::open(log.context(), replicas).await?;
         let blocks = Blocks::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
         presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
@@ -162,6 +164,7 @@ impl Adapters {
             clients,
             leases,
             once,
+            tries,
             blocks,
             accepts_lost_keys,
             replicas,
@@ -288,6 +291,8 @@ impl Node {
             database: self.adapters.database.clone(),
             keyring: self.keyring.clone(),
             persons: self.persons.clone(),
+            tries: self.adapters.tries.clone(),
+            let_in: LetIn::default(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),

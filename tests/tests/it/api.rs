@@ -19,6 +19,7 @@ mod idempotency;
 mod identity_provider;
 mod index;
 mod instance;
+mod login;
 mod openapi;
 mod operator;
 mod password;

@@ -30,6 +30,9 @@ pub struct Session {
     /// Who it is of, once that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<CheckedUser>,
+    /// When the password of that user was checked for the last time, in milliseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_checked_at: Option<i64>,
     /// What the app keeps of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
@@ -58,6 +61,8 @@ pub struct CheckedUser {
 pub struct SessionPatch {
     /// Who was checked.
     pub user: Option<CheckedUser>,
+    /// See [`Session::password_checked_at`].
+    pub password_checked_at: Option<i64>,
     /// Entries to set; an empty one is taken away.
     pub metadata: BTreeMap<String, String>,
     /// See [`Session::expires_at`].
@@ -131,9 +136,10 @@ impl Resource for Session {
         Ok(())
     }
 
-    fn patched(self, SessionPatch { user, metadata, expires_at, token }: SessionPatch) -> Self {
+    fn patched(self, SessionPatch { user, password_checked_at, metadata, expires_at, token }: SessionPatch) -> Self {
         let after = Self {
             user: user.or_else(|| self.user.clone()),
+            password_checked_at: password_checked_at.or(self.password_checked_at),
             metadata: with_entries(self.metadata.clone(), metadata),
             expires_at: expires_at.unwrap_or(self.expires_at),
             token: self.token.clone(),
@@ -164,7 +170,8 @@ mod tests {
     };
 
     fn session() -> Session {
-        Session { user: None, metadata: BTreeMap::new(), token: Hashed::new("first"), expires_at: 10 }
+        let (token, metadata) = (Hashed::new("first"), BTreeMap::new());
+        Session { user: None, password_checked_at: None, metadata, token, expires_at: 10 }
     }
 
     fn checked(checked_at: i64) -> CheckedUser {
@@ -176,7 +183,8 @@ mod tests {
     }
 
     fn patch() -> SessionPatch {
-        SessionPatch { user: None, metadata: BTreeMap::new(), expires_at: None, token: Hashed::new("second") }
+        let (token, metadata) = (Hashed::new("second"), BTreeMap::new());
+        SessionPatch { user: None, password_checked_at: None, metadata, expires_at: None, token }
     }
 
     fn patched(patch: SessionPatch, to: Session, fields: &[&str]) {
@@ -210,6 +218,11 @@ mod tests {
             SessionPatch { user: Some(checked(3)), ..patch() },
             Session { user: Some(checked(3)), ..second() },
             &["secret", "user"],
+        );
+        patched(
+            SessionPatch { password_checked_at: Some(4), ..patch() },
+            Session { password_checked_at: Some(4), ..second() },
+            &["secret", "password_checked_at"],
         );
         patched(
             SessionPatch { expires_at: Some(20), ..patch() },

@@ -58,6 +58,8 @@ pub enum Reason {
     ExecutionLoop,
     /// The challenge of a domain was not found.
     ChallengeNotFound,
+    /// Nobody who may log in has what was said.
+    CredentialsInvalid,
     /// The resource is not at the sequence that `If-Match` names.
     SequenceMismatch,
     /// The idempotency key was used for another request.
@@ -117,6 +119,7 @@ impl Reason {
         Self::ExecutionFailed,
         Self::ExecutionLoop,
         Self::ChallengeNotFound,
+        Self::CredentialsInvalid,
         Self::SequenceMismatch,
         Self::IdempotencyKeyReused,
         Self::IdempotencyInProgress,
@@ -183,6 +186,7 @@ impl Reason {
             Self::ExecutionFailed => ("EXECUTION_FAILED", Code::FailedPrecondition),
             Self::ExecutionLoop => ("EXECUTION_LOOP", Code::FailedPrecondition),
             Self::ChallengeNotFound => ("CHALLENGE_NOT_FOUND", Code::FailedPrecondition),
+            Self::CredentialsInvalid => ("CREDENTIALS_INVALID", Code::FailedPrecondition),
             Self::SequenceMismatch => ("SEQUENCE_MISMATCH", Code::FailedPrecondition),
             Self::IdempotencyKeyReused => ("IDEMPOTENCY_KEY_REUSED", Code::FailedPrecondition),
             Self::IdempotencyInProgress => ("IDEMPOTENCY_IN_PROGRESS", Code::Aborted),

@@ -7,7 +7,7 @@ use domain::rejection::Rejection;
 use edge::error::{Error, Reason};
 use futures::FutureExt;
 use http::StatusCode;
-use proto::operation::{Body, CREATE_APP, CREATE_ROLE, Facts, VALIDATE, Verb};
+use proto::operation::{Body, CREATE_APP, CREATE_ROLE, CREATE_SESSION, Facts, PATCH_SESSION, VALIDATE, Verb};
 use serde_json::{Map, Value, json};
 
 const EXPLAINED: &str = include_str!("../../../../docs/errors.md");
@@ -77,6 +77,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
         Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
+        Reason::CredentialsInvalid => [CREATE_SESSION.facts.grpc, PATCH_SESSION.facts.grpc].contains(&facts.grpc),
         Reason::SettingNotBuilt => !reads && facts.path.starts_with("/settings/"),
         Reason::NameBeingReleased => facts.grpc == CREATE_ROLE.facts.grpc,
         Reason::PreconditionFailed

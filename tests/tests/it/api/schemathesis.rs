@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_mins(15);
 /// What it does. It also infers links between operations, which it says are wrong of those that it made itself.
 const PHASES: &str = "examples,coverage,fuzzing";
 /// How many requests it makes up for each operation in its random part; in others it makes many more.
-const EXAMPLES: &str = "15";
+const EXAMPLES: &str = "8";
 const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemathesis.toml");
 
 /// What `deploy/setup` installed, else what is on the PATH.

@@ -5,12 +5,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use jsonschema::Validator;
+use jsonschema::{Draft, Registry, RegistryBuilder, Validator};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, send},
     instance::Instance,
 };
+
+/// Where schemas find the document that they are from.
+const DOCUMENT: &str = "urn:openapi";
 
 /// A document, with answers closed: a member that it does not describe is a fault.
 pub(crate) struct Described {
@@ -21,7 +24,8 @@ pub(crate) struct Described {
 
 /// The validators of a document, each made once: that takes longer than many uses of it.
 struct Validators {
-    document: Value,
+    /// The document, gone through once. It is of a test, with which it ends.
+    registry: &'static Registry<'static>,
     made: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
@@ -115,19 +119,22 @@ fn assert_fits(what: &str, validator: &Validator, value: &Value) {
 /// A validator of a schema within a document.
 impl Validators {
     fn new(document: Value) -> Self {
-        Self { document, made: Mutex::default() }
+        let registry = Registry::new().draft(Draft::Draft202012).add(DOCUMENT, document);
+        let registry = registry.and_then(RegistryBuilder::prepare).expect("the document is one of schemas");
+        Self { registry: Box::leak(Box::new(registry)), made: Mutex::default() }
     }
 
     fn of(&self, schema: &Value) -> Arc<Validator> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.entry(schema.to_string()).or_insert_with(|| Arc::new(validator(&self.document, schema))).clone()
+        made.entry(schema.to_string()).or_insert_with(|| Arc::new(validator(self.registry, schema))).clone()
     }
 }
 
-fn validator(document: &Value, schema: &Value) -> Validator {
-    let mut root = document.clone();
-    root["allOf"] = json!([schema]);
+fn validator(registry: &'static Registry<'static>, schema: &Value) -> Validator {
+    let root = schema.to_string().replace(r##""$ref":"#/"##, &format!(r#""$ref":"{DOCUMENT}#/"#));
+    let root: Value = serde_json::from_str(&root).expect("it is one still");
     jsonschema::draft202012::options()
+        .with_registry(registry)
         .should_validate_formats(true)
         .should_ignore_unknown_formats(true)
         .build(&root)

@@ -7,7 +7,7 @@ use proto::{
     object::{InIdsFilter, ListQuery},
     operation::{CREATE_SESSION, DELETE_SESSION, GET_SESSION, PATCH_SESSION, SEARCH_SESSIONS},
     session::{
-        CheckUser, Checks, CreateSessionRequest, DeleteSessionRequest, GetSessionRequest, PatchSession,
+        CheckPassword, CheckUser, Checks, CreateSessionRequest, DeleteSessionRequest, GetSessionRequest, PatchSession,
         PatchSessionRequest, SearchSessionsRequest, Session, SessionFieldName, SessionSearchFilter, check_user::Search,
         session_search_filter::Filter,
     },
@@ -22,6 +22,8 @@ use super::{
     user::a_user,
     wire::World,
 };
+
+const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
 
 /// All of them.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
@@ -41,7 +43,8 @@ fn a_session(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let (name, service) = (new_name(), a_user(world).await.id);
         let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
-        let person = json!({ "username": name, "human": { "data": data } });
+        let password = json!({ "password": PASSWORD });
+        let person = json!({ "username": name, "human": { "data": data, "password": password } });
         let person = done(&world.owner, "/resources/v3alpha/users", person).await.id();
         let session = json!({ "checks": { "user": { "userId": person } }, "metadata": { "device": "phone" } });
         let made = done(&world.owner, "/resources/v3alpha/sessions", session).await;
@@ -51,7 +54,11 @@ fn a_session(world: &World) -> BoxFuture<'_, Subject> {
 }
 
 fn checks(search: Search) -> Checks {
-    Checks { user: Some(CheckUser { search: Some(search) }) }
+    Checks { user: Some(CheckUser { search: Some(search) }), password: None }
+}
+
+fn with_password(checks: Checks, password: &str) -> Checks {
+    Checks { password: Some(CheckPassword { password: password.to_owned() }), ..checks }
 }
 
 fn by_id(subject: &Subject, other: usize) -> Checks {
@@ -81,6 +88,9 @@ fn create() -> Box<dyn Check + Sync> {
             let name = it.others[1].to_uppercase();
             creating(Session { checks: Some(checks(Search::LoginName(name))), ..Session::default() })
         })
+        .good("with the password", |it| {
+            creating(Session { checks: Some(with_password(by_id(it, 0), PASSWORD)), ..Session::default() })
+        })
         .good("as long as can be", |_| creating(Session { lifetime: Some(seconds(7_776_000)), ..Session::default() }))
         .bad("nothing", "INVALID_REQUEST", |_| CreateSessionRequest::default())
         .bad("too long", "INVALID_REQUEST", |_| {
@@ -88,7 +98,7 @@ fn create() -> Box<dyn Check + Sync> {
         })
         .bad("no time", "INVALID_REQUEST", |_| creating(Session { lifetime: Some(seconds(0)), ..Session::default() }))
         .bad("a check of nothing", "INVALID_REQUEST", |_| {
-            let checks = Some(Checks { user: Some(CheckUser { search: None }) });
+            let checks = Some(Checks { user: Some(CheckUser { search: None }), password: None });
             creating(Session { checks, ..Session::default() })
         })
         .bad("a key that is no name", "INVALID_REQUEST", |_| {
@@ -102,6 +112,12 @@ fn create() -> Box<dyn Check + Sync> {
         })
         .bad("nobody by name", "RESOURCE_NOT_FOUND", |_| {
             creating(Session { checks: Some(checks(Search::LoginName("nobody at all".into()))), ..Session::default() })
+        })
+        .bad("nobody's password", "INVALID_REQUEST", |_| {
+            creating(Session { checks: Some(with_password(Checks::default(), PASSWORD)), ..Session::default() })
+        })
+        .bad("a wrong password", "CREDENTIALS_INVALID", |it| {
+            creating(Session { checks: Some(with_password(by_id(it, 0), "eight-lives")), ..Session::default() })
         })
         .bad("a service user", "PRECONDITION_FAILED", |it| {
             creating(Session { checks: Some(by_id(it, 2)), ..Session::default() })
@@ -122,6 +138,10 @@ fn patch() -> Box<dyn Check + Sync> {
         .good("nothing", |it| patching(it, PatchSession::default()))
         .good("the same person once more", |it| {
             patching(it, PatchSession { checks: Some(by_id(it, 0)), ..PatchSession::default() })
+        })
+        .good("the password", |it| {
+            let checks = Some(with_password(Checks::default(), PASSWORD));
+            patching(it, PatchSession { checks, ..PatchSession::default() })
         })
         .good("a shorter life", |it| {
             patching(it, PatchSession { lifetime: Some(seconds(60)), ..PatchSession::default() })

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What no get of the object shows under its name: a wish, what was checked, what is made beside it, what only operators may send, secrets, a
 /// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
-const NOT_SHOWN: [&str; 22] = [
+const NOT_SHOWN: [&str; 23] = [
     "appId",
     "domain.isVerified",
     "idp.config.bindPassword",
@@ -23,6 +23,7 @@ const NOT_SHOWN: [&str; 22] = [
     "key.publicKey",
     "key.rsa.bits",
     "key.rsa.hasher",
+    "session.checks.password.password",
     "session.checks.user.loginName",
     "session.checks.user.userId",
     "session.lifetime",

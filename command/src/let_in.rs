@@ -1,0 +1,32 @@
+//! Whoever was let in last by a password. Whom there is not is looked up and compared in the same way, so that it takes as long.
+
+use std::sync::{Mutex, PoisonError};
+
+use domain::{
+    context::Owner,
+    resource::user::{Human, Password},
+};
+use eventlog::record::AggregateKey;
+
+/// A person who may log in, and with what.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub(crate) user: AggregateKey,
+    pub(crate) owner: Owner,
+    pub(crate) human: Human,
+    pub(crate) password: Password,
+}
+
+/// Whoever was let in last.
+#[derive(Default)]
+pub struct LetIn(Mutex<Option<Login>>);
+
+impl LetIn {
+    pub(crate) fn last(&self) -> Option<Login> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn remember(&self, login: &Login) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(login.clone());
+    }
+}

@@ -1,0 +1,371 @@
+//! Passwords that somebody says to be let in as a person. A try is counted before it is compared, so that nobody has more of them than
+//! there may be, however many come at once; whom there is not takes the same work and the same answer as a wrong password.
+
+use base::{
+    explain::explain,
+    password::{hash, is_hash_of, is_outdated, nobodys},
+    secret::Key,
+};
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    log_class::LogClass,
+    rejection::Rejection,
+    resource::{
+        organization::Organization,
+        session::Session,
+        user::{Password, User, UserPatch},
+    },
+    setting::lockout::Lockout,
+    standard::{Command as Asked, Resource, Standard},
+};
+use edge::{
+    call::Call,
+    consistency::unavailable,
+    error::{Error, Reason},
+};
+use eventlog::{log::LogFailure, record::AggregateKey, tries::Counted};
+use proto::session::check_user::Search;
+use view::{
+    keyring::{Purpose, claim_hash},
+    settings::instance_of,
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    authority::Object,
+    execute::{Command, Commands, Deciding},
+    existence,
+    let_in::Login,
+    person_key::away,
+    reaction::delivery,
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    writer::{Decide, Origin, Verdict, writer_unavailable},
+};
+
+/// The longest password that is hashed anew, in bytes: bcrypt compares no more, so of a longer one not all is known to be right.
+const MOST_RENEWED: usize = 72;
+/// Under how many keys tries with names are counted that nobody of an instance has.
+const UNKNOWN: u16 = 4096;
+
+/// Whose password is said.
+pub(crate) enum Whose {
+    /// That of somebody in an instance.
+    Named(String, Search),
+    /// That of whom a session is of.
+    OfSession(AggregateKey),
+}
+
+/// A person whose password was found right.
+#[derive(Clone)]
+pub(crate) struct Proven {
+    user_id: String,
+    password: Password,
+}
+
+impl Proven {
+    /// When it was found right, where it is still that of this user.
+    pub(crate) fn decide(&self, turn: &mut Turn<'_>, user: &AggregateKey) -> Result<i64, Refusal> {
+        let current = turn.get::<Standard<User>>(user);
+        let has_it = current.resource().is_some_and(|user| user.password.as_ref() == Some(&self.password));
+        if self.user_id != user.id || !has_it {
+            return Err(writer_unavailable("the user was changed meanwhile: send it again").into());
+        }
+        Ok(turn.now().as_millisecond())
+    }
+}
+
+/// What is refused alike whatever of it is wrong.
+pub(crate) fn wrong() -> Error {
+    let message = "there is no such person with that password who may log in now";
+    Error::new(Reason::CredentialsInvalid, message)
+}
+
+fn uncounted(failure: &LogFailure) -> Error {
+    tracing::warn!(error = explain(failure), "tries cannot be counted");
+    writer_unavailable("tries cannot be counted at the moment, so none is let through")
+}
+
+impl Commands {
+    /// Who it is whose password is right. A hash of another system, or one that takes less than new ones do, is replaced.
+    ///
+    /// # Errors
+    /// Where it is wrong, or there were too many tries; and where the caller may not ask.
+    pub(crate) async fn proven(&self, call: &Call, whose: Whose, said: &str) -> Result<Proven, Error> {
+        let said = Zeroizing::new(said.to_owned());
+        let found = self.seen_by(&unconditional(call), Look(whose)).await?;
+        let right = self.tried(call, &found, said.clone()).await?;
+        let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
+        let password = self.renewed(call, &login, (hash, said)).await?;
+        Ok(Proven { user_id: login.user.id, password })
+    }
+
+    /// The hash of a password that was said rightly, in one of the tries that somebody has; nothing where it is wrong.
+    ///
+    /// # Errors
+    /// Where there were too many tries, and where it cannot be told.
+    pub(crate) async fn tried(
+        &self,
+        call: &Call,
+        Found { tries: (key, of), login }: &Found,
+        said: Zeroizing<String>,
+    ) -> Result<Option<Zeroizing<String>>, Error> {
+        let counted = match self.tries.count(key, of).await.map_err(|failure| uncounted(&failure))? {
+            Counted::Try(counted) => counted,
+            Counted::TooEarly(left) => {
+                let message = "too many wrong passwords were tried: wait before the next try";
+                return Err(Error::new(Reason::RateLimited, message).with("limit", "tries").retry_after(left));
+            }
+        };
+        let most = login.as_ref().map_or(0, |login| self.most_tries(&call.tenant.id, &login.owner));
+        // Beyond the last one they fail before they are compared: those that come at one time, and those that looked before the lock.
+        let compared = login.as_ref().filter(|_| most == 0 || counted.count <= most);
+        match self.compare(call, compared, said).await {
+            Ok(Some(hash)) => {
+                self.forget_tries(key).await;
+                Ok(Some(hash))
+            }
+            Ok(None) => {
+                if let Some(login) = login.as_ref().filter(|_| most > 0 && counted.count >= most) {
+                    self.lock(call, login, counted.count).await;
+                }
+                Ok(None)
+            }
+            Err(error) => {
+                if let Err(failure) = self.tries.take_back(counted).await {
+                    tracing::warn!(error = explain(&failure), "a try that was not made counts");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// After how many wrong passwords a user of a context is locked; 0 for never.
+    fn most_tries(&self, instance_id: &str, owner: &Owner) -> u64 {
+        let settings = self.settings.effective::<Lockout>(instance_of(instance_id, owner), owner);
+        *settings.chain.resolve(|it| it.max_password_attempts.as_ref()).value
+    }
+
+    /// The hash of the password of a person, where it was said. For nobody it takes the way of whoever was let in last, so that it takes
+    /// as long, and nothing comes of it.
+    async fn compare(
+        &self,
+        call: &Call,
+        login: Option<&Login>,
+        said: Zeroizing<String>,
+    ) -> Result<Option<Zeroizing<String>>, Error> {
+        let Some(login) = login else {
+            let another = self.let_in.last();
+            let kept = match &another {
+                Some(login) => self.kept(login).await.ok(),
+                None => None,
+            };
+            let kept = kept.unwrap_or_else(|| Zeroizing::new(nobodys().to_owned()));
+            self.hashed(call, move || is_hash_of(&kept, &said)).await?;
+            return Ok(None);
+        };
+        let kept = self.kept(login).await?;
+        let compare = move || is_hash_of(&kept, &said).then_some(kept);
+        let right = self.hashed(call, compare).await?;
+        // A hash of another system takes another time.
+        if right.as_ref().is_some_and(|kept| !is_outdated(kept)) {
+            self.let_in.remember(login);
+        }
+        Ok(right)
+    }
+
+    /// The hash of the password of a person.
+    async fn kept(&self, Login { user, human, password, .. }: &Login) -> Result<Zeroizing<String>, Error> {
+        let (sealing, _) = self.key_of_person(&user.instance_id, &user.id, human).await?;
+        sealing.open_password(&password.hash).map_err(away)
+    }
+
+    /// What is kept of a password that is right, from now on.
+    async fn renewed(
+        &self,
+        call: &Call,
+        login: &Login,
+        (kept, said): (Zeroizing<String>, Zeroizing<String>),
+    ) -> Result<Password, Error> {
+        if !is_outdated(&kept) || said.len() > MOST_RENEWED {
+            return Ok(login.password.clone());
+        }
+        let hash = self.hashed(call, move || hash(&said)).await?;
+        let (sealing, _) = self.key_of_person(&login.user.instance_id, &login.user.id, &login.human).await?;
+        let renewed = Password { hash: sealing.seal_password(&hash), ..login.password.clone() };
+        let patch = UserPatch { password: Some(renewed.clone()), ..UserPatch::default() };
+        Ok(match self.follow(call, login, Asked::Patch(patch)).await {
+            Ok(true) => renewed,
+            Ok(false) => login.password.clone(),
+            Err(error) => {
+                tracing::warn!(reason = error.reason().name(), "a hash of another system is replaced another time");
+                login.password.clone()
+            }
+        })
+    }
+
+    async fn lock(&self, call: &Call, login: &Login, tries: u64) {
+        match self.follow(call, login, Asked::Lock(true)).await {
+            Ok(true) => tracing::info!(user = login.user.id, tries, "a user is locked after wrong passwords"),
+            Ok(false) => {}
+            // The next try finds as many.
+            Err(error) => tracing::warn!(reason = error.reason().name(), "a user cannot be locked at the moment"),
+        }
+    }
+
+    /// Lets whoever is unlocked, or has another password, begin anew.
+    pub(crate) async fn begin_tries_anew(&self, user: &AggregateKey) {
+        match self.keyring.key(&user.instance_id, Purpose::Claim).await {
+            Ok(key) => self.forget_tries(&tries_of(&key, user)).await,
+            Err(failure) => tracing::warn!(error = explain(&failure), "tries cannot be forgotten"),
+        }
+    }
+
+    async fn forget_tries(&self, key: &str) {
+        if let Err(failure) = self.tries.forget(key).await {
+            tracing::warn!(error = explain(&failure), "tries that do not count any more still count");
+        }
+    }
+
+    /// Does to a person what follows from a try, where the password is the same still; `false` where nothing does.
+    async fn follow(&self, call: &Call, login: &Login, asked: Asked<User>) -> Result<bool, Error> {
+        let keys = ClaimKeys::of(&self.keyring, &call.tenant.id).await.map_err(unavailable)?;
+        let cause = Cause {
+            actor: call.caller.id.clone(),
+            trace_context: call.trace_context.clone(),
+            causation_id: delivery::causation(call.depth),
+            ..Cause::default()
+        };
+        let origin = Origin { operation: call.operation.method, instance_id: call.tenant.id.as_str().into(), bytes: 0 };
+        let (user, password) = (login.user.clone(), login.password.clone());
+        match self.writer.submit(origin, Follow { user, password, asked, keys, cause }, None).await? {
+            Verdict::Decided(_, follows) => Ok(follows),
+            Verdict::Replayed(_) => Ok(false),
+        }
+    }
+}
+
+fn unconditional(call: &Call) -> Call {
+    let mut call = call.clone();
+    call.if_match = None;
+    call
+}
+
+/// Where the tries with a person are counted: by the id, so that all its names lead there, and another name begins nothing anew.
+pub(crate) fn tries_of(instance_key: &Key, user: &AggregateKey) -> String {
+    format!("{}.{}", user.instance_id, hex::encode(instance_key.mac(&[b"tries", user.id.as_bytes()])))
+}
+
+/// What follows from a try.
+struct Follow {
+    user: AggregateKey,
+    /// The password that the user must have still.
+    password: Password,
+    asked: Asked<User>,
+    keys: ClaimKeys,
+    cause: Cause,
+}
+
+impl Decide for Follow {
+    /// Whether it does.
+    type Outcome = bool;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
+        let current = turn.get::<Standard<User>>(&self.user);
+        if !current.resource().is_some_and(|user| user.is_live() && user.password.as_ref() == Some(&self.password)) {
+            return Ok((turn.nothing_decided(User::NAME), false));
+        }
+        let events = Standard::<User>::decide(&current.state, self.asked.clone())?;
+        Ok((turn.append(current, &events, &self.keys, &self.cause)?, true))
+    }
+}
+
+/// Looks whose password is said.
+struct Look(Whose);
+
+/// Whose password is said, as it was found.
+pub(crate) struct Found {
+    /// Where tries are counted, and whose, where several share that.
+    pub(crate) tries: (String, String),
+    /// Nothing where there is nobody with a password who may log in.
+    pub(crate) login: Option<Login>,
+}
+
+impl Command for Look {
+    type Outcome = Found;
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Found), Refusal> {
+        let (instance_id, key, said) = match &self.0 {
+            Whose::Named(instance_id, search) => {
+                deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
+                let said = match search {
+                    Search::UserId(id) => deciding.keys.instance.mac(&[b"id", id.as_bytes()]),
+                    Search::LoginName(name) => claim_hash(&deciding.keys.instance, &User::username_claim(name)),
+                };
+                (instance_id, named(turn, deciding, (instance_id, search)), said)
+            }
+            Whose::OfSession(session) => {
+                let current = turn.get::<Standard<Session>>(session);
+                existence::insist(turn, &current)?;
+                let found = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
+                deciding.permit_on(turn, &current)?;
+                let rule = "is required, since the session is of nobody yet";
+                let id = found.user_id().ok_or_else(|| Rejection::invalid("session.checks.user", rule))?;
+                let key = AggregateKey::of::<Standard<User>>(&*session.instance_id, id);
+                (&session.instance_id, Some(key), deciding.keys.instance.mac(&[b"id", id.as_bytes()]))
+            }
+        };
+        let found = match key {
+            Some(key) => found(turn, deciding, &key)?,
+            None => None,
+        };
+        Ok((turn.nothing_decided(Session::NAME), found.unwrap_or_else(|| nobody(instance_id, &said))))
+    }
+}
+
+/// Whom there is not. Many share one place to count, and there each counts for itself, as whoever there is does.
+fn nobody(instance_id: &str, said: &[u8; 32]) -> Found {
+    let place = u16::from_be_bytes([said[0], said[1]]) % UNKNOWN;
+    Found { tries: (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18])), login: None }
+}
+
+/// The user of an instance that is named.
+pub(crate) fn named(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    (instance_id, search): (&str, &Search),
+) -> Option<AggregateKey> {
+    let key = match search {
+        Search::UserId(id) => Some(AggregateKey::of::<Standard<User>>(instance_id, id.as_str())),
+        Search::LoginName(name) => turn.holder(&claim_hash(&deciding.keys.instance, &User::username_claim(name))),
+    };
+    // Postgres has no U+0000 in texts.
+    key.filter(|key| !key.id.contains('\0'))
+}
+
+/// The organization of a user who may log in now; nothing where that one may not.
+pub(crate) fn organization_of_live(
+    turn: &mut Turn<'_>,
+    user: &Current<Standard<User>>,
+) -> Result<Option<String>, Refusal> {
+    let Some(found) = user.resource() else { return Ok(None) };
+    let owner = user.owner()?;
+    let organization = AggregateKey::of::<Standard<Organization>>(&*user.key.instance_id, owner.id.as_str());
+    let organization = turn.get::<Standard<Organization>>(&organization);
+    let is_active = organization.resource().is_some_and(|organization| organization.is_active);
+    Ok((found.is_live() && is_active).then(|| owner.id.clone()))
+}
+
+/// Whose password is said of a person: of one who may not log in, tries count too, but there is nothing to log in with.
+pub(crate) fn found(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey) -> Result<Option<Found>, Refusal> {
+    let current = turn.get::<Standard<User>>(key);
+    let is_live = existence::is_there::<User>(turn, key) && organization_of_live(turn, &current)?.is_some();
+    let Some(User { human: Some(human), password, .. }) = current.resource().cloned() else { return Ok(None) };
+    let (user, owner) = (key.clone(), current.owner()?.clone());
+    let login = password.filter(|_| is_live).map(|password| Login { user, owner, human, password });
+    Ok(Some(Found { tries: (tries_of(&deciding.keys.instance, key), String::new()), login }))
+}
