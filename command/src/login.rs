@@ -3,8 +3,7 @@
 
 use base::{
     explain::explain,
-    password::{hash, is_hash_of, is_outdated, nobodys},
-    secret::Key,
+    password::{hash, is_hash_of, is_outdated, is_usual, nobodys},
 };
 use domain::{
     aggregate::Aggregate,
@@ -24,12 +23,13 @@ use edge::{
     consistency::unavailable,
     error::{Error, Reason},
 };
-use eventlog::{log::LogFailure, record::AggregateKey, tries::Counted};
-use proto::session::check_user::Search;
-use view::{
-    keyring::{Purpose, claim_hash},
-    settings::instance_of,
+use eventlog::{
+    log::LogFailure,
+    record::AggregateKey,
+    tries::{Counted, Counting},
 };
+use proto::session::check_user::Search;
+use view::{keyring::claim_hash, settings::instance_of};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -96,7 +96,7 @@ impl Commands {
         let found = self.seen_by(&unconditional(call), Look(whose)).await?;
         let right = self.tried(call, &found, said.clone()).await?;
         let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
-        let password = self.renewed(call, &login, (hash, said)).await?;
+        let password = self.renewed(call, &login, (hash, said)).await;
         Ok(Proven { user_id: login.user.id, password })
     }
 
@@ -107,11 +107,15 @@ impl Commands {
     pub(crate) async fn tried(
         &self,
         call: &Call,
-        Found { tries: (key, of), login }: &Found,
+        Found { tries, login }: &Found,
         said: Zeroizing<String>,
     ) -> Result<Option<Zeroizing<String>>, Error> {
-        let counted = match self.tries.count(key, of).await.map_err(|failure| uncounted(&failure))? {
+        let counted = match self.tries.count(tries).await.map_err(|failure| uncounted(&failure))? {
             Counted::Try(counted) => counted,
+            Counted::Late => {
+                self.compare(call, None, said).await?;
+                return Ok(None);
+            }
             Counted::TooEarly(left) => {
                 let message = "too many wrong passwords were tried: wait before the next try";
                 return Err(Error::new(Reason::RateLimited, message).with("limit", "tries").retry_after(left));
@@ -122,7 +126,9 @@ impl Commands {
         let compared = login.as_ref().filter(|_| most == 0 || counted.count <= most);
         match self.compare(call, compared, said).await {
             Ok(Some(hash)) => {
-                self.forget_tries(key).await;
+                if let Err(failure) = self.tries.forget(&tries.key).await {
+                    tracing::warn!(error = explain(&failure), "tries before one that did not fail count");
+                }
                 Ok(Some(hash))
             }
             Ok(None) => {
@@ -154,30 +160,35 @@ impl Commands {
         login: Option<&Login>,
         said: Zeroizing<String>,
     ) -> Result<Option<Zeroizing<String>>, Error> {
-        let Some(login) = login else {
+        let kept = match login {
+            Some(login) => self.kept(login).await?,
+            None => None,
+        };
+        let (Some(login), Some(kept)) = (login, kept) else {
             let another = self.let_in.last();
             let kept = match &another {
-                Some(login) => self.kept(login).await.ok(),
+                Some(login) => self.kept(login).await.ok().flatten(),
                 None => None,
             };
-            let kept = kept.unwrap_or_else(|| Zeroizing::new(nobodys().to_owned()));
-            self.hashed(call, move || is_hash_of(&kept, &said)).await?;
+            let compare = move || is_hash_of(kept.as_ref().map_or_else(|| nobodys(), |kept| kept.as_str()), &said);
+            self.hashed(call, compare).await?;
             return Ok(None);
         };
-        let kept = self.kept(login).await?;
-        let compare = move || is_hash_of(&kept, &said).then_some(kept);
-        let right = self.hashed(call, compare).await?;
-        // A hash of another system takes another time.
-        if right.as_ref().is_some_and(|kept| !is_outdated(kept)) {
+        let right = self.hashed(call, move || is_hash_of(&kept, &said).then_some(kept)).await?;
+        // One of another system, or of another cost, takes another time.
+        if right.as_ref().is_some_and(|kept| is_usual(kept)) {
             self.let_in.remember(login);
         }
         Ok(right)
     }
 
-    /// The hash of the password of a person.
-    async fn kept(&self, Login { user, human, password, .. }: &Login) -> Result<Zeroizing<String>, Error> {
-        let (sealing, _) = self.key_of_person(&user.instance_id, &user.id, human).await?;
-        sealing.open_password(&password.hash).map_err(away)
+    /// The hash of the password of a person; nothing where the key of that one was destroyed.
+    async fn kept(&self, Login { user, human, password, .. }: &Login) -> Result<Option<Zeroizing<String>>, Error> {
+        match self.key_of_person(&user.instance_id, &user.id, human).await {
+            Ok((sealing, _)) => sealing.open_password(&password.hash).map(Some).map_err(away),
+            Err(error) if error.reason() == Reason::PreconditionFailed => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What is kept of a password that is right, from now on.
@@ -186,22 +197,26 @@ impl Commands {
         call: &Call,
         login: &Login,
         (kept, said): (Zeroizing<String>, Zeroizing<String>),
-    ) -> Result<Password, Error> {
+    ) -> Password {
+        let before = login.password.clone();
         if !is_outdated(&kept) || said.len() > MOST_RENEWED {
-            return Ok(login.password.clone());
+            return before;
         }
+        match self.renew(call, login, said).await {
+            Ok(renewed) => renewed.unwrap_or(before),
+            Err(error) => {
+                tracing::warn!(reason = error.reason().name(), "a hash of another system is replaced another time");
+                before
+            }
+        }
+    }
+
+    async fn renew(&self, call: &Call, login: &Login, said: Zeroizing<String>) -> Result<Option<Password>, Error> {
         let hash = self.hashed(call, move || hash(&said)).await?;
         let (sealing, _) = self.key_of_person(&login.user.instance_id, &login.user.id, &login.human).await?;
         let renewed = Password { hash: sealing.seal_password(&hash), ..login.password.clone() };
         let patch = UserPatch { password: Some(renewed.clone()), ..UserPatch::default() };
-        Ok(match self.follow(call, login, Asked::Patch(patch)).await {
-            Ok(true) => renewed,
-            Ok(false) => login.password.clone(),
-            Err(error) => {
-                tracing::warn!(reason = error.reason().name(), "a hash of another system is replaced another time");
-                login.password.clone()
-            }
-        })
+        Ok(self.follow(call, login, Asked::Patch(patch)).await?.then_some(renewed))
     }
 
     async fn lock(&self, call: &Call, login: &Login, tries: u64) {
@@ -210,20 +225,6 @@ impl Commands {
             Ok(false) => {}
             // The next try finds as many.
             Err(error) => tracing::warn!(reason = error.reason().name(), "a user cannot be locked at the moment"),
-        }
-    }
-
-    /// Lets whoever is unlocked, or has another password, begin anew.
-    pub(crate) async fn begin_tries_anew(&self, user: &AggregateKey) {
-        match self.keyring.key(&user.instance_id, Purpose::Claim).await {
-            Ok(key) => self.forget_tries(&tries_of(&key, user)).await,
-            Err(failure) => tracing::warn!(error = explain(&failure), "tries cannot be forgotten"),
-        }
-    }
-
-    async fn forget_tries(&self, key: &str) {
-        if let Err(failure) = self.tries.forget(key).await {
-            tracing::warn!(error = explain(&failure), "tries that do not count any more still count");
         }
     }
 
@@ -249,11 +250,6 @@ fn unconditional(call: &Call) -> Call {
     let mut call = call.clone();
     call.if_match = None;
     call
-}
-
-/// Where the tries with a person are counted: by the id, so that all its names lead there, and another name begins nothing anew.
-pub(crate) fn tries_of(instance_key: &Key, user: &AggregateKey) -> String {
-    format!("{}.{}", user.instance_id, hex::encode(instance_key.mac(&[b"tries", user.id.as_bytes()])))
 }
 
 /// What follows from a try.
@@ -285,10 +281,9 @@ struct Look(Whose);
 
 /// Whose password is said, as it was found.
 pub(crate) struct Found {
-    /// Where tries are counted, and whose, where several share that.
-    pub(crate) tries: (String, String),
+    tries: Counting,
     /// Nothing where there is nobody with a password who may log in.
-    pub(crate) login: Option<Login>,
+    login: Option<Login>,
 }
 
 impl Command for Look {
@@ -330,7 +325,8 @@ impl Command for Look {
 /// Whom there is not. Many share one place to count, and there each counts for itself, as whoever there is does.
 fn nobody(instance_id: &str, said: &[u8; 32]) -> Found {
     let place = u16::from_be_bytes([said[0], said[1]]) % UNKNOWN;
-    Found { tries: (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18])), login: None }
+    let (key, of) = (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18]));
+    Found { tries: Counting { key, of, since: 0, begins: false }, login: None }
 }
 
 /// The user of an instance that is named.
@@ -367,5 +363,9 @@ pub(crate) fn found(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey
     let Some(User { human: Some(human), password, .. }) = current.resource().cloned() else { return Ok(None) };
     let (user, owner) = (key.clone(), current.owner()?.clone());
     let login = password.filter(|_| is_live).map(|password| Login { user, owner, human, password });
-    Ok(Some(Found { tries: (tries_of(&deciding.keys.instance, key), String::new()), login }))
+    // By the id, so that all its names lead there. Whatever happens to a person who may log in lets that one begin anew, such as to be
+    // unlocked, or to get another password; to be locked does not.
+    let place = hex::encode(deciding.keys.instance.mac(&[b"tries", key.id.as_bytes()]));
+    let (key, since) = (format!("{}.{place}", key.instance_id), current.head.sequence);
+    Ok(Some(Found { tries: Counting { key, of: String::new(), since, begins: is_live }, login }))
 }

@@ -258,20 +258,23 @@ fn checked(
     (instance_id, checks): (&str, &Checks),
 ) -> Result<Option<CheckedUser>, Refusal> {
     let Some(search) = searched(checks) else { return Ok(None) };
-    let nobody = || Refusal::from(Rejection::NotFound(User::NAME));
+    // Where a password was right a moment ago, that is not for whoever tries many.
+    let or_wrong = |refusal: Rejection| match checks.password {
+        Some(_) => Refusal::from(wrong()),
+        None => refusal.into(),
+    };
+    let nobody = || or_wrong(Rejection::NotFound(User::NAME));
     let key = named(turn, deciding, (instance_id, search)).ok_or_else(nobody)?;
     let current = turn.get::<Standard<User>>(&key);
-    existence::insist(turn, &current)?;
+    if !existence::is_there::<User>(turn, &key) {
+        return Err(nobody());
+    }
     if current.resource().ok_or_else(nobody)?.human.is_none() {
         return Err(Rejection::Precondition("the user is a service user; only people have sessions").into());
     }
-    let inactive = || match checks.password {
-        // It was right a moment ago, which is not for whoever tries many.
-        Some(_) => wrong(),
-        None => Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive")
-            .into(),
-    };
-    let organization_id = organization_of_live(turn, &current)?.ok_or_else(inactive)?;
+    let inactive =
+        Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
+    let organization_id = organization_of_live(turn, &current)?.ok_or_else(|| or_wrong(inactive))?;
     let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
     Ok(Some(CheckedUser { id: key.id, organization_id, checked_at, seen }))
 }

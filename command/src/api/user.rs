@@ -149,11 +149,10 @@ async fn set_password(
     let key = key::<User>(&call, &request.id)?;
     let asked = request.password.clone().unwrap_or_default();
     let another = commands.another_password(&call, &key, &asked).await?;
-    let (id, user) = (key.id.clone(), key.clone());
-    let command = SetAnother { key, another };
-    let answer = commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await?;
-    commands.begin_tries_anew(&user).await;
-    Ok(answer)
+    let id = key.id.clone();
+    commands
+        .execute(&call, &request, SetAnother { key, another }, move |decided, ()| details(&id, decided).into())
+        .await
 }
 
 /// Changes a user, if the caller may do that to one with such roles. What it holds goes with a user that is deleted.
@@ -164,13 +163,8 @@ async fn change<I: Message + Identified, O: Message + Default>(
     asked: Asked<User>,
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
-    let (key, is_unlocked) = (key::<User>(call, request.id())?, matches!(asked, Asked::Lock(false)));
-    let change = Change { key: key.clone(), asked, of_person: OfPerson::default() };
-    let answered = commands.change_user(call, request, change, answer).await?;
-    if is_unlocked {
-        commands.begin_tries_anew(&key).await;
-    }
-    Ok(answered)
+    let change = Change { key: key::<User>(call, request.id())?, asked, of_person: OfPerson::default() };
+    commands.change_user(call, request, change, answer).await
 }
 
 impl Commands {

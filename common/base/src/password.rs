@@ -69,11 +69,22 @@ pub fn nobodys() -> &'static str {
 
 /// Whether a hash is of another kind than new ones are, or takes less to find out its password by trying.
 pub fn is_outdated(hash: &str) -> bool {
-    let Ok(Form::Argon2(phc)) = Form::of(hash) else { return true };
     let (memory, passes) = cost(cfg!(feature = "fault"));
-    let is_as_costly = |name, least| phc.params.get_decimal(name).is_some_and(|value| value >= least);
-    let is_new = phc.algorithm.as_str() == "argon2id" && phc.version == Some(Version::V0x13.into());
-    !(is_new && is_as_costly("m", memory) && is_as_costly("t", passes))
+    argon2id(hash).is_none_or(|of| of[0] < memory || of[1] < passes)
+}
+
+/// Whether a hash takes what new ones do.
+pub fn is_usual(hash: &str) -> bool {
+    let (memory, passes) = cost(cfg!(feature = "fault"));
+    argon2id(hash) == Some([memory, passes, 1])
+}
+
+/// What a hash of the kind that new ones are takes: memory in KiB, passes and lanes.
+fn argon2id(hash: &str) -> Option<[u32; 3]> {
+    let Ok(Form::Argon2(phc)) = Form::of(hash) else { return None };
+    let is_newest = phc.algorithm.as_str() == "argon2id" && phc.version == Some(Version::V0x13.into());
+    let [memory, passes, lanes] = ["m", "t", "p"].map(|name| phc.params.get_decimal(name));
+    is_newest.then_some([memory?, passes?, lanes?])
 }
 
 /// What is wrong with a hash of another system, in words that follow its name.
@@ -246,7 +257,9 @@ mod tests {
                 "${name}$v={version}$m={memory},t={passes},p=1$c2FsdHNhbHRzYWx0c2FsdA$4LOHyYgdqR3BH/XqBvhqh7Wcg8kyyBE1hSDz8vFnL4o"
             )
         };
-        assert!(!is_outdated(&of("argon2id", 19, memory * 2, passes + 1)));
+        let costlier = of("argon2id", 19, memory * 2, passes + 1);
+        assert!(!is_outdated(&costlier) && !is_usual(&costlier));
+        assert!(is_usual(&hash(PASSWORD)) && is_usual(nobodys()) && !is_usual(HASHES[2]));
         for outdated in [
             of("argon2i", 19, memory, passes),
             of("argon2id", 16, memory, passes),

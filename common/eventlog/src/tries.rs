@@ -33,6 +33,19 @@ pub struct Tries {
     store: Store,
 }
 
+/// Whose tries are counted, and how.
+#[derive(Debug, Clone)]
+pub struct Counting {
+    /// Where: it has letters, digits, `-`, `_` and `.` only.
+    pub key: String,
+    /// Who it is of those that share the key, without `:`. Each begins at one again where another was counted meanwhile.
+    pub of: String,
+    /// Since when they count: a number that is greater after something which lets somebody begin anew.
+    pub since: u64,
+    /// Whether this one begins anew where it is greater; else the tries go on.
+    pub begins: bool,
+}
+
 /// What becomes of a try.
 #[derive(Debug)]
 pub enum Counted {
@@ -40,6 +53,8 @@ pub enum Counted {
     Try(Try),
     /// It must not be made before so long, and does not count.
     TooEarly(Duration),
+    /// It must not be made, and does not count: somebody has begun anew since it was known since when to count.
+    Late,
 }
 
 /// A try that counts as failed until something else is said of it.
@@ -52,10 +67,11 @@ pub struct Try {
     pub count: u64,
 }
 
-/// The tries that were made: whose, how many, and when the last one was, in milliseconds since the Unix epoch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The tries that were made: whose, since when they count, how many, and when the last one was, in milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Made {
     of: String,
+    since: u64,
     count: u64,
     at: i64,
 }
@@ -70,32 +86,37 @@ impl Tries {
         Ok(Self { context: context.clone(), store })
     }
 
-    /// Counts a try under a key, which has letters, digits, `-`, `_` and `.` only. Of many at once each one counts. Under a key that several
-    /// share, those of another one are forgotten; who it is has no `:`.
+    /// Counts a try. Of many at once each one counts.
     ///
     /// # Errors
     /// When NATS does not answer or has no place: then the try must not be made, and may have been counted.
-    pub async fn count(&self, key: &str, of: &str) -> Result<Counted, LogFailure> {
+    pub async fn count(&self, counting: &Counting) -> Result<Counted, LogFailure> {
+        let Counting { key, of, .. } = counting;
         for _ in 0..ROUNDS {
             let entry = self.store.entry(key).await.map_err(nats)?;
             let revision = entry.as_ref().map_or(0, |entry| entry.revision);
             let before = entry.filter(|entry| entry.operation == Operation::Put);
-            let before = before.map(|entry| Made::read(&entry.value)).transpose()?.filter(|made| made.of == of);
+            let before = before.map(|entry| Made::read(&entry.value)).transpose()?.filter(|made| made.of == *of);
+            if before.as_ref().is_some_and(|made| made.since > counting.since) {
+                return Ok(Counted::Late);
+            }
+            let before = before.filter(|made| made.since == counting.since || !counting.begins);
             let now = clock::now().as_millisecond();
             let left = before.as_ref().map_or(Duration::ZERO, |made| made.wait_at(now));
             if !left.is_zero() {
                 return Ok(Counted::TooEarly(left));
             }
             let count = before.as_ref().map_or(0, |made| made.count) + 1;
-            let made = Made { of: of.to_owned(), count, at: now };
+            let since = before.as_ref().map_or(counting.since, |made| made.since);
+            let made = Made { of: of.clone(), since, count, at: now };
             if let Some(revision) = self.write(key, &made, revision).await? {
-                return Ok(Counted::Try(Try { key: key.to_owned(), revision, before, count }));
+                return Ok(Counted::Try(Try { key: key.clone(), revision, before, count }));
             }
         }
         Ok(Counted::TooEarly(Duration::from_secs(1)))
     }
 
-    /// Forgets the tries under a key: one did not fail, or what they counted against is another one now.
+    /// Forgets the tries under a key, of which one did not fail.
     ///
     /// # Errors
     /// When NATS does not answer.
@@ -109,7 +130,7 @@ impl Tries {
     /// When NATS does not answer.
     pub async fn take_back(&self, made: Try) -> Result<(), LogFailure> {
         let Try { key, revision, before, .. } = made;
-        let before = before.unwrap_or_else(|| Made { of: String::new(), count: 0, at: 0 });
+        let before = before.unwrap_or_default();
         self.write(&key, &before, revision).await.map(drop)
     }
 
@@ -121,14 +142,15 @@ impl Tries {
 
 impl Made {
     fn text(&self) -> String {
-        format!("{}:{}:{}", self.of, self.count, self.at)
+        format!("{}:{}:{}:{}", self.of, self.since, self.count, self.at)
     }
 
     fn read(value: &[u8]) -> Result<Self, LogFailure> {
         let read = || {
             let mut parts = str::from_utf8(value).ok()?.split(':');
-            let (of, count, at) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            parts.next().is_none().then_some(Self { of, count, at })
+            let (of, since) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?);
+            let (count, at) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            parts.next().is_none().then_some(Self { of, since, count, at })
         };
         read().ok_or_else(|| LogFailure::Nats(format!("an entry of {BUCKET} is no count")))
     }
@@ -145,7 +167,7 @@ mod tests {
     use super::*;
 
     fn made(count: u64) -> Made {
-        Made { of: "a".to_owned(), count, at: 1000 }
+        Made { of: "a".to_owned(), since: 7, count, at: 1000 }
     }
 
     #[test]
@@ -158,10 +180,10 @@ mod tests {
 
     #[test]
     fn a_count_is_read_as_it_was_written_and_nothing_else_is_one() {
-        for written in [made(12), Made { of: String::new(), count: 0, at: 0 }] {
+        for written in [made(12), Made::default()] {
             assert_eq!(Made::read(written.text().as_bytes()).unwrap(), written);
         }
-        for value in ["", "12", "a:1", "a:-1:0", "a:x:0", "a:1:0:0", "a:1.5:0"] {
+        for value in ["", "12", "a:1:1", "a:1:-1:0", "a:1:x:0", "a:1:1:0:0", "a:1:1.5:0", "a:-1:1:0"] {
             assert!(Made::read(value.as_bytes()).is_err(), "{value}");
         }
     }

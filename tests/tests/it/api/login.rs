@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use eventlog::tries::{Counted, Tries};
+use eventlog::tries::{Counted, Counting, Tries};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -217,10 +217,14 @@ async fn tries_count_at_every_door_and_through_a_restart() {
     // Those who share a place to count do so for themselves, and what was not tried does not count.
     let log = platform.log().await;
     let tries = Tries::open(log.context(), 1).await.expect("it is there");
-    let counted = async |of: &str| match tries.count("shared", of).await.expect("NATS is there") {
-        Counted::Try(counted) => Some(counted),
-        Counted::TooEarly(_) => None,
+    let count = async |of: &str, since, begins| {
+        let counting = Counting { key: "shared".to_owned(), of: of.to_owned(), since, begins };
+        match tries.count(&counting).await.expect("NATS is there") {
+            Counted::Try(counted) => Some(counted),
+            Counted::TooEarly(_) | Counted::Late => None,
+        }
     };
+    let counted = async |of: &str| count(of, 3, true).await;
     for count in 1..=5 {
         assert_eq!(counted("a").await.map(|counted| counted.count), Some(count));
     }
@@ -229,6 +233,11 @@ async fn tries_count_at_every_door_and_through_a_restart() {
     assert_eq!(other.count, 1);
     tries.take_back(other).await.expect("NATS is there");
     assert_eq!(counted("b").await.map(|counted| counted.count), Some(1));
+    // Where something happened that lets nobody begin anew, they go on; where it does, those from before are late.
+    assert_eq!(count("b", 4, false).await.map(|counted| counted.count), Some(2));
+    assert_eq!(counted("b").await.map(|counted| counted.count), Some(3));
+    assert_eq!(count("b", 5, true).await.map(|counted| counted.count), Some(1));
+    assert!(counted("b").await.is_none());
 
     // What cannot be counted is not compared.
     let (_, other) = ada(&admin).await;
