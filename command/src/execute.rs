@@ -296,12 +296,17 @@ impl Commands {
     /// What a command sees that writes nothing, ahead of another one, which says itself what the sequence must be, that there is
     /// nothing, that it is not for the caller, or how it was answered before: then nothing is seen.
     pub(crate) async fn seen_ahead<C: Command>(&self, call: &Call, command: C) -> Result<Option<C::Outcome>, Error> {
-        let mut call = call.clone();
-        call.if_match = None;
-        match self.seen_by(&call, command).await {
+        match self.seen_at_any_sequence(call, command).await {
             Err(error) if [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason()) => Ok(None),
             seen => seen.map(Some),
         }
+    }
+
+    /// What a command sees that writes nothing, whatever the request says of the sequence.
+    pub(crate) async fn seen_at_any_sequence<C: Command>(&self, call: &Call, command: C) -> Result<C::Outcome, Error> {
+        let mut call = call.clone();
+        call.if_match = None;
+        self.seen_by(&call, command).await
     }
 
     /// What a command sees that writes nothing.

@@ -93,7 +93,7 @@ impl Commands {
     /// Where it is wrong, or there were too many tries; and where the caller may not ask.
     pub(crate) async fn proven(&self, call: &Call, whose: Whose, said: &str) -> Result<Proven, Error> {
         let said = Zeroizing::new(said.to_owned());
-        let found = self.seen_by(&unconditional(call), Look(whose)).await?;
+        let found = self.seen_at_any_sequence(call, Look(whose)).await?;
         let right = self.tried(call, &found, said.clone()).await?;
         let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
         let password = self.renewed(call, &login, (hash, said)).await;
@@ -244,12 +244,6 @@ impl Commands {
             Verdict::Replayed(_) => Ok(false),
         }
     }
-}
-
-fn unconditional(call: &Call) -> Call {
-    let mut call = call.clone();
-    call.if_match = None;
-    call
 }
 
 /// What follows from a try.
