@@ -110,25 +110,77 @@ pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     if !headers.contains_key(header::AUTHORIZATION) {
         return Err(Error::InvalidClient);
     }
+    with_secret(oidc, tenant, (&client_id, &client_secret)).await
+}
+
+/// Whether an app and its project are there and switched on.
+pub(crate) fn is_live_app(oidc: &Oidc, tenant: &Tenant, app: &Client) -> bool {
+    let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
+    app.is_live && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
+}
+
+/// The app that a code was given to: it authenticates as it is set up to, or not at all where it cannot keep a secret.
+pub(crate) async fn of_code(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    headers: &HeaderMap,
+    form: &Form,
+) -> Result<Arc<Client>, Error> {
+    if let Some(client_id) = named_only(headers, form) {
+        return public(oidc, tenant, client_id).await;
+    }
+    let Secret { client_id, client_secret } = match credentials(headers, form)? {
+        Credentials::Secret(secret) => secret,
+        Credentials::Assertion(assertion) => {
+            let app = signing_app(oidc, tenant, &assertion).await.map_err(refused)?;
+            check_id(form, &[&app.id])?;
+            return Ok(app);
+        }
+    };
+    with_secret(oidc, tenant, (&client_id, &client_secret)).await
+}
+
+/// The app that has a secret.
+async fn with_secret(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    (client_id, client_secret): (&str, &str),
+) -> Result<Arc<Client>, Error> {
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.directory.app(&tenant.id, &client_id, 0).await?;
+    let app = oidc.edge.directory.app(&tenant.id, client_id, 0).await?;
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
-    let is_right = is_right(oidc, tenant, known, &client_secret).await?;
+    let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
     app.filter(|app| is_right && has_secret(app) && is_live_app(oidc, tenant, app)).ok_or(Error::InvalidClient)
 }
 
-fn is_live_app(oidc: &Oidc, tenant: &Tenant, app: &Client) -> bool {
-    let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
-    app.is_live && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
+/// Whom a request names that authenticates in no way.
+fn named_only<'a>(headers: &HeaderMap, form: &'a Form) -> Option<&'a str> {
+    let authenticates = ["client_secret", "client_assertion", "client_assertion_type"];
+    let shows =
+        headers.contains_key(header::AUTHORIZATION) || authenticates.iter().any(|name| form.get(name).is_some());
+    form.get("client_id").filter(|_| !shows)
+}
+
+/// The app that does not authenticate (RFC 6749, section 3.2.1).
+async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Client>, Error> {
+    if !oidc.edge.ended.is_known() {
+        return Err(Error::Unavailable);
+    }
+    let app = oidc.edge.directory.app(&tenant.id, client_id, 0).await?;
+    let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
+    app.filter(|app| is_public(app) && is_live_app(oidc, tenant, app)).ok_or(Error::InvalidClient)
 }
 
 /// The id of whoever the request authenticates as, be it a service user or an app. Apps send their secrets as they like.
 ///
 /// An unknown client takes as long as a wrong secret, and neither is told apart.
 pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<String, Error> {
+    if let Some(client_id) = named_only(headers, form) {
+        return Ok(public(oidc, tenant, client_id).await?.id.clone());
+    }
     let Secret { client_id, client_secret } = match credentials(headers, form)? {
         Credentials::Secret(secret) => secret,
         Credentials::Assertion(assertion) => return any_signing(oidc, tenant, &assertion, form).await,

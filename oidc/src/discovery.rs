@@ -12,7 +12,10 @@ use edge::error::Error;
 use http::request::Parts;
 use serde_json::json;
 
-use crate::{Oidc, assertion, cached, endpoint, token};
+use crate::{Oidc, assertion, authorize, cached, claims, endpoint, scope, token};
+
+/// How clients authenticate where they get tokens and end them.
+const METHODS: [&str; 4] = ["client_secret_basic", "client_secret_post", "none", "private_key_jwt"];
 
 /// The document of the instance of the host.
 pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<Response, Error> {
@@ -24,19 +27,30 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
     let at = |path: &str| format!("{issuer}{path}");
     let document = json!({
         "issuer": issuer,
+        "authorization_endpoint": at(endpoint::AUTHORIZATION),
+        "userinfo_endpoint": at(endpoint::USERINFO),
         "token_endpoint": at(endpoint::TOKEN),
         "introspection_endpoint": at(endpoint::INTROSPECTION),
         "revocation_endpoint": at(endpoint::REVOCATION),
         "jwks_uri": at(endpoint::KEYS),
-        "scopes_supported": ["openid"],
-        "grant_types_supported": [token::CLIENT_CREDENTIALS, token::JWT_BEARER],
+        "scopes_supported": scope::STANDARD,
+        "claims_supported": claims::SUPPORTED,
+        "claims_parameter_supported": false,
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query", "fragment"],
+        "prompt_values_supported": authorize::checks::PROMPTS,
+        "code_challenge_methods_supported": [authorize::checks::CHALLENGE_METHOD],
+        "authorization_response_iss_parameter_supported": true,
+        "request_parameter_supported": false,
+        "request_uri_parameter_supported": false,
+        "grant_types_supported": [token::AUTHORIZATION_CODE, token::CLIENT_CREDENTIALS, token::JWT_BEARER],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": algorithms,
-        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "token_endpoint_auth_methods_supported": METHODS,
         "token_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
         "introspection_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
         "introspection_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
-        "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "revocation_endpoint_auth_methods_supported": METHODS,
         "revocation_endpoint_auth_signing_alg_values_supported": assertion::ALGORITHMS,
     });
     Ok(cached::answer(&parts.headers, &document))

@@ -1,5 +1,14 @@
 //! Where the endpoints are, below the issuer.
 
+/// Where browsers are sent to by apps (RFC 6749, section 3.1).
+pub(crate) const AUTHORIZATION: &str = "/oauth/v2/authorize";
+
+/// Where people log in who are sent nowhere else.
+pub(crate) const LOGIN: &str = "/ui/login";
+
+/// Who somebody is (OpenID Connect Core 1.0, section 5.3).
+pub(crate) const USERINFO: &str = "/oidc/v1/userinfo";
+
 /// Tokens (RFC 6749, section 3.2).
 pub(crate) const TOKEN: &str = "/oauth/v2/token";
 

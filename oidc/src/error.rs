@@ -1,12 +1,13 @@
 //! The errors of the OAuth endpoints, by their RFC names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
     response::{IntoResponse, Response},
 };
 use base::explain::explain;
+use edge::error::Reason;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use view::{database::DatabaseFailure, keyring::KeyringFailure};
@@ -20,6 +21,8 @@ pub(crate) enum Error {
     InvalidClient,
     /// What was to be exchanged for tokens is not valid; why is for who holds the key (RFC 6749, section 5.2).
     InvalidGrant(&'static str),
+    /// The client may not use the grant type.
+    UnauthorizedClient(&'static str),
     /// The grant type is not one of this server.
     UnsupportedGrantType,
     /// The token is of a type that cannot be revoked here (RFC 7009, section 2.2.1).
@@ -67,10 +70,11 @@ impl Error {
             Self::InvalidRequest(description) => (StatusCode::BAD_REQUEST, "invalid_request", description),
             Self::InvalidClient => (StatusCode::UNAUTHORIZED, "invalid_client", "client authentication failed"),
             Self::InvalidGrant(description) => (StatusCode::BAD_REQUEST, "invalid_grant", description),
+            Self::UnauthorizedClient(description) => (StatusCode::BAD_REQUEST, "unauthorized_client", description),
             Self::UnsupportedGrantType => (
                 StatusCode::BAD_REQUEST,
                 "unsupported_grant_type",
-                "this server supports client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
+                "this server supports authorization_code, client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
             ),
             Self::UnsupportedTokenType(description) => (StatusCode::BAD_REQUEST, "unsupported_token_type", description),
             Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),
@@ -129,6 +133,22 @@ impl From<Arc<DatabaseFailure>> for Error {
     }
 }
 
+/// What an error is in the API, whose operations know others: only that something cannot be answered.
+impl From<Error> for edge::error::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Server => Self::internal(&Unwritten),
+            _ => Self::new(Reason::ReadModelUnavailable, "the request cannot be answered at the moment")
+                .retry_after(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Something of ours cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("an entry cannot be serialised")]
+struct Unwritten;
+
 /// Keeps an answer out of every cache (RFC 6749, section 5.1).
 pub(crate) fn no_store(response: &mut Response) {
     let headers = response.headers_mut();
@@ -143,9 +163,15 @@ pub(crate) async fn not_built() -> Response {
 }
 
 /// The endpoints that clients send forms to take POST only (RFC 6749, section 3.2; RFC 7662, section 2.1).
-pub(crate) async fn method_not_allowed() -> Response {
-    let body = Body { error: "invalid_request", error_description: "this endpoint takes POST only" };
+pub(crate) async fn takes_post() -> Response {
+    method_not_allowed("POST")
+}
+
+/// Another method than those that an endpoint takes.
+pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
+    let error_description = &format!("this endpoint takes {allowed} only");
+    let body = Body { error: "invalid_request", error_description };
     let mut response = (StatusCode::METHOD_NOT_ALLOWED, Json(body)).into_response();
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }

@@ -23,6 +23,14 @@ pub(crate) struct Sent {
     pub(crate) form: Form,
 }
 
+/// Reads what was sent to an endpoint in the query.
+pub(crate) async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+    let (parts, _) = request.into_parts();
+    let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
+    let form = Form::of(parts.uri.query().unwrap_or_default().as_bytes())?;
+    Ok(Sent { tenant, headers: parts.headers, form })
+}
+
 /// Reads what was sent to an endpoint.
 pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
     let (parts, body) = request.into_parts();
@@ -49,8 +57,13 @@ impl Form {
         if !is_plain(headers) {
             return Err(Error::InvalidRequest("the request must not be compressed"));
         }
+        Self::of(body)
+    }
+
+    /// The parameters that a text has. An empty one counts as omitted.
+    fn of(text: &[u8]) -> Result<Self, Error> {
         let pairs: Vec<(String, String)> =
-            serde_urlencoded::from_bytes(body).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
+            serde_urlencoded::from_bytes(text).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
         let mut parameters = HashMap::new();
         for (name, value) in pairs {
             if parameters.insert(name, value).is_some() {
@@ -59,6 +72,11 @@ impl Form {
         }
         parameters.retain(|_, value| !value.is_empty());
         Ok(Self(parameters))
+    }
+
+    /// All of them, as a query has them.
+    pub(crate) fn encoded(&self) -> String {
+        serde_urlencoded::to_string(&self.0).unwrap_or_default()
     }
 
     /// A parameter.

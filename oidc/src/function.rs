@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::{Oidc, error::Error, metadata, owner, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
-const RESERVED: [&str; 35] = [
+const RESERVED: [&str; 36] = [
     "acr",
     "act",
     "active",
@@ -30,6 +30,7 @@ const RESERVED: [&str; 35] = [
     "entitlements",
     "events",
     "exp",
+    "grantId",
     "groups",
     "iat",
     "iss",
@@ -85,7 +86,7 @@ struct Using {
 pub(crate) async fn claims(
     oidc: &Oidc,
     function: Function,
-    subject: &Subject,
+    (subject, client_id): (&Subject, &str),
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
@@ -93,7 +94,7 @@ pub(crate) async fn claims(
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, function, subject).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, function, (subject, client_id)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     Ok(added(function, &using.parsed()?))
 }
@@ -116,7 +117,7 @@ fn describing(char: char) -> char {
     }
 }
 
-async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Value, Error> {
+async fn about(oidc: &Oidc, function: Function, (subject, client_id): (&Subject, &str)) -> Result<Value, Error> {
     let Subject { tenant, user, grants, sequence, .. } = subject;
     let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
     let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
@@ -138,7 +139,7 @@ async fn about(oidc: &Oidc, function: Function, subject: &Subject) -> Result<Val
         "user_metadata_is_all": metadata.is_all,
         "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
         "user_grants": grants.collect::<Vec<_>>(),
-        "application": { "client_id": user.id },
+        "application": { "client_id": client_id },
     }))
 }
 
@@ -225,6 +226,8 @@ mod tests {
             scope: String::new(),
             seq: 0,
             session_seq: 1,
+            sid: None,
+            grant_id: None,
             added: Map::new(),
         };
         for token in [serde_json::to_value(token), serde_json::to_value(IdToken::default())] {

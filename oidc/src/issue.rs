@@ -20,14 +20,17 @@ use view::{
     keyring::{Keyring, Purpose},
 };
 
-use crate::{error::Error, subject::Subject};
+use crate::{error::Error, recipient::Recipient, subject::Subject};
 
 /// What signs access tokens where the client has not chosen.
 const ACCESS: Algorithm = Algorithm::ES256;
 /// What signs ID tokens where it has not (OpenID Connect Core 1.0, section 15.1).
 pub(crate) const ID: Algorithm = Algorithm::RS256;
 /// The `typ` of ID tokens (RFC 7519, section 5.1).
-const ID_TYPE: &str = "JWT";
+pub(crate) const ID_TYPE: &str = "JWT";
+
+/// By what a person was checked (RFC 8176, section 2).
+const PASSWORD: &str = "pwd";
 
 /// How many private keys are remembered: of each instance that is, two that sign and some that did.
 const MOST_OPENED: usize = 40_000;
@@ -51,6 +54,12 @@ pub(crate) struct IdToken {
     exp: i64,
     iat: i64,
     auth_time: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nonce: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amr: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sid: Option<String>,
     /// That of the access token beside it (section 3.1.3.6).
     at_hash: String,
     /// Further claims; never one of those above.
@@ -70,68 +79,76 @@ impl Issuer {
         Self { keyring, ended, opened: Cache::new(MOST_OPENED) }
     }
 
-    /// An access token for a service user in its own name.
+    /// An access token for a user, and how many seconds it is good: no longer than the session that it is got in.
     ///
     /// # Errors
     /// `invalid_scope` where it would be longer than what the platform takes.
     pub(crate) async fn access_token(
         &self,
         external: &External,
-        Subject { tenant, user, sequence, .. }: &Subject,
+        (Subject { tenant, user, sequence, .. }, recipient): (&Subject, &Recipient),
         Content { audience, scope, added }: Content,
         lifetime: Milliseconds,
-    ) -> Result<String, Error> {
+    ) -> Result<(String, u64), Error> {
         let now = clock::now().as_second();
+        let login = recipient.login.as_ref();
+        let exp = login.map_or(i64::MAX, |login| login.ends).min(end(now, lifetime));
         let claims = AccessToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
             aud: audience,
-            exp: end(now, lifetime),
+            exp,
             iat: now,
             nbf: now,
             jti: secret::random_text(22),
-            client_id: user.id.clone(),
+            client_id: recipient.client_id.clone(),
             scope,
             seq: *sequence,
-            session_seq: self.ended.revoked().sequence(),
+            session_seq: login.map_or_else(|| self.ended.revoked().sequence(), |login| login.session_seq),
+            sid: login.map(|login| login.session_id.clone()),
+            grant_id: login.map(|login| login.grant_id.clone()),
             added,
         };
-        let algorithm = chosen(user.user.access_token_alg.as_deref(), ACCESS);
-        let token = if user.user.has_opaque_tokens() {
+        let algorithm = chosen(recipient.access_token_alg.as_deref(), ACCESS);
+        let token = if recipient.is_opaque {
             self.seal(tenant, algorithm, &claims).await?
         } else {
             self.sign(tenant, (algorithm, TOKEN_TYPE), &claims).await?
         };
         let advice =
             "the token would be too long: ask for fewer projects, for single roles, or for those of one organization";
-        if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok(token) }
+        let lasts = u64::try_from(exp - now).unwrap_or_default();
+        if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok((token, lasts)) }
     }
 
-    /// The ID token of a service user that has just signed something, beside an access token. `None` where an earlier build made the
-    /// instance, and it has not got a key for them yet.
+    /// The ID token beside an access token: of a person who has logged in, or of a service user that has just signed something. `None`
+    /// where an earlier build made the instance, and it has not got a key for them yet.
     pub(crate) async fn id_token(
         &self,
         external: &External,
-        Subject { tenant, user, .. }: &Subject,
+        (Subject { tenant, user, .. }, recipient): (&Subject, &Recipient),
         (access_token, added): (&str, Map<String, Value>),
         lifetime: Milliseconds,
     ) -> Result<Option<String>, Error> {
-        let algorithm = chosen(user.user.id_token_alg.as_deref(), ID);
-        let is_chosen = user.user.id_token_alg.is_some();
+        let algorithm = chosen(recipient.id_token_alg.as_deref(), ID);
+        let is_chosen = recipient.id_token_alg.is_some();
         if !is_chosen && !tenant.signing_keys.iter().any(|(_, key)| is_for(key, algorithm)) {
             tracing::warn!(instance = tenant.id, "there is no key for ID tokens yet");
             return Ok(None);
         }
-        let now = clock::now().as_second();
+        let (now, login) = (clock::now().as_second(), recipient.login.as_ref());
         let claims = IdToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
-            aud: [user.id.clone()],
-            azp: user.id.clone(),
-            client_id: user.id.clone(),
+            aud: [recipient.client_id.clone()],
+            azp: recipient.client_id.clone(),
+            client_id: recipient.client_id.clone(),
             exp: end(now, lifetime),
             iat: now,
-            auth_time: now,
+            auth_time: login.map_or(now, |login| login.auth_time),
+            nonce: login.and_then(|login| login.nonce.clone()),
+            amr: login.map(|_| [PASSWORD]),
+            sid: login.map(|login| login.session_id.clone()),
             at_hash: signing::half_hash(&format!("{algorithm:?}"), access_token),
             added,
         };

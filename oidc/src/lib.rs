@@ -1,12 +1,19 @@
 //! The OpenID Connect node: discovery, keys, tokens and what they are worth. It keeps no state of its own.
 
+mod api;
 mod assertion;
 mod audience;
+mod auth_request;
+mod authorize;
 mod cached;
+mod callback;
+mod claims;
 mod client;
+mod code;
 mod discovery;
 mod endpoint;
 mod error;
+mod finish;
 mod form;
 mod function;
 mod introspect;
@@ -14,11 +21,15 @@ mod issue;
 mod keys;
 mod metadata;
 mod owner;
+mod recipient;
 mod revoke;
 mod role;
 mod scope;
+mod session;
 mod subject;
 mod token;
+mod told;
+mod userinfo;
 
 use std::sync::Arc;
 
@@ -32,8 +43,10 @@ use edge::{
     internal::Internal,
     observe::{Meter, observed},
 };
-use eventlog::once::Once;
-use view::keyring::Keyring;
+use eventlog::{flow::Flow, log::Log, once::Once};
+use http::{HeaderMap, Uri};
+use page::site::Site;
+use view::{database::Database, keyring::Keyring, progress::Progress};
 
 use crate::issue::Issuer;
 
@@ -41,42 +54,75 @@ use crate::issue::Issuer;
 pub const DESCRIPTION: &str = include_str!("openapi.json");
 
 /// The endpoints of the contract that are not built yet. This list only shrinks; what leaves it is listed in [`discovery`].
-const NOT_BUILT: [&str; 3] = ["/oauth/v2/authorize", "/oidc/v1/userinfo", "/oidc/v1/end_session"];
+const NOT_BUILT: [&str; 1] = ["/oidc/v1/end_session"];
 
 /// What metrics call the endpoints together.
 const SERVICE: &str = "oauth";
 
 /// What the endpoints of a node need.
-pub struct Oidc {
+pub struct Parts {
+    /// What admits requests.
+    pub edge: Arc<Edge>,
+    /// The data keys.
+    pub keyring: Keyring,
+    /// What may happen once: the use of an assertion.
+    pub once: Once,
+    /// What is under way.
+    pub flow: Flow,
+    /// The way to the node that writes.
+    pub internal: Internal,
+    /// The log of sessions.
+    pub sessions: Log,
+    /// Where the read models are.
+    pub database: Database,
+    /// How far they are.
+    pub progress: Progress,
+}
+
+/// The endpoints of a node, with a cache of keys.
+struct Oidc {
     edge: Arc<Edge>,
     keyring: Keyring,
     once: Once,
+    flow: Flow,
     internal: Internal,
+    sessions: Log,
+    database: Database,
+    progress: Progress,
     issuer: Issuer,
 }
 
 impl Oidc {
-    /// Endpoints with an empty cache of keys.
-    pub fn new(edge: Arc<Edge>, keyring: Keyring, once: Once, internal: Internal) -> Self {
+    fn new(Parts { edge, keyring, once, flow, internal, sessions, database, progress }: Parts) -> Self {
         let issuer = Issuer::new(keyring.clone(), edge.ended.clone());
-        Self { edge, keyring, once, internal, issuer }
+        Self { edge, keyring, once, flow, internal, sessions, database, progress, issuer }
+    }
+
+    /// Where a page is served, if pages are served there.
+    fn site(&self, uri: &Uri, headers: &HeaderMap) -> Option<Site> {
+        Site::of(&self.edge.external.scheme, uri, headers)
     }
 }
 
 /// Every endpoint of the contract; those that are not built yet say so.
-pub fn routes(oidc: Oidc) -> Router {
+pub fn routes(parts: Parts) -> Router {
+    let (edge, oidc) = (parts.edge.clone(), Arc::new(Oidc::new(parts)));
     let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);
     let unbuilt = |router: Router<_>, path| router.route(path, any(error::not_built).layer(observe("unbuilt")));
-    let token = post(token::token).fallback(error::method_not_allowed);
-    let revoke = post(revoke::revoke).fallback(error::method_not_allowed);
-    let introspect = post(introspect::introspect).fallback(error::method_not_allowed);
-    NOT_BUILT
+    let token = post(token::token).fallback(error::takes_post);
+    let revoke = post(revoke::revoke).fallback(error::takes_post);
+    let introspect = post(introspect::introspect).fallback(error::takes_post);
+    let operations = api::routes(Router::new(), &edge, &oidc);
+    let endpoints = NOT_BUILT
         .into_iter()
         .fold(Router::new(), unbuilt)
+        .route(endpoint::AUTHORIZATION, any(authorize::authorize).layer(observe("authorize")))
+        .route(endpoint::USERINFO, any(userinfo::userinfo).layer(observe("userinfo")))
         .route(endpoint::DISCOVERY, get(discovery::document).layer(observe("discovery")))
         .route(endpoint::KEYS, get(keys::key_set).layer(observe("keys")))
         .route(endpoint::TOKEN, token.layer(observe("token")))
         .route(endpoint::REVOCATION, revoke.layer(observe("revoke")))
         .route(endpoint::INTROSPECTION, introspect.layer(observe("introspect")))
-        .with_state(Arc::new(oidc))
+        .with_state(oidc);
+    endpoints.merge(operations).merge(told::files())
 }

@@ -13,7 +13,10 @@ use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_
 use http::{Request, StatusCode};
 use proto::bus::{RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
-use view::{directory::Tenant, revoked::LONGEST_LIFE};
+use view::{
+    directory::Tenant,
+    revoked::{LONGEST_LIFE, TokenId},
+};
 
 use crate::{
     Oidc, client,
@@ -54,24 +57,51 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
         return Ok(());
     }
     let trace_context = trace_of(&headers);
-    Ok(end(oidc, &tenant, &token, &trace_context).await?)
+    Ok(end(oidc, &tenant, token.into(), &trace_context).await?)
 }
 
-/// Has a token ended, or all that its client got for its user where there are too many single ones to remember.
-async fn end(oidc: &Oidc, tenant: &Tenant, token: &AccessToken, trace_context: &str) -> Result<(), Error> {
+/// What ends: a token, or all that was got by something.
+pub(crate) struct Ending {
+    pub(crate) user_id: String,
+    pub(crate) client_id: String,
+    /// The id of the token, or of what it was got by.
+    pub(crate) id: String,
+    /// When the last of it would end by itself, in milliseconds since the Unix epoch.
+    pub(crate) expires_at: i64,
+    /// The sequence that the issuer had seen.
+    pub(crate) seen: u64,
+}
+
+impl From<AccessToken> for Ending {
+    fn from(AccessToken { sub, client_id, jti, exp, session_seq, .. }: AccessToken) -> Self {
+        Self { user_id: sub, client_id, id: jti, expires_at: exp.saturating_mul(1000), seen: session_seq }
+    }
+}
+
+/// Has something ended, or all that its client got for its user where there are too many single ones to remember.
+pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_context: &str) -> Result<(), Error> {
     let revoked = oidc.edge.ended.revoked();
-    let (token_id, expires_at) = if revoked.is_full(&tenant.id, &token.client_id) {
-        tracing::info!(instance = tenant.id, client = token.client_id, "all tokens of a user and a client are revoked");
+    let Ending { user_id, client_id, id, expires_at, seen } = ending;
+    let (token_id, expires_at) = if revoked.is_full(&tenant.id, &client_id) {
+        tracing::info!(instance = tenant.id, client = client_id, "all tokens of a user and a client are revoked");
         (String::new(), (clock::now() + LONGEST_LIFE).as_millisecond())
     } else {
-        (token.jti.clone(), token.exp.saturating_mul(1000))
+        (id.clone(), expires_at)
     };
-    let (user_id, client_id, seen) = (token.sub.clone(), token.client_id.clone(), token.session_seq);
+    let ended = TokenId {
+        id,
+        user_id: user_id.clone(),
+        client_id: client_id.clone(),
+        session_id: None,
+        grant_id: None,
+        sequence: seen,
+        issued_at: clock::now().as_second(),
+    };
     let command = Command::RevokeTokens(RevokeTokens { user_id, client_id, token_id, expires_at, seen });
     let sequence = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "a token was not revoked");
         Error::Unavailable
     })?;
     revoked.reached().wait_briefly_for(sequence).await;
-    if revoked.has(&tenant.id, &token.id()) { Ok(()) } else { Err(Error::Unavailable) }
+    if revoked.has(&tenant.id, &ended) { Ok(()) } else { Err(Error::Unavailable) }
 }

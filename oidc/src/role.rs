@@ -32,7 +32,7 @@ impl<'a> Asked<'a> {
                 Scope::Roles => asked.all = true,
                 Scope::Role(key) => asked.keys.push(key),
                 Scope::RolesOf(id) => asked.organizations.push(id),
-                Scope::OpenId | Scope::Audience(_) | Scope::ResourceOwner | Scope::Metadata => {}
+                _ => {}
             }
             asked
         })

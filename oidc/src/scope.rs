@@ -10,18 +10,32 @@ const ROLE: &str = "urn:platform:iam:org:project:role:";
 const ROLES_OF: &str = "urn:platform:iam:org:roles:id:";
 /// The organization of the user.
 const RESOURCE_OWNER: &str = "urn:platform:iam:user:resourceowner";
+/// A user of one organization only, by its id.
+const ORGANIZATION: &str = "urn:platform:iam:org:id:";
 /// The metadata of the user.
 const METADATA: &str = "urn:platform:iam:user:metadata";
 const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
 const AUDIENCE_SUFFIX: &str = ":aud";
 /// How many scopes a request may name.
 const MOST_SCOPES: usize = 100;
+/// Those that ask for what a user is (OpenID Connect Core 1.0, section 5.4), as a discovery document has them.
+pub(crate) const STANDARD: [&str; 5] = ["openid", "profile", "email", "phone", "address"];
 
 /// One scope that this server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope<'a> {
     /// `openid`.
     OpenId,
+    /// Who the user is (OpenID Connect Core 1.0, section 5.4); so are the next three.
+    Profile,
+    /// The e-mail address.
+    Email,
+    /// The phone number.
+    Phone,
+    /// The address.
+    Address,
+    /// A user of this organization, by its id.
+    Organization(&'a str),
     /// The audience of a project, by its id or by the word `platform` for the platform's own.
     Audience(&'a str),
     /// The roles that the user has of the projects that the token is for.
@@ -65,6 +79,10 @@ impl<'a> Scope<'a> {
     pub(crate) fn parse(word: &'a str) -> Option<Self> {
         match word {
             "openid" => return Some(Self::OpenId),
+            "profile" => return Some(Self::Profile),
+            "email" => return Some(Self::Email),
+            "phone" => return Some(Self::Phone),
+            "address" => return Some(Self::Address),
             ROLES => return Some(Self::Roles),
             RESOURCE_OWNER => return Some(Self::ResourceOwner),
             METADATA => return Some(Self::Metadata),
@@ -74,6 +92,7 @@ impl<'a> Scope<'a> {
         named(ROLE)
             .map(Self::Role)
             .or_else(|| named(ROLES_OF).map(Self::RolesOf))
+            .or_else(|| named(ORGANIZATION).map(Self::Organization))
             .or_else(|| named(AUDIENCE_PREFIX)?.strip_suffix(AUDIENCE_SUFFIX).map(Self::Audience))
     }
 }
@@ -92,6 +111,8 @@ mod tests {
         let known = parse(Some(words)).unwrap().into_iter().map(|(_, scope)| scope).collect::<Vec<_>>();
         assert_eq!(known, [Scope::Roles, Scope::Role("admin"), Scope::RolesOf("5"), Scope::ResourceOwner]);
         assert_eq!(Scope::parse("urn:platform:iam:user:metadata"), Some(Scope::Metadata));
+        assert_eq!(Scope::parse("urn:platform:iam:org:id:5"), Some(Scope::Organization("5")));
+        assert!(STANDARD.iter().all(|word| Scope::parse(word).is_some()));
         assert!(parse(None).is_err());
         assert!(parse(Some("  ")).is_err());
         assert!(parse(Some("a\u{7f}")).is_err());

@@ -1,5 +1,6 @@
 //! The token endpoint (RFC 6749, section 3.2): grant type to grant.
 
+mod authorization_code;
 mod client_credentials;
 mod jwt_bearer;
 mod own;
@@ -30,6 +31,8 @@ use crate::{
     form::{self, Sent},
 };
 
+/// The name of the grant that an app gets for somebody who has logged in (RFC 6749, section 4.1.3).
+pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
 /// The name of the grant that a service user gets by what it authenticates with (RFC 6749, section 4.4).
 pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
 /// The name of the grant that it gets by what it signs (RFC 7523, section 2.1).
@@ -42,6 +45,7 @@ struct Counted {
     duration: &'static Histogram,
 }
 
+static BY_CODE: LazyLock<Counted> = LazyLock::new(|| Counted::of(AUTHORIZATION_CODE));
 static BY_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of(CLIENT_CREDENTIALS));
 static BY_ASSERTION: LazyLock<Counted> = LazyLock::new(|| Counted::of("jwt-bearer"));
 
@@ -85,6 +89,7 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
     let Sent { tenant, headers, form } = form::read(oidc, request).await?;
     let tokens = match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
+        Some(AUTHORIZATION_CODE) => BY_CODE.count(authorization_code::grant(oidc, &tenant, (&headers, &form))).await?,
         Some(CLIENT_CREDENTIALS) => {
             BY_CREDENTIALS.count(client_credentials::grant(oidc, &tenant, (&headers, &form))).await?
         }

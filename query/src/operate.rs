@@ -47,6 +47,8 @@ use crate::Queries;
 
 /// Where the pages are.
 const PATH: &str = "/ui/operate";
+/// Where their files are.
+const FOLDER: &str = "/ui/static/";
 /// How many pages a node keeps up to date at a time.
 const MOST_STREAMS: usize = 100;
 
@@ -58,9 +60,9 @@ struct Files {
 }
 
 static FILES: LazyLock<Files> = LazyLock::new(|| Files {
-    stylesheet: Asset::new("page", "css", theme::built_in()),
-    icon: Asset::new("icon", "svg", page::component::ICON),
-    script: Asset::new("operate", "js", include_str!("../assets/operate.js")),
+    stylesheet: Asset::new(FOLDER, "page.css", theme::built_in()),
+    icon: Asset::new(FOLDER, "icon.svg", page::component::ICON),
+    script: Asset::new(FOLDER, "operate.js", include_str!("../assets/operate.js")),
 });
 
 /// What the pages need beyond the queries.

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url, header::HeaderMap};
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url, header::HeaderMap, redirect::Policy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ impl Client {
     /// A client that sends this token.
     pub fn with_token(base: &str, token: String) -> Self {
         // A connection that the server is about to close for idleness is not used again.
-        let builder = http(base).pool_idle_timeout(Duration::from_secs(5));
+        let builder = http(base).pool_idle_timeout(Duration::from_secs(5)).redirect(Policy::none());
         let http = builder.timeout(Duration::from_mins(1)).build().expect("a client");
         Self { http, base: base.to_owned(), token }
     }

@@ -116,6 +116,7 @@ fn new_oidc(wanted: OidcAppConfig) -> Oidc {
         additional_origins: wanted.additional_origins,
         skip_native_app_success_page: wanted.skip_native_app_success_page,
         back_channel_logout_uri: wanted.back_channel_logout_uri,
+        login_uri: wanted.login_uri,
     };
     // As RFC 7591, section 2, has it.
     if oidc.response_types.is_empty() && oidc.grant_types.is_empty() {
@@ -142,6 +143,7 @@ fn patch_oidc(wanted: PatchOidcAppConfig) -> OidcPatch {
         additional_origins: wanted.additional_origins.map(|origins| origins.values),
         skip_native_app_success_page: wanted.skip_native_app_success_page,
         back_channel_logout_uri: wanted.back_channel_logout_uri,
+        login_uri: wanted.login_uri,
     }
 }
 
@@ -167,6 +169,7 @@ fn shown_oidc(oidc: Oidc) -> OidcAppConfig {
         additional_origins: oidc.additional_origins,
         skip_native_app_success_page: oidc.skip_native_app_success_page,
         back_channel_logout_uri: oidc.back_channel_logout_uri,
+        login_uri: oidc.login_uri,
     }
 }
 

@@ -93,10 +93,81 @@ pub fn refused(uri: &str, has_wildcards: bool) -> Option<&'static str> {
         return Some("must not have a wildcard (*), save under development (dev_mode)");
     }
     let mut names = parts.query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
-    if names.any(|name| ANSWERED.contains(&name)) {
+    if names.any(|name| ANSWERED.contains(&decoded(name).as_str())) {
         return Some("must not have a parameter that answers have, such as code, state, iss or error");
     }
     None
+}
+
+/// A name as its reader has it: percent-encoding may hide what it says.
+fn decoded(name: &str) -> String {
+    let mut parts = name.split('%');
+    let begins = parts.next().unwrap_or_default().as_bytes().to_vec();
+    let plain = parts.fold(begins, |mut plain, part| {
+        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                plain.extend(&part.as_bytes()[2..]);
+            }
+            None => plain.extend(part.as_bytes()),
+        }
+        plain
+    });
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// How an app is set up that people are sent back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Leniency {
+    /// Whether it runs on a device of its user, where a port is free only by chance (RFC 8252, section 7.3).
+    pub any_port: bool,
+    /// Whether `*` stands for any characters of one part of a URI.
+    pub wildcards: bool,
+}
+
+/// Whether somebody may be sent to a URI, where this one is registered: they are the same, character by character, but for what the app
+/// is allowed.
+pub fn is_registered(registered: &str, uri: &str, Leniency { any_port, wildcards }: Leniency) -> bool {
+    if refused(uri, false).is_some() {
+        return false;
+    }
+    let on_loopback = |uri: &str| Parts::of(uri).is_some_and(|parts| parts.is_http() && parts.is_loopback());
+    let same_but_port = || on_loopback(registered) && on_loopback(uri) && without_port(registered) == without_port(uri);
+    registered == uri || any_port && same_but_port() || wildcards && is_match(registered.as_bytes(), uri.as_bytes())
+}
+
+/// A URI without its port, where that is a number.
+fn without_port(uri: &str) -> Option<(&str, &str)> {
+    let host = uri.find("//")? + 2;
+    let end = uri[host..].find(['/', '?']).map_or(uri.len(), |end| host + end);
+    // An address of IPv6 has colons, and ends with a bracket.
+    let port = uri[host..end].rfind(':').map(|colon| host + colon).filter(|colon| !uri[*colon..end].contains(']'));
+    let Some(colon) = port else { return Some((&uri[..end], &uri[end..])) };
+    let digits = &uri[colon + 1..end];
+    let is_port = digits.parse::<u16>().is_ok() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_port.then_some((&uri[..colon], &uri[end..]))
+}
+
+/// Whether a text is one of a pattern. None of the characters that separate parts is in what a `*` stands for, so where the first of two
+/// could end later, the second could not do better.
+fn is_match(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut read, mut star) = (0, 0, None);
+    while read < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, read));
+            at += 1;
+        } else if pattern.get(at) == Some(&text[read]) {
+            (at, read) = (at + 1, read + 1);
+        } else {
+            // The last wildcard takes one character more.
+            let Some((begun, taken)) = star.filter(|(_, taken)| !b"/?#:@&=".contains(&text[*taken])) else {
+                return false;
+            };
+            star = Some((begun, taken + 1));
+            (at, read) = (begun + 1, taken + 1);
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
 /// Why no page has an origin, if none has.
@@ -109,6 +180,75 @@ pub fn refused_origin(origin: &str, has_wildcards: bool) -> Option<&'static str>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const EXACT: Leniency = Leniency { any_port: false, wildcards: false };
+
+    #[test]
+    fn a_uri_is_registered_character_by_character() {
+        let registered = "https://shop.example/callback?tenant=1";
+        assert!(is_registered(registered, registered, EXACT));
+        for other in [
+            "https://shop.example/callback",
+            "https://shop.example/callback?tenant=1&x=2",
+            "https://shop.example/callback?tenant=1#",
+            "https://Shop.example/callback?tenant=1",
+            "https://shop.example:443/callback?tenant=1",
+            "https://shop.example/callback/?tenant=1",
+            "https://shop.example/%63allback?tenant=1",
+            "http://shop.example/callback?tenant=1",
+            "",
+        ] {
+            assert!(!is_registered(registered, other, EXACT), "{other}");
+        }
+        assert!(!is_registered("javascript:a", "javascript:a", EXACT), "what is registered from before a rule");
+    }
+
+    #[test]
+    fn to_a_device_any_port_leads_and_nothing_else_differs() {
+        let native = Leniency { any_port: true, ..EXACT };
+        for (registered, uri, is_it) in [
+            ("http://127.0.0.1/cb", "http://127.0.0.1:1234/cb", true),
+            ("http://127.0.0.1:80/cb", "http://127.0.0.1/cb", true),
+            ("http://[::1]:1/cb", "http://[::1]:2/cb", true),
+            ("http://[::1]/cb", "http://[::1]:2/cb", true),
+            ("http://localhost/cb", "http://localhost:2/cb", true),
+            ("http://127.0.0.1/cb", "http://[::1]:1234/cb", false),
+            ("http://127.0.0.1/cb", "http://localhost:1234/cb", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:1234/cb/", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:1234/cb?a", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:65536/cb", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:+1/cb", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:80@evil.example/cb", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:80.evil.example/cb", false),
+            ("https://127.0.0.1/cb", "https://127.0.0.1:1234/cb", false),
+            ("http://shop.example/cb", "http://shop.example:1234/cb", false),
+        ] {
+            assert_eq!(is_registered(registered, uri, native), is_it, "{registered} {uri}");
+            assert_eq!(is_registered(registered, uri, EXACT), registered == uri, "{registered} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_stands_for_characters_of_one_part() {
+        let develops = Leniency { wildcards: true, ..EXACT };
+        for (registered, uri, is_it) in [
+            ("https://*.shop.example/cb", "https://a.shop.example/cb", true),
+            ("https://*.shop.example/cb", "https://a.b.shop.example/cb", true),
+            ("https://a-*-b-*.example/*/x", "https://a-b-1-b-2.example/p/x", true),
+            ("https://shop.example/*", "https://shop.example/", true),
+            ("https://*.shop.example/cb", "https://evil.example/.shop.example/cb", false),
+            ("https://*.shop.example/cb", "https://evil.example?.shop.example/cb", false),
+            ("https://*.shop.example/cb", "https://evil.example:1.shop.example/cb", false),
+            ("https://*.shop.example/cb", "https://evil.example@a.shop.example/cb", false),
+            ("https://shop.example/*/x", "https://shop.example/a/b/x", false),
+            ("https://shop.example/*", "https://shop.example/a?b", false),
+            ("https://shop.example/cb?x=*", "https://shop.example/cb?x=1&y=2", false),
+            ("https://*.shop.example/cb", "https://*.shop.example/cb", false),
+        ] {
+            assert_eq!(is_registered(registered, uri, develops), is_it, "{registered} {uri}");
+            assert!(!is_registered(registered, uri, EXACT), "{registered} {uri}");
+        }
+    }
 
     #[test]
     fn what_can_work_is_taken_as_it_is() {

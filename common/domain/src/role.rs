@@ -107,6 +107,7 @@ pub const IAM_LOGIN_CLIENT: Role = Role::new(
         "project.read",
         "project.role.read",
         "session.delete",
+        "session.link",
         "session.read",
         "session.write",
         "user.credential.write",

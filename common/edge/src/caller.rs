@@ -60,6 +60,12 @@ pub struct AccessToken {
     /// The same of the log that revocations are in; builds before them had seen none.
     #[serde(rename = "sessionSeq", default)]
     pub session_seq: u64,
+    /// The session that it was got in, where a person has logged in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sid: Option<String>,
+    /// What it was got by, so that all that was got by it ends together.
+    #[serde(rename = "grantId", default, skip_serializing_if = "Option::is_none")]
+    pub grant_id: Option<String>,
     /// Other claims: roles, the organization, and what executions have added; never one of those above.
     #[serde(flatten)]
     pub added: Map<String, Value>,
@@ -72,6 +78,8 @@ impl AccessToken {
             id: self.jti.clone(),
             user_id: self.sub.clone(),
             client_id: self.client_id.clone(),
+            session_id: self.sid.clone(),
+            grant_id: self.grant_id.clone(),
             sequence: self.session_seq,
             issued_at: self.iat,
         }

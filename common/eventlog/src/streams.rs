@@ -19,6 +19,16 @@ pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
 pub const TRIES_FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
 /// How much a forgetful bucket holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
 const MOST_BYTES: i64 = 256 << 20;
+/// After what time requests are forgotten that wait for a person.
+pub const REQUESTS_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+/// After what time codes are forgotten: longer than one is good, so that it is known when it is used again.
+pub const CODES_FORGOTTEN_AFTER: Duration = Duration::from_mins(5);
+/// How many requests of one origin wait: the oldest goes.
+const MOST_OF_ORIGIN: i64 = 200;
+/// The stream of requests.
+const REQUESTS: &str = "AUTH_REQUESTS";
+/// How much memory of NATS requests take, and codes.
+const MOST_IN_MEMORY: [i64; 2] = [128 << 20, 96 << 20];
 
 /// How many replaced values an erasable bucket keeps of a key until they are overwritten: one, and those of processes that died
 /// meanwhile.
@@ -37,7 +47,7 @@ pub struct Beside {
 }
 
 /// All of them.
-pub const BESIDE: [Beside; 8] = [
+pub const BESIDE: [Beside; 10] = [
     Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
@@ -65,6 +75,8 @@ pub const BESIDE: [Beside; 8] = [
         loses: "passwords that were tried wrongly can be tried as often again",
         fault: tries_fault,
     },
+    Beside { stream: REQUESTS, what: "the requests that wait for a person", loses: BEGIN_ANEW, fault: requests_fault },
+    Beside { stream: "KV_CODES", what: "the bucket of authorization codes", loses: BEGIN_ANEW, fault: codes_fault },
     Beside {
         stream: "KV_PERSONS",
         what: "the bucket of the keys of people",
@@ -74,6 +86,7 @@ pub const BESIDE: [Beside; 8] = [
 ];
 
 const NOTHING: &str = "nothing is lost";
+const BEGIN_ANEW: &str = "who is logging in has to begin anew";
 
 /// How a stream was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +150,42 @@ pub async fn forgetful_bucket(
 ) -> Result<Store, LogFailure> {
     let config = Config { max_age, max_bytes: MOST_BYTES, allow_message_ttl: true, ..values(name, replicas) };
     open_bucket(context, name, config).await
+}
+
+/// Opens a bucket in the same way that is in memory, and forgets each value soon.
+///
+/// # Errors
+/// As [`open`].
+pub async fn passing_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Store, LogFailure> {
+    let [_, max_bytes] = MOST_IN_MEMORY;
+    let (max_age, storage) = (CODES_FORGOTTEN_AFTER, StorageType::Memory);
+    open_bucket(context, name, Config { max_age, max_bytes, storage, ..values(name, replicas) }).await
+}
+
+/// Opens the stream of requests that wait for a person in the same way. It is in memory too.
+///
+/// # Errors
+/// As [`open`].
+pub async fn requests(context: &jetstream::Context, replicas: usize) -> Result<Stream, LogFailure> {
+    let [max_bytes, _] = MOST_IN_MEMORY;
+    let config = Config {
+        name: REQUESTS.to_owned(),
+        subjects: vec!["auth_requests.>".to_owned()],
+        storage: StorageType::Memory,
+        num_replicas: replicas,
+        max_messages_per_subject: MOST_OF_ORIGIN,
+        max_age: REQUESTS_FORGOTTEN_AFTER,
+        max_bytes,
+        discard: DiscardPolicy::New,
+        allow_direct: false,
+        ..Config::default()
+    };
+    open(context, config).await
+}
+
+/// The subject of requests of an instance and an origin; what those of an instance begin with, where the origin is empty.
+pub(crate) fn request_subject(instance_id: &str, origin: &str) -> String {
+    format!("auth_requests.{instance_id}.{origin}")
 }
 
 /// Opens a bucket in the same way whose values can be destroyed: what is replaced stays until it is overwritten.
@@ -210,6 +259,33 @@ fn forgetful_fault(config: &Config, after: Duration) -> Option<&'static str> {
         return Some("no end of single values");
     }
     one_value_fault(config)
+}
+
+fn requests_fault(config: &Config) -> Option<&'static str> {
+    if config.max_messages_per_subject != MOST_OF_ORIGIN {
+        return Some("another number of requests of one origin than 200");
+    }
+    if config.deny_delete {
+        return Some("no deletion of single messages, by which requests end");
+    }
+    passing_fault(config, REQUESTS_FORGOTTEN_AFTER)
+}
+
+fn codes_fault(config: &Config) -> Option<&'static str> {
+    if config.max_messages_per_subject != 1 {
+        return Some("more than one value of a key");
+    }
+    passing_fault(config, CODES_FORGOTTEN_AFTER)
+}
+
+fn passing_fault(config: &Config, after: Duration) -> Option<&'static str> {
+    if config.max_age < after {
+        return Some("a maximum age by which it forgets too early, or never");
+    }
+    if config.discard != DiscardPolicy::New {
+        return Some("old values that make room for new ones");
+    }
+    config.allow_direct.then_some("direct reads, which may come from a server that lags")
 }
 
 fn erasable_fault(config: &Config) -> Option<&'static str> {

@@ -7,9 +7,6 @@ use base::secret;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderValue, header};
 
-/// Where they are served.
-const FOLDER: &str = "/ui/static/";
-
 /// A file.
 #[derive(Debug, Clone)]
 pub struct Asset {
@@ -20,9 +17,10 @@ pub struct Asset {
 }
 
 impl Asset {
-    /// A file of a name, an ending that says of what kind it is, and what is in it.
-    pub fn new(name: &str, ending: &str, content: impl Into<Arc<str>>) -> Self {
+    /// A file in a folder, of a name whose ending says of what kind it is, and what is in it.
+    pub fn new(folder: &str, name: &str, content: impl Into<Arc<str>>) -> Self {
         let content = content.into();
+        let (name, ending) = name.rsplit_once('.').unwrap_or((name, ""));
         let digest = URL_SAFE_NO_PAD.encode(&secret::sha256(content.as_bytes())[..12]);
         let kind = match ending {
             "css" => "text/css; charset=utf-8",
@@ -30,7 +28,7 @@ impl Asset {
             "svg" => "image/svg+xml",
             _ => "application/octet-stream",
         };
-        Self { path: format!("{FOLDER}{name}.{digest}.{ending}"), content, kind }
+        Self { path: format!("{folder}{name}.{digest}.{ending}"), content, kind }
     }
 
     fn answer(&self) -> Response {
@@ -61,8 +59,8 @@ mod tests {
     #[test]
     fn another_content_is_another_file() {
         let (one, same, other) =
-            (Asset::new("a", "css", "x"), Asset::new("a", "css", "x"), Asset::new("a", "css", "y"));
-        assert!(one.path.starts_with("/ui/static/a.") && one.path.rsplit('.').next() == Some("css"));
+            (Asset::new("/b/", "a.css", "x"), Asset::new("/b/", "a.css", "x"), Asset::new("/b/", "a.css", "y"));
+        assert!(one.path.starts_with("/b/a.") && one.path.rsplit('.').next() == Some("css"));
         assert_eq!(one.path, same.path);
         assert_ne!(one.path, other.path);
     }

@@ -38,6 +38,7 @@ use self::{
 use crate::tls::Certificate;
 
 pub(crate) use seats::network;
+pub use seats::site;
 
 /// How long an idle connection may take to end once it was told so.
 const FAREWELL: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! What browsers may do from pages of other origins (Fetch standard, CORS protocol).
 //!
-//! No cookie means anything to the API: who asks without a token gets nothing, so a page of any origin may ask. Where a
-//! user or a client is at work with the authorization server itself, no page of another origin may take part.
+//! No cookie means anything to the API, nor to what an app gets tokens from: who asks without a token, a code or a secret gets nothing, so
+//! a page of any origin may ask. Where a person is at work with the authorization server itself, no page of another origin may take part.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 /// How long a browser may keep what it was told.
 const MAX_AGE: Duration = Duration::from_hours(2);
-/// The public keys of an issuer.
-const KEYS: &str = "/oauth/v2/keys";
+/// What apps that run in a page ask themselves, by what they have: keys, tokens, the end of tokens, and who somebody is.
+const OF_APPS: [&str; 4] = ["/oauth/v2/keys", "/oauth/v2/token", "/oauth/v2/revoke", "/oidc/v1/userinfo"];
 /// What a page may read of an answer beyond its body.
 const EXPOSED: [&str; 12] = [
     "consistency-token",
@@ -28,7 +28,7 @@ const EXPOSED: [&str; 12] = [
     "x-request-id",
 ];
 
-/// Lets pages of every origin use the API, discovery and keys, without credentials of the browser.
+/// Lets pages of every origin use the API, discovery, keys and what apps in pages ask for, without credentials of the browser.
 pub fn cors() -> CorsLayer {
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(|_, request| is_open(request.uri.path())))
@@ -51,7 +51,7 @@ pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut Heade
 
 fn is_open(path: &str) -> bool {
     let is_of_authorization = ["/oauth/", "/oidc/", "/login", "/ui/"].iter().any(|prefix| path.starts_with(prefix));
-    !is_of_authorization || path == KEYS
+    !is_of_authorization || OF_APPS.contains(&path)
 }
 
 #[cfg(test)]
@@ -60,10 +60,12 @@ mod tests {
 
     #[test]
     fn the_authorization_server_itself_is_closed() {
-        for path in ["/resources/v3alpha/targets", "/.well-known/openid-configuration", KEYS, "/openapi.json"] {
+        let others = ["/resources/v3alpha/targets", "/.well-known/openid-configuration", "/openapi.json"];
+        for path in others.iter().chain(&OF_APPS) {
             assert!(is_open(path), "{path}");
         }
-        for path in ["/oauth/v2/token", "/oauth/v2/authorize", "/oidc/v1/end_session", "/login/password", "/ui/operate"]
+        for path in
+            ["/oauth/v2/introspect", "/oauth/v2/authorize", "/oidc/v1/end_session", "/login/password", "/ui/operate"]
         {
             assert!(!is_open(path), "{path}");
         }

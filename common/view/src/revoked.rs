@@ -1,5 +1,5 @@
-//! Which access tokens were revoked, in memory, until they would have expired: single ones by their ids, and all that a client got
-//! for a user until then. It is loaded from history once and then updated from the log.
+//! Which access tokens were revoked, in memory, until they would have expired: single ones by their ids, all that was got by one
+//! code or in one session, and all that a client got for a user until then. It is loaded from history once and then updated from the log.
 
 mod of_instance;
 
@@ -19,12 +19,15 @@ use base::{
 use domain::{
     aggregate::Aggregate,
     log_class::LogClass,
+    resource::session::Session,
+    standard::Resource,
     token_revocation::{self, Event, TokenRevocation},
 };
 use eventlog::{
     log::{self, Follower, Log, Reached},
     record::{Position, Record, Recorded, decode},
 };
+use tokio_postgres::types::ToSql;
 
 use self::of_instance::{All, CLOCKS, OfInstance, Single};
 pub use self::of_instance::{MOST_OF_CLIENT, MOST_SINGLE, TokenId};
@@ -36,6 +39,9 @@ use crate::{
     heartbeat, history,
     projection::{SESSION_HISTORY, Sql},
 };
+
+/// The event with which a session ends, and what was got in it.
+const SESSION_ENDED: &str = "session.removed";
 
 /// What is known of revoked tokens.
 #[derive(Clone)]
@@ -106,6 +112,12 @@ impl Revoked {
         known.get(instance_id).is_some_and(|of_instance| of_instance.has(token))
     }
 
+    /// Whether a session has ended, which nobody forgets as long as there may be tokens that were got in it.
+    pub fn has_session_ended(&self, instance_id: &str, session_id: &str) -> bool {
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(instance_id).is_some_and(|of_instance| of_instance.has_session_ended(session_id))
+    }
+
     /// Whether an instance, or this client of it, has as many revocations of single tokens as it may have.
     pub fn is_full(&self, instance_id: &str, client_id: &str) -> bool {
         let (known, now) = (self.0.known.read().unwrap_or_else(PoisonError::into_inner), clock::now().as_millisecond());
@@ -126,12 +138,20 @@ impl Revoked {
     /// Takes up a revocation, as far as it can be read.
     fn take_up(&self, recorded: &Recorded, read: Option<Event>) {
         let event = &recorded.event;
-        if event.aggregate_type != TokenRevocation::NAME {
-            return;
-        }
         let at = recorded.committed_at.as_millisecond();
         let longest = (recorded.committed_at + REMEMBERED).as_millisecond();
         let all = |until| All { sequence: recorded.sequence, at, until };
+        if event.aggregate_type == Session::NAME && event.r#type == SESSION_ENDED {
+            let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
+            let of_instance = known.entry(event.instance_id.clone()).or_default();
+            if longest > clock::now().as_millisecond() {
+                of_instance.end_session(&event.aggregate_id, &all(longest));
+            }
+            return;
+        }
+        if event.aggregate_type != TokenRevocation::NAME {
+            return;
+        }
         let now = clock::now().as_millisecond();
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         let of_instance = known.entry(event.instance_id.clone()).or_default();
@@ -224,8 +244,8 @@ async fn load(database: &Database, shard: u16, after: u64) -> Result<Loaded, Dat
 async fn read(database: &Database, shard: u16, after: u64) -> Result<Loaded, DatabaseFailure> {
     static SELECT: Sql = Sql::new(|| {
         SESSION_HISTORY.sql(
-            "select * from {schema}.events where aggregate_type = $1 and committed_at > $2 and sequence > $3 \
-             order by sequence",
+            "select * from {schema}.events where (aggregate_type = $1 or aggregate_type = $4 and type = $5) \
+             and committed_at > $2 and sequence > $3 order by sequence",
         )
     });
     let mut connection = database.connection().await?;
@@ -236,7 +256,8 @@ async fn read(database: &Database, shard: u16, after: u64) -> Result<Loaded, Dat
     let since = clock::now() - REMEMBERED;
     // One that has gone back is filled anew.
     let after = if at.sequence < after { 0 } else { signed(after) };
-    let rows = transaction.query(&**SELECT, &[&TokenRevocation::NAME, &since, &after]).await?;
+    let rows = [&TokenRevocation::NAME as &(dyn ToSql + Sync), &since, &after, &Session::NAME, &SESSION_ENDED];
+    let rows = transaction.query(&**SELECT, &rows).await?;
     let events = rows.iter().map(history::recorded).collect::<Result<_, _>>()?;
     transaction.commit().await?;
     Ok(Loaded { events, at, age })
@@ -254,7 +275,8 @@ mod tests {
     /// A token of a user and a client, whose issuer had seen this sequence.
     fn token(id: &str, sequence: u64) -> TokenId {
         let issued_at = clock::now().as_second();
-        TokenId { id: id.into(), user_id: "7".into(), client_id: "8".into(), sequence, issued_at }
+        let (user_id, client_id) = ("7".into(), "8".into());
+        TokenId { id: id.into(), user_id, client_id, session_id: None, grant_id: None, sequence, issued_at }
     }
 
     /// A record that revokes a token, or all of a user and a client.
@@ -293,6 +315,39 @@ mod tests {
         let mut known = revoked.0.known.write().unwrap();
         known.get_mut("1").unwrap().forget(in_an_hour() + 2 * CLOCKS);
         assert!(known["1"].single.is_empty() && known["1"].of_clients.is_empty());
+    }
+
+    #[test]
+    fn a_token_ends_with_its_session_and_with_what_it_was_got_by() {
+        let mut revoked = Revoked::new(Position::default(), SILENCE);
+        let mut ended = record(1, "5", &payload(0, false));
+        let event = &mut Arc::make_mut(&mut ended.events[0]).event;
+        (event.aggregate_type, event.r#type) = (Session::NAME.into(), SESSION_ENDED.into());
+        revoked.apply(&ended);
+        revoked.apply(&record(2, "code", &payload(in_an_hour(), false)));
+        let of_session = |id: &str| TokenId { session_id: Some(id.into()), ..token("a", 9) };
+        let got_by = |id: &str| TokenId { grant_id: Some(id.into()), ..token("a", 9) };
+        assert_eq!(["5", "6"].map(|id| revoked.has("1", &of_session(id))), [true, false]);
+        assert_eq!(["code", "other"].map(|id| revoked.has("1", &got_by(id))), [true, false]);
+        assert!(!revoked.has("2", &of_session("5")), "another instance");
+        let mut known = revoked.0.known.write().unwrap();
+        known.get_mut("1").unwrap().forget(in_an_hour() + 25 * 3_600_000);
+        assert!(known["1"].is_empty());
+    }
+
+    #[test]
+    fn beyond_many_sessions_all_end_that_were_before() {
+        let mut of_instance = OfInstance::default();
+        let last = All { sequence: 7, at: 0, until: in_an_hour() };
+        for number in 0..=1_000_000 {
+            of_instance.end_session(&number.to_string(), &last);
+        }
+        assert_eq!(of_instance.remembered_sessions(), 1);
+        let of_session = |sequence| TokenId { session_id: Some("x".into()), ..token("a", sequence) };
+        assert_eq!([6, 7].map(|sequence| of_instance.has(&of_session(sequence))), [true, false]);
+        assert!(!of_instance.has(&token("a", 6)), "one that was got in no session");
+        of_instance.forget(in_an_hour() + 1);
+        assert!(of_instance.is_empty());
     }
 
     #[test]

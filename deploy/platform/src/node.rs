@@ -36,9 +36,8 @@ use edge::{
     internal::Internal,
     seats::Seats,
 };
-use eventlog::{blocks::Blocks, durability::Durability, lease::Leases, log::Log, once::Once, tries::Tries};
+use eventlog::{blocks::Blocks, durability::Durability, flow::Flow, lease::Leases, log::Log, once::Once, tries::Tries};
 use index::{Indexes, Remote};
-use oidc::Oidc;
 pub(crate) use options::{NodeOptions, ServingOptions};
 use projector::{Indexing, Projector};
 use query::{
@@ -88,6 +87,7 @@ pub(crate) struct Adapters {
     clients: [(&'static str, async_nats::Client); 2],
     leases: Leases,
     once: Once,
+    flow: Flow,
     tries: Tries,
     blocks: Blocks,
     accepts_lost_keys: bool,
@@ -150,6 +150,7 @@ impl Adapters {
         database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let once = Once::open(log.context(), replicas).await?;
+        let flow = Flow::open(log.context(), replicas).await?;
         let tries = Tries::open(log.context(), replicas).await?;
         let blocks = Blocks::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
@@ -164,6 +165,7 @@ impl Adapters {
             clients,
             leases,
             once,
+            flow,
             tries,
             blocks,
             accepts_lost_keys,
@@ -342,7 +344,17 @@ impl Node {
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
         let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
-        oidc::routes(Oidc::new(edge.clone(), self.keyring.clone(), self.adapters.once.clone(), internal))
+        let Adapters { once, flow, sessions, database, .. } = &self.adapters;
+        oidc::routes(oidc::Parts {
+            edge: edge.clone(),
+            keyring: self.keyring.clone(),
+            once: once.clone(),
+            flow: flow.clone(),
+            internal,
+            sessions: sessions.clone(),
+            database: database.clone(),
+            progress: self.progress.clone(),
+        })
     }
 }
 

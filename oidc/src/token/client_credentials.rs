@@ -6,7 +6,7 @@ use http::HeaderMap;
 use view::directory::Tenant;
 
 use super::{Tokens, own};
-use crate::{Oidc, client, error::Error, form::Form};
+use crate::{Oidc, client, error::Error, form::Form, recipient::Recipient};
 
 pub(super) async fn grant(
     oidc: &Oidc,
@@ -14,5 +14,6 @@ pub(super) async fn grant(
     (headers, form): (&HeaderMap, &Form),
 ) -> Result<Tokens, Error> {
     let user = client::user(oidc, tenant, headers, form).await?;
-    Ok(own::tokens(oidc, (tenant, user), (headers, form)).await?.0)
+    let recipient = Recipient::of_user(&user.id, &user.user);
+    Ok(own::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await?.0)
 }

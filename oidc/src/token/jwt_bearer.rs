@@ -13,6 +13,7 @@ use crate::{
     client,
     error::Error,
     form::Form,
+    recipient::Recipient,
 };
 
 pub(super) async fn grant(
@@ -33,11 +34,13 @@ pub(super) async fn grant(
     })?;
     client::check_id(form, &[&user.id, &user.user.username])?;
     // It may end while the token is made.
-    let (tokens, subject) = own::tokens(oidc, (tenant, user), (headers, form)).await.map_err(|error| match error {
+    let recipient = Recipient::of_user(&user.id, &user.user);
+    let issued = own::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await;
+    let (tokens, subject) = issued.map_err(|error| match error {
         Error::InvalidClient => UNSIGNED,
         error => error,
     })?;
-    let id_token = own::id_token(oidc, &subject, &tokens, headers).await?;
+    let id_token = own::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
     Ok(Tokens { id_token, ..tokens })
 }
 

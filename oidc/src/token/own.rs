@@ -1,4 +1,4 @@
-//! Tokens that a service user gets in its own name, whichever way it has authenticated.
+//! Tokens for a user, whichever way they are got: by a service user in its own name, or by an app that a person has logged in to.
 
 use std::sync::Arc;
 
@@ -8,40 +8,54 @@ use view::directory::{Principal, Tenant};
 
 use super::Tokens;
 use crate::{
-    Oidc, audience,
+    Oidc, audience, claims,
     error::Error,
-    form::Form,
     function,
     issue::Content,
     metadata, owner,
+    recipient::Recipient,
     role::Asked,
     scope::{self, Scope},
     subject::Subject,
 };
 
-/// The access token that a user gets who has authenticated, and whose it is.
+/// The access token that there is for a user, and whose it is.
 pub(super) async fn tokens(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),
-    (headers, form): (&HeaderMap, &Form),
+    (scope, recipient): (Option<&str>, &Recipient),
+    headers: &HeaderMap,
 ) -> Result<(Tokens, Subject), Error> {
-    let known = scope::parse(form.get("scope"))?;
+    let known = scope::parse(scope)?;
     let project = |scope: &Scope<'_>| match scope {
         Scope::Audience(named) => Some(audience::id(tenant, named).to_owned()),
         _ => None,
     };
     let named: Vec<String> = known.iter().filter_map(|(_, scope)| project(scope)).collect();
-    let named: Vec<&str> = named.iter().map(String::as_str).collect();
-    let subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
+    let own_project = recipient.login.as_ref().map(|login| login.project_id.as_str());
+    let named: Vec<&str> = named.iter().map(String::as_str).chain(own_project).collect();
+    let mut subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
+    let platform = subject.tenant.instance.platform_project_id.clone();
+    if let Some(login) = &recipient.login {
+        // Who has such a token may do all that the person may: apps of others do not get it.
+        subject.projects.retain(|id, project| *id != platform || project.owner == login.owner);
+    }
     let Subject { tenant, user, grants, projects, .. } = &subject;
     if projects.values().any(|project| !project.admits(grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
+    if known.iter().any(|(_, scope)| matches!(scope, Scope::Organization(id) if *id != user.owner.id)) {
+        return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
+    }
     let is_granted = |scope: &Scope<'_>| project(scope).is_none_or(|id| projects.contains_key(&id));
     let granted = known.iter().filter(|(_, scope)| is_granted(scope)).map(|(word, _)| *word);
     let scope = granted.collect::<Vec<_>>().join(" ");
-    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
+    let asserted = recipient.asserts_roles().then_some(Scope::Roles);
+    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
     let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
+    if let Some(own) = own_project.and_then(|id| projects.get(id)) {
+        added.extend(asked.claims_for(tenant, (own, grants)));
+    }
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         added.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
     }
@@ -49,33 +63,46 @@ pub(super) async fn tokens(
         let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
         added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
     }
-    added.extend(function::claims(oidc, Function::PreAccessToken, &subject, headers).await?);
-    let mut audience: Vec<String> = projects.keys().cloned().collect();
+    added.extend(function::claims(oidc, Function::PreAccessToken, (&subject, &recipient.client_id), headers).await?);
+    let client = recipient.login.as_ref().map(|_| recipient.client_id.clone());
+    let mut audience: Vec<String> = client.into_iter().chain(projects.keys().cloned()).collect();
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(tenant));
     }
     let lifetime = lifetime(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
-    let access_token = oidc.issuer.access_token(&oidc.edge.external, &subject, content, lifetime).await?;
-    let expires_in = lifetime.whole_seconds();
-    let (token_type, is_opaque) = ("Bearer", subject.user.user.has_opaque_tokens());
+    let (access_token, expires_in) =
+        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?;
+    let (token_type, is_opaque) = ("Bearer", recipient.is_opaque);
     Ok((Tokens { access_token, token_type, expires_in, scope, id_token: None, is_opaque }, subject))
 }
 
 /// The ID token beside an access token; none where its scope has no `openid` (OpenID Connect Core 1.0, section 3.1.2.1).
 pub(super) async fn id_token(
     oidc: &Oidc,
-    subject: &Subject,
+    (subject, recipient): (&Subject, &Recipient),
     Tokens { access_token, scope, .. }: &Tokens,
     headers: &HeaderMap,
 ) -> Result<Option<String>, Error> {
     if !scope.split(' ').any(|word| Scope::parse(word) == Some(Scope::OpenId)) {
         return Ok(None);
     }
-    let added = function::claims(oidc, Function::PreUserinfo, subject, headers).await?;
+    let mut added = function::claims(oidc, Function::PreUserinfo, (subject, &recipient.client_id), headers).await?;
+    if let Some(login) = &recipient.login {
+        let Subject { tenant, user, grants, projects, .. } = subject;
+        let known = scope::parse(Some(scope))?;
+        if login.assertions.id_token_userinfo {
+            added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
+        }
+        if login.assertions.id_token_roles
+            && let Some(own) = projects.get(&login.project_id)
+        {
+            added.extend(Asked::of([Scope::Roles]).claims_for(tenant, (own, grants)));
+        }
+    }
     let lifetime = lifetime(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
-    oidc.issuer.id_token(&oidc.edge.external, subject, (access_token, added), lifetime).await
+    oidc.issuer.id_token(&oidc.edge.external, (subject, recipient), (access_token, added), lifetime).await
 }
 
 /// How long tokens of an instance are valid, by one of its settings.

@@ -9,7 +9,7 @@ use crate::{
     column::Column,
     context::OwnerType,
     log_class::LogClass,
-    permission::{Permissions, STANDARD},
+    permission::Permissions,
     projection::Name,
     reference::{Link, Reference},
     rejection::Rejection,
@@ -17,6 +17,8 @@ use crate::{
     standard::Resource,
 };
 
+/// What is done with sessions: also that they are linked to what an app has asked for.
+const VERBS: &[&str] = &["read", "write", "delete", "link"];
 /// How long a session lives at most, in milliseconds.
 pub const LONGEST_LIFE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 /// How many entries of metadata it has at most.
@@ -117,7 +119,7 @@ impl Resource for Session {
     const EXPIRES_AT: Option<&'static Column<Self>> = Some(&column::EXPIRES_AT);
     const LINKS: &'static [Link] = &[USER];
     const PERMISSIONS: &'static [Permissions] =
-        &[Permissions::new("session", STANDARD).at(&[OwnerType::System, OwnerType::Instance])];
+        &[Permissions::new("session", VERBS).at(&[OwnerType::System, OwnerType::Instance])];
     type Patch = SessionPatch;
 
     fn validate(&self) -> Result<(), Rejection> {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use base::clock;
 use domain::{
     context::Owner,
-    resource::{personal_access_token::PersonalAccessToken, signing_key::SigningKey, user::User},
+    resource::{
+        app::App, personal_access_token::PersonalAccessToken, project::Project, signing_key::SigningKey, user::User,
+    },
     standard::Resource,
 };
 use http::request::Parts;
 use view::{
-    directory::{Name, PersonalToken, Principal, Tenant},
+    directory::{Client, Name, PersonalToken, Principal, Tenant},
     keyring::{Purpose, secret_hash},
 };
 
@@ -66,7 +68,11 @@ impl Edge {
         }
         match &token.system {
             Some(system) => Ok(system.clone()),
-            None => self.user(tenant, &token.user_id, (token.sequence, sequence.max(token.sequence))).await,
+            None => {
+                let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
+                let of = (token.user_id.as_str(), client_id.unwrap_or(&token.user_id));
+                self.user(tenant, of, (token.sequence, sequence.max(token.sequence))).await
+            }
         }
     }
 
@@ -93,7 +99,7 @@ impl Edge {
                     own.ok_or_else(personal::invalid)?
                 }
             };
-            let user = self.user(tenant, &token.sub, (token.seq, token.seq)).await?;
+            let user = self.user(tenant, (&token.sub, &token.client_id), (token.seq, token.seq)).await?;
             Ok::<_, Error>((token, user))
         };
         match held.await {
@@ -182,10 +188,19 @@ impl Edge {
         self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.processed)
     }
 
-    /// The user with this id, if it has not ended since a token was issued, as of a sequence or later.
-    async fn user(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<Arc<Principal>, Error> {
+    /// The user of a token, if neither it nor the app that got the token has ended since that was issued, as of a sequence or later.
+    async fn user(
+        &self,
+        tenant: &Tenant,
+        (id, client_id): (&str, &str),
+        (issued, sequence): (u64, u64),
+    ) -> Result<Arc<Principal>, Error> {
         if !self.ended.is_known() {
             return Err(unheard());
+        }
+        // A service user is its own client.
+        if client_id != id && !self.is_live_app(tenant, client_id, (issued, sequence)).await? {
+            return Err(Error::new(Reason::TokenInvalid, "the app of the access token is not active"));
         }
         let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
         // What is known of the user may be older than the token.
@@ -195,5 +210,15 @@ impl Edge {
         };
         let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
         user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
+    }
+
+    /// Whether an app and its project are there and switched on, and were so ever since a token was issued.
+    async fn is_live_app(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<bool, Error> {
+        let app = self.directory.app(&tenant.id, id, sequence).await.map_err(read_model)?;
+        let is_dead = |app: &Client| {
+            let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
+            self.ended.is_dead(&tenant.id, &app.owner, &on, issued.min(app.processed))
+        };
+        Ok(app.is_some_and(|app| app.is_live && !is_dead(&app)))
     }
 }

@@ -86,6 +86,8 @@ mod tests {
             scope: "openid".into(),
             seq: 3,
             session_seq: 4,
+            sid: None,
+            grant_id: None,
             added: Map::from_iter([("roles".to_owned(), json!(["clerk"]))]),
         }
     }

@@ -47,6 +47,8 @@ pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> Ac
         scope: SCOPE.to_owned(),
         seq: *processed,
         session_seq: 0,
+        sid: None,
+        grant_id: None,
         added: Map::new(),
     }
 }

@@ -79,6 +79,9 @@ fn fits(pattern: &str, path: &str) -> bool {
 
 /// The role whose nodes answer an operation: those that read are told by their names (docs/operations.md).
 fn role_of(facts: &Facts) -> &'static str {
+    if facts.is_under_way() {
+        return "oidc";
+    }
     let reads = ["Get", "Search", "List", "Resolve"].iter().any(|verb| facts.method.starts_with(verb));
     if reads { "query" } else { "command" }
 }
@@ -94,6 +97,8 @@ mod tests {
         assert_eq!(of("GET", "/resources/v3alpha/targets/7"), Some("query"));
         assert_eq!(of("POST", "/resources/v3alpha/targets/_search"), Some("query"));
         assert_eq!(of("POST", "/oauth/v2/token"), Some("oidc"));
+        assert_eq!(of("GET", "/resources/v3alpha/auth_requests/7-a"), Some("oidc"));
+        assert_eq!(of("POST", "/resources/v3alpha/auth_requests/7-a/_finish"), Some("oidc"));
         assert_eq!(of("GET", "/ui/operate"), Some("query"));
         assert_eq!(of("GET", "/ui/operate/failed/7"), Some("query"));
         assert_eq!(role(&Method::DELETE, "/ui/operate", false), None, "whoever has the path has no such method");
@@ -112,5 +117,7 @@ mod tests {
         }
         let method = "/platform.resources.action.v3alpha.PlatformActions/CreateTarget";
         assert_eq!(role(&Method::POST, method, true), Some("command"));
+        let method = "/platform.resources.auth_request.v3alpha.PlatformAuthRequests/GetAuthRequest";
+        assert_eq!(role(&Method::POST, method, true), Some("oidc"));
     }
 }

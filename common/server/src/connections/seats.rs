@@ -22,6 +22,14 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// What stands for who is at an address, as far as one party can have many of them: an IPv4 address, or the site of an IPv6 address.
+pub fn site(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & SITE).into(),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 /// Who shares seats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Sharing {

@@ -8,6 +8,9 @@ pub const MOST_SINGLE: usize = 10_000;
 /// How many of them one client may have, so that it leaves room for the others of its instance.
 pub const MOST_OF_CLIENT: usize = 1000;
 
+/// How many sessions of an instance are remembered to have ended.
+const MOST_SESSIONS: usize = 1_000_000;
+
 /// By how many milliseconds the clocks of nodes may differ.
 pub(super) const CLOCKS: i64 = 60_000;
 
@@ -20,6 +23,10 @@ pub struct TokenId {
     pub user_id: String,
     /// The client that it was issued to.
     pub client_id: String,
+    /// The session that it was got in, where a person has logged in.
+    pub session_id: Option<String>,
+    /// What it was got by.
+    pub grant_id: Option<String>,
     /// The sequence of the log that its issuer had seen.
     pub sequence: u64,
     /// When it was issued, in seconds since the Unix epoch.
@@ -29,12 +36,16 @@ pub struct TokenId {
 /// The revocations of an instance.
 #[derive(Debug, Default)]
 pub(super) struct OfInstance {
-    /// Single tokens, by their ids.
+    /// Single tokens, and all that was got by something, by their ids.
     pub(super) single: HashMap<String, Single>,
     /// How many of them each client has.
     pub(super) of_clients: HashMap<String, usize>,
     /// All that a client got for a user, by user and client.
     pub(super) all: HashMap<(String, String), All>,
+    /// Sessions that have ended, and until when that is remembered.
+    sessions: HashMap<String, i64>,
+    /// All that was got in any session before, where too many have ended.
+    of_sessions: All,
 }
 
 /// Times are in milliseconds since the Unix epoch.
@@ -65,7 +76,25 @@ impl All {
 impl OfInstance {
     pub(super) fn has(&self, token: &TokenId) -> bool {
         let of_all = || self.all.get(&(token.user_id.clone(), token.client_id.clone()));
-        self.single.contains_key(&token.id) || of_all().is_some_and(|all| all.covers(token))
+        let is_single = |id: &String| self.single.contains_key(id);
+        is_single(&token.id)
+            || token.grant_id.as_ref().is_some_and(is_single)
+            || token.session_id.as_ref().is_some_and(|id| self.has_session_ended(id) || self.of_sessions.covers(token))
+            || of_all().is_some_and(|all| all.covers(token))
+    }
+
+    /// Whether a session has ended, of those that are remembered one by one.
+    pub(super) fn has_session_ended(&self, id: &str) -> bool {
+        self.sessions.contains_key(id)
+    }
+
+    /// Remembers that a session has ended; where there are too many, that all tokens end that were got in one before: people log in anew.
+    pub(super) fn end_session(&mut self, id: &str, last: &All) {
+        if self.sessions.len() >= MOST_SESSIONS && !self.sessions.contains_key(id) {
+            self.sessions.clear();
+            self.of_sessions = All { ..*last };
+        }
+        self.sessions.insert(id.to_owned(), last.until);
     }
 
     /// Whether it has as many single ones at a time as it may have, or this client has.
@@ -81,7 +110,7 @@ impl OfInstance {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.single.is_empty() && self.all.is_empty()
+        self.single.is_empty() && self.all.is_empty() && self.sessions.is_empty() && self.of_sessions.until == 0
     }
 
     pub(super) fn revoke(&mut self, token_id: &str, single: Single) {
@@ -100,9 +129,18 @@ impl OfInstance {
         };
     }
 
+    #[cfg(test)]
+    pub(super) fn remembered_sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
     pub(super) fn forget(&mut self, now: i64) {
         self.single.retain(|_, single| single.until > now);
         self.all.retain(|_, all| all.until > now);
+        self.sessions.retain(|_, until| *until > now);
+        if self.of_sessions.until <= now {
+            self.of_sessions = All::default();
+        }
         self.of_clients.clear();
         for single in self.single.values() {
             *self.of_clients.entry(single.client_id.clone()).or_default() += 1;

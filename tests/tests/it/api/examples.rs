@@ -23,6 +23,7 @@ const SETTINGS: &str = include_str!("../../../../docs/settings.md");
 const TENANCY: &str = include_str!("../../../../docs/tenancy.md");
 const USERS: &str = include_str!("../../../../docs/users.md");
 const SESSIONS: &str = include_str!("../../../../docs/sessions.md");
+const LOGIN: &str = include_str!("../../../../docs/login.md");
 
 /// Where the documents have the platform.
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
@@ -240,6 +241,12 @@ async fn people_and_their_sessions_are_kept_as_their_documents_say() {
     let told = shell(&platform, &blocks(SESSIONS, "sh").join("\n"));
     assert_eq!(reasons(&told), BTreeSet::from(["CREDENTIALS_INVALID"]), "only what is shown on purpose: {told}");
     for expected in ["\"metadata\":{\"place\":\"home\"}", "\"sessionToken\":\"sess-", "\"totalResult\":\"1\""] {
+        assert!(told.contains(expected), "{expected} is missing: {told}");
+    }
+    let told = shell(&platform, &blocks(LOGIN, "sh").join("\n"));
+    assert_eq!(reasons(&told), BTreeSet::new(), "nothing is refused: {told}");
+    let led = ["https://login.example/start?authRequest=", "https://shop.example/callback?code="];
+    for expected in [&led[..], &["\"id_token\":\"", "\"preferred_username\":\"radia\""]].concat() {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
     let told = shell(&platform, &blocks(USERS, "sh").join("\n"));

@@ -155,7 +155,7 @@ async fn a_rightly_signed_token_with_a_wrong_claim_is_refused() {
     let claims = |changes: Value| {
         let mut claims = json!({
             "iss": bootstrap.issuer, "sub": bootstrap.service_user.user_id, "aud": [bootstrap.project_id],
-            "exp": now() + 60, "iat": now(), "nbf": now(), "jti": "1", "client_id": "x", "scope": "openid", "seq": 0,
+            "exp": now() + 60, "iat": now(), "nbf": now(), "jti": "1", "client_id": bootstrap.service_user.user_id, "scope": "openid", "seq": 0,
         });
         for (name, value) in changes.as_object().into_iter().flatten() {
             claims[name] = value.clone();

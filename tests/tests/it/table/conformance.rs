@@ -4,6 +4,7 @@
 //! consistency tokens, `If-Match`) is derived; a row adds requests of its own.
 
 mod app;
+mod auth_request;
 mod domain;
 mod event;
 mod execution;
@@ -71,6 +72,7 @@ fn users() -> Rows {
         .chain(token::rows())
         .chain(user_metadata::rows())
         .chain(session::rows())
+        .chain(auth_request::rows())
         .collect()
 }
 

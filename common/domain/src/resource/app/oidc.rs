@@ -40,6 +40,9 @@ pub struct Oidc {
     pub skip_native_app_success_page: bool,
     /// Where it is told that somebody has logged out; empty for nowhere.
     pub back_channel_logout_uri: String,
+    /// Where people are sent to log in; empty for the pages of the platform.
+    #[serde(default)]
+    pub login_uri: String,
 }
 
 /// What tokens of an app have without being asked for it.
@@ -147,6 +150,7 @@ pub struct OidcPatch {
     pub additional_origins: Option<Vec<String>>,
     pub skip_native_app_success_page: Option<bool>,
     pub back_channel_logout_uri: Option<String>,
+    pub login_uri: Option<String>,
 }
 
 impl OidcPatch {
@@ -172,6 +176,7 @@ impl OidcPatch {
                 .skip_native_app_success_page
                 .unwrap_or(before.skip_native_app_success_page),
             back_channel_logout_uri: self.back_channel_logout_uri.unwrap_or(before.back_channel_logout_uri),
+            login_uri: self.login_uri.unwrap_or(before.login_uri),
         }
     }
 }
@@ -194,7 +199,8 @@ impl Oidc {
         check("app.oidc.redirect_uris", (bytes > 32 * 1024).then_some(rule));
         check("app.oidc.response_types", twice(&self.response_types));
         check("app.oidc.grant_types", twice(&self.grant_types).or(self.misfit()));
-        check("app.oidc.back_channel_logout_uri", self.no_back_channel());
+        check("app.oidc.back_channel_logout_uri", no_web_page(&self.back_channel_logout_uri));
+        check("app.oidc.login_uri", no_web_page(&self.login_uri));
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Invalid(violations)) }
     }
 
@@ -207,15 +213,6 @@ impl Oidc {
         }
         (asks_for_tokens != self.grant_types.contains(&GrantType::Implicit))
             .then_some("must have IMPLICIT with the response types ID_TOKEN and ID_TOKEN_TOKEN, and only with them")
-    }
-
-    fn no_back_channel(&self) -> Option<&'static str> {
-        let uri = self.back_channel_logout_uri.as_str();
-        if uri.is_empty() {
-            return None;
-        }
-        let is_custom = Parts::of(uri).is_some_and(|parts| parts.is_custom());
-        refused(uri, false).or(is_custom.then_some("must be of http or https"))
     }
 
     /// What is unwise about it, each once.
@@ -240,6 +237,15 @@ impl Oidc {
         ];
         all.into_iter().filter(|(_, is_so)| *is_so).map(|(problem, _)| problem).collect()
     }
+}
+
+/// Why a URI is none in the web, if it is none and not empty either.
+fn no_web_page(uri: &str) -> Option<&'static str> {
+    if uri.is_empty() {
+        return None;
+    }
+    let is_custom = Parts::of(uri).is_some_and(|parts| parts.is_custom());
+    refused(uri, false).or(is_custom.then_some("must be of http or https"))
 }
 
 /// Why a list is no set, if it is none.
@@ -272,12 +278,14 @@ mod tests {
         assert_eq!(Oidc { dev_mode: true, ..at("http://*.shop.example") }.validate(), Ok(()));
         assert_eq!(Oidc { additional_origins: vec!["https://a.example".into()], ..shop() }.validate(), Ok(()));
         assert_eq!(Oidc { back_channel_logout_uri: "https://a.example/out".into(), ..shop() }.validate(), Ok(()));
+        assert_eq!(Oidc { login_uri: "https://a.example/in?x=1".into(), ..shop() }.validate(), Ok(()));
         let wrong = Oidc {
             redirect_uris: vec!["javascript:a".into()],
             response_types: vec![ResponseType::IdToken],
             post_logout_redirect_uris: vec!["https://a.example/".into(), "https://a.example/".into()],
             additional_origins: vec!["https://a.example/b".into()],
             back_channel_logout_uri: "shop:logged-out".into(),
+            login_uri: "shop:log-in".into(),
             ..shop()
         };
         let Err(Rejection::Invalid(violations)) = wrong.validate() else { panic!("it is refused") };
@@ -289,6 +297,7 @@ mod tests {
             "additional_origins",
             "grant_types",
             "back_channel_logout_uri",
+            "login_uri",
         ];
         assert_eq!(fields, expected);
         assert!(at("https://*.shop.example").validate().is_err(), "wildcards are for development");
@@ -348,6 +357,13 @@ mod tests {
         ] {
             assert_eq!(app.problems(), problems, "{app:?}");
         }
+    }
+
+    #[test]
+    fn an_app_of_an_older_build_has_no_login_pages_of_its_own() {
+        let mut old = serde_json::to_value(shop()).unwrap();
+        old.as_object_mut().unwrap().remove("login_uri").unwrap();
+        assert_eq!(serde_json::from_value::<Oidc>(old).unwrap(), shop());
     }
 
     #[test]

@@ -110,6 +110,7 @@ fn everything() -> OidcAppConfig {
         additional_origins: owned(&["https://admin.shop.example"]),
         skip_native_app_success_page: true,
         back_channel_logout_uri: "https://shop.example/logged-out".into(),
+        login_uri: "https://login.example/start".into(),
     }
 }
 
@@ -192,6 +193,7 @@ fn patch() -> Box<dyn Check + Sync> {
                     additional_origins: uris(&["https://admin.shop.example"]),
                     skip_native_app_success_page: Some(true),
                     back_channel_logout_uri: Some("https://shop.example/logged-out".into()),
+                    login_uri: Some("https://login.example/start".into()),
                 },
             )
         })

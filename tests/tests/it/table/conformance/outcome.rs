@@ -27,10 +27,12 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 23] = [
+const OF_ONE_OBJECT: [&str; 25] = [
+    "callbackUrl",
     "changeDate",
     "clientId",
     "clientSecret",
+    "creationDate",
     "dnsRecord",
     "expirationDate",
     "httpUrl",

@@ -1,0 +1,221 @@
+//! Flow state: what is under way between a browser, an app and the platform. It is in the memory of NATS and forgotten soon; what is
+//! lost of it has to be begun anew, and nothing counts that is not there.
+//!
+//! A **request** waits for a person. It is a message that is found by its sequence and by something random, so none takes the place of
+//! another one where the stream begins anew. A **code** is an entry of its own that is written once and replaced once, by
+//! compare-and-set.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use async_nats::jetstream::{
+    self,
+    kv::{Operation, Store},
+    message::PublishMessage,
+    stream::{RawMessageErrorKind, Stream},
+};
+use base::secret;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use jiff::Timestamp;
+use moka::future::Cache;
+
+use crate::{
+    cas,
+    log::{LogFailure, nats},
+    streams,
+};
+
+const CODES: &str = "CODES";
+/// The header by which a request is known that a sequence names.
+const RANDOM: &str = "Random";
+/// How many characters it has: 130 bits.
+const RANDOM_LENGTH: usize = 22;
+/// How many requests of an instance wait at a time.
+pub const MOST_OF_INSTANCE: u64 = 20_000;
+/// For how long a node takes it that others of an instance wait as many as it had counted.
+const COUNTED: Duration = Duration::from_secs(5);
+/// Of how many instances it remembers that.
+const MOST_COUNTED: u64 = 10_000;
+/// How many digits of a sequence a name has at most.
+const LONGEST_SEQUENCE: usize = 20;
+
+/// Requests and codes of all nodes.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    context: jetstream::Context,
+    requests: Stream,
+    codes: Store,
+    counted: Cache<String, Arc<AtomicU64>>,
+}
+
+/// A request as it waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// What was put.
+    pub value: Bytes,
+    /// When it was put, by the clock of NATS.
+    pub since: Timestamp,
+}
+
+/// A code as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    /// What was written.
+    pub value: Bytes,
+    /// By which it is replaced.
+    revision: u64,
+}
+
+impl Flow {
+    /// Opens the stream and the bucket, which are made where there are none.
+    ///
+    /// # Errors
+    /// When NATS does not answer, and when there is one that does not work.
+    pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
+        let requests = streams::requests(context, replicas).await?;
+        let codes = streams::passing_bucket(context, CODES, replicas).await?;
+        let counted = Cache::builder().max_capacity(MOST_COUNTED).time_to_live(COUNTED).build();
+        Ok(Self { context: context.clone(), requests, codes, counted })
+    }
+
+    /// Puts a request of an instance, and gives its name; `None` where as many wait as may. Of those of one origin the oldest goes
+    /// where they are too many. The origin is of letters and digits.
+    ///
+    /// # Errors
+    /// When NATS does not answer or has no place.
+    pub async fn put(&self, (instance_id, origin): (&str, &str), value: Bytes) -> Result<Option<String>, LogFailure> {
+        let waiting = self.waiting(instance_id).await?;
+        if waiting.fetch_add(1, Relaxed) >= MOST_OF_INSTANCE {
+            return Ok(None);
+        }
+        let random = secret::random_text(RANDOM_LENGTH);
+        let message = PublishMessage::build().payload(value).header(RANDOM, random.as_str());
+        let sent = self.context.send_publish(streams::request_subject(instance_id, origin), message);
+        let sequence = sent.await.map_err(nats)?.await.map_err(nats)?.sequence;
+        Ok(Some(format!("{sequence}-{random}")))
+    }
+
+    /// The request of an instance that has this name, if it still waits.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn find(&self, instance_id: &str, name: &str) -> Result<Option<Waiting>, LogFailure> {
+        let Some((sequence, random)) = parts(name) else { return Ok(None) };
+        let message = match self.requests.get_raw_message(sequence).await {
+            Ok(message) => message,
+            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => return Ok(None),
+            Err(error) => return Err(nats(error)),
+        };
+        let is_it = message.headers.get(RANDOM).is_some_and(|known| known.as_str() == random)
+            && message.subject.starts_with(&streams::request_subject(instance_id, ""));
+        let since = Timestamp::from_nanosecond(message.time.unix_timestamp_nanos()).unwrap_or_default();
+        Ok(is_it.then_some(Waiting { value: message.payload, since }))
+    }
+
+    /// Removes a request that was found, if it is there.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn remove(&self, instance_id: &str, name: &str) -> Result<(), LogFailure> {
+        let Some((sequence, _)) = parts(name) else { return Ok(()) };
+        if self.find(instance_id, name).await?.is_none() {
+            return Ok(());
+        }
+        self.requests.delete_message(sequence).await.map_err(nats)?;
+        if let Some(waiting) = self.counted.get(instance_id).await {
+            let _ = waiting.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));
+        }
+        Ok(())
+    }
+
+    /// Writes a code under a name that none had. Whether it is the first.
+    ///
+    /// # Errors
+    /// When NATS does not answer: then it may have been written.
+    pub async fn write(&self, name: &str, value: Bytes) -> Result<bool, LogFailure> {
+        self.compare_and_set(name, value, 0).await
+    }
+
+    /// The code of this name.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn read(&self, name: &str) -> Result<Option<Code>, LogFailure> {
+        if parts(name).is_none() {
+            return Ok(None);
+        }
+        let entry = self.codes.entry(name).await.map_err(nats)?;
+        let entry = entry.filter(|entry| entry.operation == Operation::Put);
+        Ok(entry.map(|entry| Code { value: entry.value, revision: entry.revision }))
+    }
+
+    /// Replaces a code by what nobody else writes, if it is still as it was read. A lost answer is made good by reading.
+    ///
+    /// # Errors
+    /// When it cannot be known.
+    pub async fn replace(&self, name: &str, code: &Code, value: Bytes) -> Result<bool, LogFailure> {
+        match self.compare_and_set(name, value.clone(), code.revision).await {
+            Ok(is_replaced) => Ok(is_replaced),
+            Err(_) => Ok(self.read(name).await?.is_some_and(|found| found.value == value)),
+        }
+    }
+
+    async fn compare_and_set(&self, name: &str, value: Bytes, revision: u64) -> Result<bool, LogFailure> {
+        let message = PublishMessage::build().payload(value).expected_last_subject_sequence(revision);
+        Ok(cas::publish(&self.context, format!("$KV.{CODES}.{name}"), message).await?.is_some())
+    }
+
+    /// How many requests of an instance wait, as far as this node knows.
+    async fn waiting(&self, instance_id: &str) -> Result<Arc<AtomicU64>, LogFailure> {
+        let count = async {
+            let filter = streams::request_subject(instance_id, ">");
+            let counts = self.requests.info_with_subjects(filter).await.map_err(nats)?;
+            let counts: Vec<(String, usize)> = counts.try_collect().await.map_err(nats)?;
+            let total: usize = counts.into_iter().map(|(_, count)| count).sum();
+            Ok::<_, LogFailure>(Arc::new(AtomicU64::new(total as u64)))
+        };
+        self.counted.try_get_with(instance_id.to_owned(), count).await.map_err(|failure| (*failure).clone())
+    }
+}
+
+/// The sequence and the random part of a name, where it may be one.
+fn parts(name: &str) -> Option<(u64, &str)> {
+    let (sequence, random) = name.split_once('-')?;
+    // One name is written in one way only.
+    let is_number = sequence.len() <= LONGEST_SEQUENCE
+        && !sequence.starts_with('0')
+        && sequence.bytes().all(|byte| byte.is_ascii_digit());
+    let is_random = random.len() == RANDOM_LENGTH && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (is_number && is_random).then_some(())?;
+    Some((sequence.parse().ok()?, random))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_sequence_and_something_random() {
+        let random = secret::random_text(RANDOM_LENGTH);
+        assert_eq!(parts(&format!("7-{random}")), Some((7, random.as_str())));
+        let long = format!("{}-{random}", "9".repeat(21));
+        for other in [
+            "",
+            "7",
+            "7-",
+            "-abc",
+            "0-1234567890123456789012",
+            "07-1234567890123456789012",
+            "7-12345678901234567890.1",
+            &long,
+        ] {
+            assert_eq!(parts(other), None, "{other}");
+        }
+    }
+}

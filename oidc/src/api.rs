@@ -1,0 +1,134 @@
+//! The operations on authorization requests, for whoever makes login pages of their own.
+
+use std::sync::Arc;
+
+use axum::Router;
+use domain::{log_class::LogClass, rejection::Rejection};
+use edge::{admission::Edge, answer::Answer, call::Call, consistency::HEADER, error::Error, handler::Mounting};
+use eventlog::streams::REQUESTS_FORGOTTEN_AFTER;
+use proto::auth_request::{
+    self, AuthError, FinishAuthRequestRequest, FinishAuthRequestResponse, GetAuthRequestRequest,
+    GetAuthRequestResponse, RefuseAuthRequestRequest, RefuseAuthRequestResponse,
+};
+use view::directory::Client;
+
+use crate::{
+    Oidc,
+    auth_request::{AuthRequest, Waiting},
+    authorize::checks,
+    client::is_live_app,
+    code, finish,
+};
+
+/// What an authorization request is called where there is none.
+const NOUN: &str = "auth_request";
+
+/// Mounts the operations on all transports.
+pub(crate) fn routes(router: Router, edge: &Arc<Edge>, oidc: &Arc<Oidc>) -> Router {
+    Mounting::new(router, edge, oidc).on(get).on(finish).on(refuse).router()
+}
+
+async fn get(
+    oidc: Arc<Oidc>,
+    call: Call,
+    request: GetAuthRequestRequest,
+) -> Result<Answer<GetAuthRequestResponse>, Error> {
+    let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
+    answer(&oidc, &call, GetAuthRequestResponse { auth_request: Some(shown(request.id, waiting, &app)) }).await
+}
+
+async fn finish(
+    oidc: Arc<Oidc>,
+    call: Call,
+    request: FinishAuthRequestRequest,
+) -> Result<Answer<FinishAuthRequestResponse>, Error> {
+    let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
+    let shown = request.finish.unwrap_or_default().session_token;
+    let granted = finish::granted(&oidc, &call.tenant, (&waiting, &shown)).await?;
+    let code = code::draw(&oidc, &request.id, granted).await?;
+    let code = code.ok_or(Rejection::NotFound(NOUN))?;
+    over(&oidc, &call, &request.id).await;
+    let issuer = oidc.edge.external.issuer(&call.tenant);
+    let callback_url = waiting.request.callback.url(&issuer, &[("code", &code)]);
+    answer(&oidc, &call, FinishAuthRequestResponse { callback_url }).await
+}
+
+async fn refuse(
+    oidc: Arc<Oidc>,
+    call: Call,
+    request: RefuseAuthRequestRequest,
+) -> Result<Answer<RefuseAuthRequestResponse>, Error> {
+    let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
+    let refusal = request.refusal.unwrap_or_default();
+    if !code::refuse(&oidc, &request.id).await? {
+        return Err(Rejection::NotFound(NOUN).into());
+    }
+    over(&oidc, &call, &request.id).await;
+    let issuer = oidc.edge.external.issuer(&call.tenant);
+    let callback_url = waiting.request.callback.refused(&issuer, name(refusal.error()), &refusal.description);
+    answer(&oidc, &call, RefuseAuthRequestResponse { callback_url }).await
+}
+
+/// An answer, after which the client has seen what it had seen before: nothing of it is in a log.
+async fn answer<O>(oidc: &Oidc, call: &Call, message: O) -> Result<Answer<O>, Error> {
+    let seen = call.consistency.events.required;
+    let token = call.token_at(&oidc.edge.tokens, (LogClass::Events, seen)).await?;
+    Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
+}
+
+/// The request that waits, and the app that it is of.
+async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(Waiting, Arc<Client>), Error> {
+    // What is kept for ever was waited for at admission.
+    let asked = call.consistency.sessions;
+    asked.accept(oidc.edge.ended.revoked().reached().processed_by(asked.required, asked.left()).await)?;
+    let found = AuthRequest::waiting(oidc, &call.tenant.id, id).await?;
+    let waiting = found.ok_or(Rejection::NotFound(NOUN))?;
+    let app = oidc.edge.directory.app(&call.tenant.id, &waiting.request.client_id, 0).await;
+    // The app may have been set up in another way meanwhile.
+    let app = app.map_err(edge::refusal::read_model)?.filter(|app| is_live_app(oidc, &call.tenant, app));
+    let app = app.filter(|app| checks::still_may(app, &waiting.request));
+    Ok((waiting, app.ok_or(Rejection::NotFound(NOUN))?))
+}
+
+/// Removes a request that was finished or refused. If it stays, it cannot be finished again as long as its code is remembered.
+async fn over(oidc: &Oidc, call: &Call, id: &str) {
+    if let Err(failure) = oidc.flow.remove(&call.tenant.id, id).await
+        && let Err(_) = oidc.flow.remove(&call.tenant.id, id).await
+    {
+        tracing::warn!(error = base::explain::explain(&failure), "an authorization request that is over stays");
+    }
+}
+
+fn shown(id: String, Waiting { request, since }: Waiting, app: &Client) -> auth_request::AuthRequest {
+    let scopes = request.scope.split(' ').map(str::to_owned).collect();
+    let max_age = request.max_age.map(|seconds| proto::wellknown::Duration { seconds: i64::from(seconds), nanos: 0 });
+    auth_request::AuthRequest {
+        id,
+        creation_date: Some(since.into()),
+        expiration_date: Some((since + REQUESTS_FORGOTTEN_AFTER).into()),
+        client_id: request.client_id,
+        app_name: app.app.name.clone(),
+        project_id: request.project_id,
+        redirect_uri: request.callback.redirect_uri,
+        scopes,
+        prompts: request.prompts,
+        ui_locales: request.ui_locales,
+        login_hint: request.login_hint.unwrap_or_default(),
+        max_age,
+        hint_user_id: request.hint_user_id.unwrap_or_default(),
+        organization_id: request.organization_id.unwrap_or_default(),
+    }
+}
+
+/// The name of an error (RFC 6749, section 4.1.2.1; OpenID Connect Core 1.0, section 3.1.2.6).
+fn name(error: AuthError) -> &'static str {
+    match error {
+        AuthError::AccessDenied => "access_denied",
+        AuthError::LoginRequired => "login_required",
+        AuthError::InteractionRequired => "interaction_required",
+        AuthError::AccountSelectionRequired => "account_selection_required",
+        AuthError::ConsentRequired => "consent_required",
+        AuthError::TemporarilyUnavailable => "temporarily_unavailable",
+        AuthError::ServerError | AuthError::Unspecified => "server_error",
+    }
+}

@@ -1,0 +1,235 @@
+//! The authorization endpoint (RFC 6749, section 3.1; OpenID Connect Core 1.0, section 3.1.2): a browser is sent here by an app, and
+//! goes on to where a person logs in.
+//!
+//! The steps follow one another, and each knows more than the one before: who was asked, by which app, where that is answered, and what
+//! it asks for. Before it is known where an app is answered, errors are shown to the person; from then on the app is told.
+
+pub(crate) mod checks;
+mod hint;
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use base::secret::sha256;
+use domain::resource::app::{Config, oidc::Oidc as Settings};
+use edge::{header::host, mount::LONGEST};
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use server::connections::{Peer, site};
+use tokio::time::timeout;
+use view::directory::{Client, Tenant};
+
+use crate::{
+    Oidc,
+    auth_request::Put,
+    callback::{Callback, Refusal},
+    client::is_live_app,
+    endpoint,
+    error::{Error, Refused, no_store},
+    form::{Form, Sent},
+    told::Told,
+};
+
+/// The longest state, in bytes. It comes back in a URL.
+const LONGEST_STATE: usize = 2048;
+
+/// Sends a browser on: to where a person logs in, or back to the app with an error.
+pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
+    // After a POST too the browser goes on by GET, and sends the form to nobody else (RFC 9110, section 15.4.4).
+    let status = match *request.method() {
+        Method::GET => StatusCode::FOUND,
+        Method::POST => StatusCode::SEE_OTHER,
+        _ => return crate::error::method_not_allowed("GET, POST"),
+    };
+    let site = oidc.site(request.uri(), request.headers());
+    let led = timeout(LONGEST, lead(&oidc, request)).await;
+    match led.unwrap_or(Err(Stopped::Shown(Told::AWAY))) {
+        Ok(url) | Err(Stopped::Told(url)) => to(status, &url),
+        Err(Stopped::Shown(told)) => told.answer(site.as_ref()),
+        Err(Stopped::Platform(error)) => error.into_response(),
+    }
+}
+
+/// Why a browser is not sent to where a person logs in.
+enum Stopped {
+    /// The app is told, at this URL.
+    Told(String),
+    /// The person is shown it.
+    Shown(Told),
+    /// No instance answers here.
+    Platform(edge::error::Error),
+}
+
+/// Where the browser goes on.
+async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
+    let asked = match Asked::read(oidc, request).await? {
+        Here::Asked(asked) => asked,
+        Here::Elsewhere(url) => return Ok(url),
+    };
+    let by_app = asked.by_app(oidc).await?;
+    let answerable = by_app.answerable(oidc)?;
+    answerable.waiting(oidc).await
+}
+
+/// What a browser was sent with: nothing of it is known to be true.
+struct Asked {
+    tenant: Arc<Tenant>,
+    form: Form,
+    /// Where the browser is, as what those who ask too often are known by.
+    origin: String,
+}
+
+/// Where something was asked.
+enum Here {
+    /// Under the name of the issuer.
+    Asked(Asked),
+    /// Under another one: it is to be asked there.
+    Elsewhere(String),
+}
+
+impl Asked {
+    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Here, Stopped> {
+        let peer = request.extensions().get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
+        let origin = hex(&sha256(peer.unwrap_or_default().as_bytes())[..8]);
+        let named = host(request.uri(), request.headers());
+        let read = if request.method() == Method::POST {
+            crate::form::read(oidc, request).await
+        } else {
+            crate::form::read_query(oidc, request).await
+        };
+        let Sent { tenant, form, .. } = read.map_err(|refused| match refused {
+            Refused::Platform(error) => Stopped::Platform(error),
+            Refused::OAuth(_) => Stopped::Shown(Told::UNREADABLE),
+        })?;
+        // Cookies of a login are those of one host.
+        if named.is_ok_and(|named| named != tenant.primary_domain) {
+            let (issuer, query) = (oidc.edge.external.issuer(&tenant), form.encoded());
+            return Ok(Here::Elsewhere(format!("{issuer}{}?{query}", endpoint::AUTHORIZATION)));
+        }
+        Ok(Here::Asked(Self { tenant, form, origin }))
+    }
+
+    /// By which app: one that is there and switched on, in which people log in.
+    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, Stopped> {
+        if !oidc.edge.ended.is_known() {
+            return Err(Stopped::Shown(Told::AWAY));
+        }
+        let client_id = self.form.get("client_id").unwrap_or_default();
+        let found = oidc.edge.directory.app(&self.tenant.id, client_id, 0).await;
+        let found = found.map_err(|failure| shown(&Error::from(failure)))?;
+        let app = found.filter(|app| is_live_app(oidc, &self.tenant, app));
+        let app = app.filter(|app| matches!(app.app.config, Config::Oidc(_)));
+        Ok(ByApp { app: app.ok_or(Stopped::Shown(Told::NO_APP))?, asked: self })
+    }
+}
+
+/// What was asked by a known app.
+struct ByApp {
+    asked: Asked,
+    app: Arc<Client>,
+}
+
+impl ByApp {
+    fn settings(&self) -> Result<&Settings, Stopped> {
+        match &self.app.app.config {
+            Config::Oidc(settings) => Ok(settings),
+            Config::Api { .. } => Err(Stopped::Shown(Told::NO_APP)),
+        }
+    }
+
+    /// Where the app is answered: at a URI that is registered.
+    fn answerable(self, oidc: &Oidc) -> Result<Answerable, Stopped> {
+        let settings = self.settings()?;
+        let form = &self.asked.form;
+        let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
+        if !checks::leads_to(settings, redirect_uri) {
+            return Err(Stopped::Shown(Told::NO_REDIRECT_URI));
+        }
+        let state = form.get("state").map(str::to_owned);
+        let is_long = state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE);
+        let callback = Callback {
+            redirect_uri: redirect_uri.to_owned(),
+            state: state.filter(|_| !is_long),
+            in_fragment: form.get("response_mode") == Some("fragment"),
+        };
+        let issuer = oidc.edge.external.issuer(&self.asked.tenant);
+        let answerable = Answerable { settings: settings.clone(), by_app: self, callback, issuer };
+        let long = Refusal { error: "invalid_request", description: "state is longer than 2048 bytes" };
+        if is_long { Err(answerable.told(long)) } else { Ok(answerable) }
+    }
+}
+
+/// What was asked by an app that can be told what is wrong with it.
+struct Answerable {
+    by_app: ByApp,
+    settings: Settings,
+    callback: Callback,
+    issuer: String,
+}
+
+impl Answerable {
+    fn told(&self, Refusal { error, description }: Refusal) -> Stopped {
+        Stopped::Told(self.callback.refused(&self.issuer, error, description))
+    }
+
+    /// Where the person logs in who the request waits for.
+    async fn waiting(self, oidc: &Oidc) -> Result<String, Stopped> {
+        let Self { by_app: ByApp { asked, app }, settings, .. } = &self;
+        let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"));
+        let hint = hint.map_err(|refusal| self.told(refusal))?;
+        let checked = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint));
+        let request = checked.map_err(|refusal| self.told(refusal))?;
+        let unavailable = || {
+            let description = "nobody can log in at the moment: try again in a while";
+            self.told(Refusal { error: "temporarily_unavailable", description })
+        };
+        match request.wait(oidc, (&asked.tenant.id, &asked.origin)).await {
+            Ok(Put::Waits(id)) => Ok(login_url(&self.issuer, settings, &id)),
+            Ok(Put::Long) => {
+                let description = "the request is too long: send a shorter state, fewer scopes or shorter hints";
+                Err(self.told(Refusal { error: "invalid_request", description }))
+            }
+            Ok(Put::Full) => {
+                tracing::warn!(instance = asked.tenant.id, "as many wait to log in as may");
+                Err(unavailable())
+            }
+            Err(_) => Err(unavailable()),
+        }
+    }
+}
+
+/// Where a person logs in: at pages of whoever has their own, or else at those of the platform.
+fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> String {
+    let own = (!login_uri.is_empty()).then(|| login_uri.clone());
+    let url = own.unwrap_or_else(|| format!("{issuer}{}", endpoint::LOGIN));
+    let mark = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{mark}authRequest={id}")
+}
+
+/// What a person is shown while something does not answer.
+fn shown(_: &Error) -> Stopped {
+    Stopped::Shown(Told::AWAY)
+}
+
+/// Leads a browser to a URL, which nothing but a redirect says.
+fn to(status: StatusCode, url: &str) -> Response {
+    let mut response = status.into_response();
+    no_store(&mut response);
+    let headers = response.headers_mut();
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if let Ok(url) = HeaderValue::from_str(url) {
+        headers.insert(header::LOCATION, url);
+    }
+    response
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,75 @@
+//! To whom tokens are issued, and how they look: a service user in its own name, or an app that somebody has logged in to.
+
+use domain::{
+    context::Owner,
+    resource::{
+        app::oidc::{Assertions, Oidc as Settings, TokenType},
+        user::User,
+    },
+};
+use view::directory::Client;
+
+/// To whom tokens are issued.
+pub(crate) struct Recipient {
+    /// What it authenticates as.
+    pub(crate) client_id: String,
+    /// The JWA name of what its access tokens are signed with, where it has chosen.
+    pub(crate) access_token_alg: Option<String>,
+    /// That of its ID tokens.
+    pub(crate) id_token_alg: Option<String>,
+    /// Whether only the platform reads its access tokens.
+    pub(crate) is_opaque: bool,
+    /// The login, where it is an app.
+    pub(crate) login: Option<Login>,
+}
+
+/// That somebody has logged in to an app.
+pub(crate) struct Login {
+    /// The project of the app.
+    pub(crate) project_id: String,
+    /// The organization of the app.
+    pub(crate) owner: Owner,
+    /// The sequence of the log that revocations are in, before its code was used.
+    pub(crate) session_seq: u64,
+    /// What its tokens have without being asked for it.
+    pub(crate) assertions: Assertions,
+    /// The session.
+    pub(crate) session_id: String,
+    /// By what tokens are got in it.
+    pub(crate) grant_id: String,
+    /// When the person was checked, in seconds since the Unix epoch.
+    pub(crate) auth_time: i64,
+    /// When the session ends, in seconds since the Unix epoch.
+    pub(crate) ends: i64,
+    /// What the app wants to be repeated.
+    pub(crate) nonce: Option<String>,
+}
+
+impl Recipient {
+    /// A service user that has authenticated.
+    pub(crate) fn of_user(id: &str, user: &User) -> Self {
+        Self {
+            client_id: id.to_owned(),
+            access_token_alg: user.access_token_alg.clone(),
+            id_token_alg: user.id_token_alg.clone(),
+            is_opaque: user.has_opaque_tokens(),
+            login: None,
+        }
+    }
+
+    /// An app that somebody has logged in to.
+    pub(crate) fn of_app(app: &Client, settings: &Settings, login: Login) -> Self {
+        Self {
+            client_id: app.id.clone(),
+            access_token_alg: None,
+            id_token_alg: None,
+            is_opaque: settings.access_token_type == TokenType::Opaque,
+            login: Some(login),
+        }
+    }
+
+    /// Whether access tokens name roles without being asked.
+    pub(crate) fn asserts_roles(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.assertions.access_token_roles)
+    }
+}

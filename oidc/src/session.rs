@@ -1,0 +1,60 @@
+//! Sessions that are shown by their tokens.
+
+use std::sync::Arc;
+
+use base::{clock, explain::explain};
+use domain::{resource::session::Session, standard::Resource};
+use edge::{
+    freshness::Consistency,
+    refusal::read_model,
+    secret_token::{SESSION, is_kept},
+};
+use tokio::time::{Duration, Instant};
+use view::{
+    directory::Tenant,
+    keyring::{Purpose, secret_hash},
+    projection::SESSIONS,
+    read_model::ReadModel,
+    rows::{Found, Fresh},
+};
+
+use crate::{Oidc, error::Error};
+
+/// How long the read model is waited for, where it lags.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// The session that lives and whose newest token this is.
+///
+/// # Errors
+/// When that cannot be known.
+pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<Option<Found<Session>>, Error> {
+    let Some(sent) = SESSION.parse(token) else { return Ok(None) };
+    let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
+    let given = secret_hash(&key, sent.id, sent.secret);
+    let is_it = |found: &Found<Session>| {
+        let lives = found.state.expires_at > clock::now().as_millisecond();
+        lives
+            && is_kept(&given, &found.state.token)
+            && !oidc.edge.ended.revoked().has_session_ended(&tenant.id, sent.id)
+    };
+    // It may have been made, or got another token, a moment ago: that is decided on all that there is.
+    let last = oidc.sessions.last().await.map_err(|failure| {
+        tracing::warn!(error = explain(&failure), "it is not known whether a session has another token");
+        Error::Unavailable
+    })?;
+    let newest = last.map_or(0, |record| record.position().sequence);
+    Ok(read(oidc, tenant, (sent.id, newest)).await?.filter(is_it))
+}
+
+/// A session as of a sequence or later.
+async fn read(oidc: &Oidc, tenant: &Tenant, (id, required): (&str, u64)) -> Result<Option<Found<Session>>, Error> {
+    let rows = ReadModel::new(&SESSIONS, tenant.shard);
+    let look = || rows.get(&oidc.database, Session::NAME, (&tenant.id, id));
+    let consistency = Consistency { required, own: 0, wait: WAIT, begun: Instant::now() };
+    let changes = oidc.progress.of(&SESSIONS);
+    let fresh = consistency.look_until_fresh(changes, look, |fresh| Some(fresh.processed)).await;
+    let Fresh { processed, answer, .. } = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
+    consistency.accept(processed)?;
+    let found = answer.map(|row| row.read::<Session>(Session::NAME)).transpose();
+    Ok(found.map_err(|failure| read_model(Arc::new(failure)))?)
+}

@@ -1,0 +1,154 @@
+//! Who somebody is (OpenID Connect Core 1.0, section 5.3): an app asks with the access token that it got.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use domain::resource::execution::Function;
+use edge::{caller::AccessToken, mount::LONGEST};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+use view::directory::{Principal, Tenant};
+
+use crate::{
+    Oidc, audience, claims,
+    error::{Error, Refused, method_not_allowed, no_store},
+    form, function, metadata, owner,
+    role::Asked,
+    scope::{self, Scope},
+    subject::Subject,
+};
+
+/// Says who the user of a token is.
+pub(crate) async fn userinfo(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
+    if ![Method::GET, Method::POST].contains(request.method()) {
+        return method_not_allowed("GET, POST");
+    }
+    match timeout(LONGEST, answer(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {
+        Ok(claims) => {
+            let mut response = Json(claims).into_response();
+            no_store(&mut response);
+            response
+        }
+        Err(Unanswered::Challenged(challenge)) => challenge.answer(),
+        Err(Unanswered::Refused(refused)) => refused.into_response(),
+    }
+}
+
+/// Why nothing is said.
+enum Unanswered {
+    /// The token is missing, or not good enough.
+    Challenged(Challenge),
+    Refused(Refused),
+}
+
+/// What is wrong with a token (RFC 6750, section 3.1).
+enum Challenge {
+    Missing,
+    Invalid,
+    InsufficientScope,
+}
+
+impl From<Error> for Unanswered {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl Challenge {
+    fn answer(&self) -> Response {
+        let (status, error, description) = match self {
+            Self::Missing => (StatusCode::UNAUTHORIZED, None, "the request needs an access token"),
+            Self::Invalid => (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the access token is not valid here"),
+            Self::InsufficientScope => {
+                (StatusCode::FORBIDDEN, Some("insufficient_scope"), "the access token lacks the scope openid")
+            }
+        };
+        let told =
+            error.map_or_else(String::new, |error| format!(" error=\"{error}\", error_description=\"{description}\""));
+        let body = json!({ "error": error.unwrap_or("invalid_request"), "error_description": description });
+        let mut response = (status, Json(body)).into_response();
+        no_store(&mut response);
+        if let Ok(challenge) = HeaderValue::from_str(&format!("Bearer{told}")) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response.extensions_mut().insert(edge::error::Refused(error.unwrap_or("token_missing")));
+        response
+    }
+}
+
+async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value>, Unanswered> {
+    let (tenant, headers, token) = shown(oidc, request).await?;
+    let token = token.ok_or(Unanswered::Challenged(Challenge::Missing))?;
+    let platform = &tenant.instance.platform_project_id;
+    let held = oidc.edge.holder(&tenant, &token, platform).await.map_err(Error::from)?;
+    let (token, user) = held.ok_or(Unanswered::Challenged(Challenge::Invalid))?;
+    let known = scope::parse(Some(&token.scope)).unwrap_or_default();
+    if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
+        return Err(Unanswered::Challenged(Challenge::InsufficientScope));
+    }
+    Ok(said(oidc, (tenant, user), &token, &headers).await?)
+}
+
+/// The token of a request: in a header, or in a form (RFC 6750, section 2).
+async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, HeaderMap, Option<String>), Unanswered> {
+    let in_header = request.headers().get_all(header::AUTHORIZATION).iter();
+    let in_header: Vec<_> = in_header.filter_map(|value| value.to_str().ok()).collect();
+    let bearer = |value: &str| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+    };
+    let token = if let [value] = in_header[..] { bearer(value) } else { None };
+    let takes_form = |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-www-form-urlencoded");
+    let has_form =
+        request.method() == Method::POST && request.headers().get(header::CONTENT_TYPE).is_some_and(takes_form);
+    if has_form {
+        let sent = form::read(oidc, request).await.map_err(Unanswered::Refused)?;
+        return match (token, sent.form.get("access_token")) {
+            (Some(_), Some(_)) => Err(Error::InvalidRequest("the access token is sent in two ways").into()),
+            (token, in_form) => {
+                let token = token.or_else(|| in_form.map(str::to_owned));
+                Ok((sent.tenant, sent.headers, token))
+            }
+        };
+    }
+    let (parts, _) = request.into_parts();
+    let tenant = oidc.edge.open_tenant(&parts).await.map_err(|error| Unanswered::Refused(Refused::Platform(error)))?;
+    Ok((tenant, parts.headers, token))
+}
+
+/// What is said of the user of a token: what its scopes ask for.
+async fn said(
+    oidc: &Oidc,
+    (tenant, user): (Arc<Tenant>, Arc<Principal>),
+    token: &AccessToken,
+    headers: &HeaderMap,
+) -> Result<Map<String, Value>, Error> {
+    let known = scope::parse(Some(&token.scope)).unwrap_or_default();
+    let projects: Vec<&str> = token.aud.iter().map(String::as_str).collect();
+    let subject = Subject::read(oidc, (tenant, user), &projects).await?;
+    let Subject { tenant, user, grants, projects, .. } = &subject;
+    let mut said = function::claims(oidc, Function::PreUserinfo, (&subject, &token.client_id), headers).await?;
+    said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
+    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
+    let live = projects.values().filter(|project| audience::is_live(oidc, tenant, project, token.seq));
+    said.extend(asked.claims(tenant, (live.map(|project| &**project), grants)));
+    let app = oidc.edge.directory.app(&tenant.id, &token.client_id, 0).await?;
+    if let Some(own) = app.and_then(|app| projects.get(&app.app.project_id)) {
+        said.extend(asked.claims_for(tenant, (own, grants)));
+    }
+    if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
+        said.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
+    }
+    if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
+        let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
+        said.extend(metadata::claim(&found).ok().map(|claim| (metadata::CLAIM.to_owned(), claim)));
+    }
+    said.insert("sub".to_owned(), json!(user.id));
+    Ok(said)
+}

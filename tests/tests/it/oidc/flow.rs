@@ -1,0 +1,228 @@
+//! An app, a person, and a login page of a test's own: the code flow, step by step.
+
+use std::collections::BTreeMap;
+
+use base::secret::{random_secret, sha256};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use reqwest::{Method, RequestBuilder, StatusCode, Url};
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, Client, done, post, send},
+    eventually,
+    tenant::{Tenant, new_name},
+};
+
+pub(super) const API: &str = "/resources/v3alpha";
+pub(super) const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
+pub(super) const CALLBACK: &str = "https://shop.example/callback";
+const LOGIN: &str = "https://login.example/start";
+/// The verifier that a test's app sends, and makes its challenge of.
+pub(super) const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
+
+/// Parameters by name.
+pub(super) type Parameters = BTreeMap<String, String>;
+
+/// An instance with a project, an app in which people log in, and a person.
+pub(super) struct Flow {
+    pub(super) tenant: Tenant,
+    pub(super) admin: Client,
+    pub(super) project: String,
+    pub(super) app: App,
+    /// The id of the person, and the user name.
+    pub(super) person: (String, String),
+}
+
+/// An app as it authenticates.
+#[derive(Clone)]
+pub(super) struct App {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+}
+
+/// The challenge of a verifier.
+pub(super) fn challenge(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(sha256(verifier.as_bytes()))
+}
+
+/// Parameters, of which those that are given come after those that a request has that is right.
+pub(super) fn parameters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// What stands in the query of a URL, or behind its hash sign.
+pub(super) fn answered(url: &str) -> Parameters {
+    let url: Url = url.parse().unwrap_or_else(|_| panic!("it is a URL: {url}"));
+    let fragment = Url::parse(&format!("x:?{}", url.fragment().unwrap_or_default())).expect("it is one");
+    url.query_pairs().chain(fragment.query_pairs()).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A person of an instance, with a password: the id and the user name.
+pub(super) async fn person(admin: &Client) -> (String, String) {
+    let name = new_name();
+    let user = json!({ "username": name, "human": {
+        "data": { "given_name": "Radia", "family_name": "Perlman", "locale": "en" },
+        "email": { "address": format!("{name}@example.com") },
+        "phone": { "number": "+15550001234" },
+        "password": { "password": PASSWORD },
+    } });
+    (done(admin, &format!("{API}/users"), user).await.id(), name)
+}
+
+impl App {
+    /// An app of a project that is set up so, beside what each has.
+    pub(super) async fn create(admin: &Client, project: &str, settings: Value) -> Self {
+        let mut oidc = json!({ "redirectUris": [CALLBACK], "loginUri": LOGIN });
+        oidc.as_object_mut().expect("it is one").extend(settings.as_object().expect("settings are an object").clone());
+        let app = json!({ "projectId": project, "name": "Shop", "oidc": oidc });
+        let made = done(admin, &format!("{API}/apps"), app).await;
+        Self { id: made.id(), secret: made.body["clientSecret"].as_str().map(str::to_owned) }
+    }
+
+    /// One that cannot keep a secret.
+    pub(super) fn public() -> Value {
+        json!({ "appType": "OIDC_APP_TYPE_USER_AGENT", "authMethodType": "OIDC_AUTH_METHOD_TYPE_NONE" })
+    }
+}
+
+impl Flow {
+    /// An app that cannot keep a secret.
+    pub(super) async fn start() -> Self {
+        Self::with(App::public()).await
+    }
+
+    /// An app that is set up so.
+    pub(super) async fn with(settings: Value) -> Self {
+        let tenant = Tenant::start().await;
+        let admin = tenant.client().await;
+        let project = done(&admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
+        let app = App::create(&admin, &project, settings).await;
+        let person = person(&admin).await;
+        Self { tenant, admin, project, app, person }
+    }
+
+    /// What a request of the app has that is right, with other values, or without those that are empty.
+    pub(super) fn asked(&self, others: &[(&str, &str)]) -> Vec<(String, String)> {
+        let challenge = challenge(VERIFIER);
+        let mut asked: Parameters = parameters(&[
+            ("client_id", &self.app.id),
+            ("redirect_uri", CALLBACK),
+            ("response_type", "code"),
+            ("scope", "openid profile email"),
+            ("state", "a b&c"),
+            ("nonce", "n-0S6_WzA2Mj"),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ])
+        .into_iter()
+        .collect();
+        asked.extend(parameters(others));
+        asked.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    /// What a browser is answered that the app sends.
+    pub(super) async fn sent(&self, parameters: &[(String, String)]) -> Answer {
+        send(self.admin.anonymous(Method::GET, "/oauth/v2/authorize").query(parameters)).await
+    }
+
+    /// The id of the request that waits then.
+    pub(super) async fn waiting(&self, others: &[(&str, &str)]) -> String {
+        let answer = self.sent(&self.asked(others)).await;
+        let url = location(&answer);
+        assert!(url.starts_with(LOGIN), "it is led to log in: {url}");
+        answered(&url).remove("authRequest").unwrap_or_else(|| panic!("it waits: {url}"))
+    }
+
+    /// Switches something on again, and waits until the app can send people.
+    pub(super) async fn switch_on(&self, path: &str) {
+        done(&self.admin, &format!("{path}/_reactivate"), json!({})).await;
+        eventually("the app is on", async || {
+            let answer = self.sent(&self.asked(&[])).await;
+            (answer.status == StatusCode::FOUND).then_some(())
+        })
+        .await;
+    }
+
+    /// The id and the token of a new session, in which the person and the password are checked.
+    pub(super) async fn session(&self) -> (String, String) {
+        let checks = json!({ "user": { "userId": self.person.0 }, "password": { "password": PASSWORD } });
+        let made = post(&self.admin, &format!("{API}/sessions"), json!({ "checks": checks })).await;
+        let token = made.body["sessionToken"].as_str().unwrap_or_else(|| panic!("a session: {}", made.body));
+        (made.id(), token.to_owned())
+    }
+
+    /// What the login page is answered that ends a request with a session.
+    pub(super) async fn finished(&self, request: &str, session: &str) -> Answer {
+        let path = format!("{API}/auth_requests/{request}/_finish");
+        post(&self.admin, &path, json!({ "sessionToken": session })).await
+    }
+
+    /// Logs the person in, in a session of its own: what the app is answered, and the id of the session.
+    pub(super) async fn log_in(&self, others: &[(&str, &str)]) -> (Parameters, String) {
+        let request = self.waiting(others).await;
+        let (id, token) = self.session().await;
+        let answer = self.finished(&request, &token).await;
+        let url = answer.body["callbackUrl"].as_str().unwrap_or_else(|| panic!("it is finished: {}", answer.body));
+        (answered(url), id)
+    }
+
+    /// A request of the app for tokens, with what is right, other values, or without those that are empty.
+    pub(super) fn redeeming(&self, code: &str, others: &[(&str, &str)]) -> RequestBuilder {
+        let mut form: Parameters = parameters(&[
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", CALLBACK),
+            ("code_verifier", VERIFIER),
+        ])
+        .into_iter()
+        .collect();
+        if self.app.secret.is_none() {
+            form.insert("client_id".to_owned(), self.app.id.clone());
+        }
+        form.extend(parameters(others));
+        form.retain(|_, value| !value.is_empty());
+        let request = self.admin.anonymous(Method::POST, "/oauth/v2/token").form(&form);
+        match &self.app.secret {
+            Some(secret) if !others.iter().any(|(name, _)| name.starts_with("client_")) => {
+                request.basic_auth(&self.app.id, Some(secret))
+            }
+            _ => request,
+        }
+    }
+
+    /// What the app gets for a code.
+    pub(super) async fn redeemed(&self, code: &str) -> Value {
+        let answer = send(self.redeeming(code, &[])).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+        assert_eq!(answer.headers["cache-control"], "no-store");
+        answer.body
+    }
+
+    /// The tokens of a new login, and the id of the session.
+    pub(super) async fn tokens(&self, others: &[(&str, &str)]) -> (Value, String) {
+        let (answer, session) = self.log_in(others).await;
+        (self.redeemed(&answer["code"]).await, session)
+    }
+
+    /// What is said of the user of an access token.
+    pub(super) async fn userinfo(&self, token: &str) -> Answer {
+        send(self.admin.anonymous(Method::GET, "/oidc/v1/userinfo").bearer_auth(token)).await
+    }
+}
+
+/// Where an answer leads.
+pub(super) fn location(answer: &Answer) -> String {
+    let location = answer.headers.get("location").unwrap_or_else(|| panic!("it leads on: {answer:?}"));
+    assert!([StatusCode::FOUND, StatusCode::SEE_OTHER].contains(&answer.status), "{answer:?}");
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    location.to_str().expect("it is text").to_owned()
+}
+
+/// The access token of an answer.
+pub(super) fn access_token(tokens: &Value) -> &str {
+    tokens["access_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
+}
+
+/// A verifier that nobody has.
+pub(super) fn other_verifier() -> String {
+    random_secret()
+}
