@@ -178,6 +178,10 @@ impl Answerable {
     /// Where the person logs in who the request waits for.
     async fn waiting(self, oidc: &Oidc) -> Result<String, Stopped> {
         let Self { by_app: ByApp { asked, app }, settings, .. } = &self;
+        if settings.login_uri.is_empty() {
+            let description = "the app has no loginUri, and the platform has no login pages of its own yet";
+            return Err(self.told(Refusal { error: "server_error", description }));
+        }
         let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"));
         let hint = hint.map_err(|refusal| self.told(refusal))?;
         let checked = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint));
@@ -187,7 +191,7 @@ impl Answerable {
             self.told(Refusal { error: "temporarily_unavailable", description })
         };
         match request.wait(oidc, (&asked.tenant.id, &asked.origin)).await {
-            Ok(Put::Waits(id)) => Ok(login_url(&self.issuer, settings, &id)),
+            Ok(Put::Waits(id)) => Ok(login_url(settings, &id)),
             Ok(Put::Long) => {
                 let description = "the request is too long: send a shorter state, fewer scopes or shorter hints";
                 Err(self.told(Refusal { error: "invalid_request", description }))
@@ -201,12 +205,10 @@ impl Answerable {
     }
 }
 
-/// Where a person logs in: at pages of whoever has their own, or else at those of the platform.
-fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> String {
-    let own = (!login_uri.is_empty()).then(|| login_uri.clone());
-    let url = own.unwrap_or_else(|| format!("{issuer}{}", endpoint::LOGIN));
-    let mark = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{mark}authRequest={id}")
+/// Where a person logs in.
+fn login_url(Settings { login_uri, .. }: &Settings, id: &str) -> String {
+    let mark = if login_uri.contains('?') { '&' } else { '?' };
+    format!("{login_uri}{mark}authRequest={id}")
 }
 
 /// What a person is shown while something does not answer.

@@ -1,6 +1,6 @@
 //! Client authentication: with a secret in the Basic header or in the form (RFC 6749, section 2.3.1), or with an assertion that
 //! a key of the client has signed (RFC 7523, section 2.2). Clients are service users, which get tokens in their own name, and
-//! apps, which check those of others.
+//! apps, which get tokens for people who log in to them, or check those that they are sent.
 
 use std::sync::Arc;
 
@@ -99,18 +99,7 @@ pub(crate) async fn signing_user(
 /// The app that the request authenticates as: with a secret by HTTP Basic only, also one that was set up to send it in forms,
 /// because where apps are asked for (RFC 7662) no form is taken.
 pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
-    let Secret { client_id, client_secret } = match credentials(headers, form)? {
-        Credentials::Secret(secret) => secret,
-        Credentials::Assertion(assertion) => {
-            let app = signing_app(oidc, tenant, &assertion).await.map_err(refused)?;
-            check_id(form, &[&app.id])?;
-            return Ok(app);
-        }
-    };
-    if !headers.contains_key(header::AUTHORIZATION) {
-        return Err(Error::InvalidClient);
-    }
-    with_secret(oidc, tenant, (&client_id, &client_secret)).await
+    authenticated(oidc, tenant, (headers, form), headers.contains_key(header::AUTHORIZATION)).await
 }
 
 /// Whether an app and its project are there and switched on.
@@ -126,18 +115,30 @@ pub(crate) async fn of_code(
     headers: &HeaderMap,
     form: &Form,
 ) -> Result<Arc<Client>, Error> {
-    if let Some(client_id) = named_only(headers, form) {
-        return public(oidc, tenant, client_id).await;
+    match named_only(headers, form) {
+        Some(client_id) => public(oidc, tenant, client_id).await,
+        None => authenticated(oidc, tenant, (headers, form), true).await,
     }
-    let Secret { client_id, client_secret } = match credentials(headers, form)? {
-        Credentials::Secret(secret) => secret,
+}
+
+/// The app that has authenticated, by what it has signed or, where that is taken, by its secret.
+async fn authenticated(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    (headers, form): (&HeaderMap, &Form),
+    takes_secret: bool,
+) -> Result<Arc<Client>, Error> {
+    match credentials(headers, form)? {
+        Credentials::Secret(Secret { client_id, client_secret }) if takes_secret => {
+            with_secret(oidc, tenant, (&client_id, &client_secret)).await
+        }
+        Credentials::Secret(_) => Err(Error::InvalidClient),
         Credentials::Assertion(assertion) => {
             let app = signing_app(oidc, tenant, &assertion).await.map_err(refused)?;
             check_id(form, &[&app.id])?;
-            return Ok(app);
+            Ok(app)
         }
-    };
-    with_secret(oidc, tenant, (&client_id, &client_secret)).await
+    }
 }
 
 /// The app that has a secret.

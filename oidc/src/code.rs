@@ -24,7 +24,7 @@ const LONGEST: usize = 200;
 
 /// What a code stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Granted {
+pub(crate) struct LoggedIn {
     /// The instance.
     pub(crate) instance_id: String,
     /// What the app has asked for.
@@ -44,7 +44,7 @@ pub(crate) struct Granted {
 /// An entry as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
-    granted: Granted,
+    logged_in: LoggedIn,
     /// The hash of the secret of the code, which has 256 bits.
     secret: String,
     /// Until when it is good, in milliseconds since the Unix epoch.
@@ -53,9 +53,31 @@ struct Entry {
     used_by: Option<String>,
 }
 
+/// What becomes of whoever shows a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It can be used.
+    Good,
+    /// It was not used in time.
+    Late,
+    /// It was used before, in time or not: somebody else may have it.
+    Again,
+}
+
+impl Entry {
+    /// At a time, in milliseconds since the Unix epoch.
+    fn fate(&self, now: i64) -> Fate {
+        match self.used_by {
+            Some(_) => Fate::Again,
+            None if self.good_until <= now => Fate::Late,
+            None => Fate::Good,
+        }
+    }
+}
+
 /// A code that was shown, and is one of an instance.
 pub(crate) struct Shown {
-    pub(crate) granted: Granted,
+    pub(crate) logged_in: LoggedIn,
     /// What is got by it is known by this.
     pub(crate) grant_id: String,
     name: String,
@@ -64,11 +86,11 @@ pub(crate) struct Shown {
 }
 
 /// A code for what a person has logged in to; `None` where the request was finished before.
-pub(crate) async fn draw(oidc: &Oidc, request_id: &str, granted: Granted) -> Result<Option<String>, Error> {
+pub(crate) async fn draw(oidc: &Oidc, request_id: &str, logged_in: LoggedIn) -> Result<Option<String>, Error> {
     let secret = random_secret();
     let lifetime = i64::try_from(LIFETIME.as_millis()).unwrap_or_default();
     let good_until = clock::now().as_millisecond().saturating_add(lifetime);
-    let entry = Entry { granted, secret: hash(&secret), good_until, used_by: None };
+    let entry = Entry { logged_in, secret: hash(&secret), good_until, used_by: None };
     let is_first = oidc.flow.write(request_id, written(&entry)?).await.map_err(lost)?;
     Ok(is_first.then(|| format!("{request_id}-{secret}")))
 }
@@ -91,30 +113,22 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
     let Some(code) = oidc.flow.read(&name).await.map_err(lost)? else { return Ok(None) };
     // One that was refused has no entry.
     let Ok(entry) = serde_json::from_slice::<Entry>(&code.value) else { return Ok(None) };
-    let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.granted.instance_id == instance_id;
-    let (granted, grant_id) = (entry.granted.clone(), grant_id.to_owned());
-    Ok(is_it.then_some(Shown { granted, grant_id, name, code, entry }))
+    let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.logged_in.instance_id == instance_id;
+    let (logged_in, grant_id) = (entry.logged_in.clone(), grant_id.to_owned());
+    Ok(is_it.then_some(Shown { logged_in, grant_id, name, code, entry }))
 }
 
 impl Shown {
-    /// Whether the time is over in which it could be used.
-    pub(crate) fn is_late(&self) -> bool {
-        self.entry.good_until <= clock::now().as_millisecond()
+    /// What becomes of whoever shows it now.
+    pub(crate) fn fate(&self) -> Fate {
+        self.entry.fate(clock::now().as_millisecond())
     }
 
-    /// Whether it was used.
-    pub(crate) fn is_used(&self) -> bool {
-        self.entry.used_by.is_some()
-    }
-
-    /// Uses it up. Whether it was not used before: of many at once one does.
+    /// Uses up one that is good. Whether it was not used before: of many at once one does.
     pub(crate) async fn use_up(&self, oidc: &Oidc) -> Result<bool, Error> {
-        let Entry { granted, secret, good_until, used_by } = &self.entry;
-        if used_by.is_some() {
-            return Ok(false);
-        }
-        let (granted, used_by) = (granted.clone(), Some(secret::random_text(22)));
-        let used = Entry { granted, secret: secret.clone(), good_until: *good_until, used_by };
+        let Entry { logged_in, secret, good_until, .. } = &self.entry;
+        let (logged_in, used_by) = (logged_in.clone(), Some(secret::random_text(22)));
+        let used = Entry { logged_in, secret: secret.clone(), good_until: *good_until, used_by };
         oidc.flow.replace(&self.name, &self.code, written(&used)?).await.map_err(lost)
     }
 }
@@ -125,4 +139,29 @@ fn hash(secret: &str) -> String {
 
 fn written(entry: &Entry) -> Result<bytes::Bytes, Error> {
     serde_json::to_vec(entry).map(Into::into).map_err(|_| Error::Server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth_request::example;
+
+    #[test]
+    fn a_code_is_good_for_a_minute_and_known_to_be_used_beyond() {
+        let entry = |used_by: Option<&str>| {
+            let logged_in = LoggedIn {
+                instance_id: "1".into(),
+                request: example(),
+                user_id: "7".into(),
+                seen: 1,
+                session_id: "5".into(),
+                session_ends: 1000,
+                checked_at: 0,
+            };
+            let used_by = used_by.map(str::to_owned);
+            Entry { logged_in: logged_in, secret: hash("a"), good_until: 60_000, used_by }
+        };
+        assert_eq!([0, 59_999, 60_000].map(|now| entry(None).fate(now)), [Fate::Good, Fate::Good, Fate::Late]);
+        assert_eq!([0, 60_000].map(|now| entry(Some("x")).fate(now)), [Fate::Again; 2]);
+    }
 }

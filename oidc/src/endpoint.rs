@@ -3,9 +3,6 @@
 /// Where browsers are sent to by apps (RFC 6749, section 3.1).
 pub(crate) const AUTHORIZATION: &str = "/oauth/v2/authorize";
 
-/// Where people log in who are sent nowhere else.
-pub(crate) const LOGIN: &str = "/ui/login";
-
 /// Who somebody is (OpenID Connect Core 1.0, section 5.3).
 pub(crate) const USERINFO: &str = "/oidc/v1/userinfo";
 

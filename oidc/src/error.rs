@@ -137,17 +137,17 @@ impl From<Arc<DatabaseFailure>> for Error {
 impl From<Error> for edge::error::Error {
     fn from(error: Error) -> Self {
         match error {
-            Error::Server => Self::internal(&Unwritten),
+            Error::Server => Self::internal(&Unusable),
             _ => Self::new(Reason::ReadModelUnavailable, "the request cannot be answered at the moment")
                 .retry_after(Duration::from_secs(1)),
         }
     }
 }
 
-/// Something of ours cannot be written.
+/// Something of ours cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("an entry cannot be serialised")]
-struct Unwritten;
+#[error("a key or an entry cannot be used; the line before has the cause")]
+struct Unusable;
 
 /// Keeps an answer out of every cache (RFC 6749, section 5.1).
 pub(crate) fn no_store(response: &mut Response) {

@@ -12,21 +12,21 @@ use view::{
 use crate::{
     Oidc, audience,
     auth_request::{AuthRequest, Waiting},
-    code::Granted,
+    code::LoggedIn,
     scope::{self, Scope},
     session,
     subject::Subject,
 };
 
-/// What the app is granted for a session that is shown by its newest token.
+/// That somebody has logged in, for a session that is shown by its newest token.
 ///
 /// # Errors
 /// Where there is no such session, or more has to be checked, or the app or its project does not let the user in.
-pub(crate) async fn granted(
+pub(crate) async fn logged_in(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
     (waiting, token): (&Waiting, &str),
-) -> Result<Granted, Error> {
+) -> Result<LoggedIn, Error> {
     let found = session::shown(oidc, tenant, token).await?;
     let session = found.ok_or_else(|| {
         Rejection::invalid("finish.session_token", "must be the newest token of a session that has not ended")
@@ -38,7 +38,7 @@ pub(crate) async fn granted(
         return Err(Rejection::Precondition(why).into());
     }
     let seen = admitted(oidc, (tenant, user), &waiting.request).await?;
-    Ok(Granted {
+    Ok(LoggedIn {
         instance_id: tenant.id.clone(),
         request: waiting.request.clone(),
         user_id: checked.user_id.to_owned(),

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use view::directory::{Client, Principal, Tenancy, Tenant};
 
 use crate::{
-    Oidc, audience, client,
+    Oidc, audience, claims, client,
     error::{Error, Refused, no_store},
     form::{self, Sent},
     metadata, owner,
@@ -50,7 +50,10 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
     // Nothing that was added replaces what the platform says.
     let fixed = fixed((&token, &user), organization.as_deref(), &tenant);
-    let claims = added.chain(roles).chain(owner.into_iter().flatten()).chain(metadata).chain(fixed).collect();
+    let known: Vec<_> = scopes(&token).collect();
+    let said = claims::of(&user, &known);
+    let claims =
+        added.chain(said).chain(roles).chain(owner.into_iter().flatten()).chain(metadata).chain(fixed).collect();
     Ok(Some(Value::Object(claims)))
 }
 

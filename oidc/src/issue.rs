@@ -122,7 +122,7 @@ impl Issuer {
     }
 
     /// The ID token beside an access token: of a person who has logged in, or of a service user that has just signed something. `None`
-    /// where an earlier build made the instance, and it has not got a key for them yet.
+    /// for the latter where an earlier build made the instance, and it has not got a key for them yet.
     pub(crate) async fn id_token(
         &self,
         external: &External,
@@ -134,7 +134,7 @@ impl Issuer {
         let is_chosen = recipient.id_token_alg.is_some();
         if !is_chosen && !tenant.signing_keys.iter().any(|(_, key)| is_for(key, algorithm)) {
             tracing::warn!(instance = tenant.id, "there is no key for ID tokens yet");
-            return Ok(None);
+            return if recipient.login.is_some() { Err(Error::Unavailable) } else { Ok(None) };
         }
         let (now, login) = (clock::now().as_second(), recipient.login.as_ref());
         let claims = IdToken {

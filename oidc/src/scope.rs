@@ -12,6 +12,8 @@ const ROLES_OF: &str = "urn:platform:iam:org:roles:id:";
 const RESOURCE_OWNER: &str = "urn:platform:iam:user:resourceowner";
 /// A user of one organization only, by its id.
 const ORGANIZATION: &str = "urn:platform:iam:org:id:";
+/// The same by its domain: a client that asks for it would rather have nobody than everybody.
+const ORGANIZATION_BY_DOMAIN: &str = "urn:platform:iam:org:domain:primary:";
 /// The metadata of the user.
 const METADATA: &str = "urn:platform:iam:user:metadata";
 const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
@@ -66,6 +68,9 @@ pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error
         if !word.bytes().all(is_token) {
             return Err(Error::InvalidScope("a scope has a character that scopes cannot have"));
         }
+        if word.starts_with(ORGANIZATION_BY_DOMAIN) {
+            return Err(Error::InvalidScope("an organization is asked for by its id: urn:platform:iam:org:id:{id}"));
+        }
         if let Some(scope) = Scope::parse(word)
             && !known.iter().any(|(other, _)| *other == word)
         {
@@ -116,6 +121,7 @@ mod tests {
         assert!(parse(None).is_err());
         assert!(parse(Some("  ")).is_err());
         assert!(parse(Some("a\u{7f}")).is_err());
+        assert!(parse(Some("openid urn:platform:iam:org:domain:primary:acme.example")).is_err());
         assert!(parse(Some(&"x ".repeat(101))).is_err());
     }
 }

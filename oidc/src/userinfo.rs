@@ -92,7 +92,11 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
         return Err(Unanswered::Challenged(Challenge::InsufficientScope));
     }
-    Ok(said(oidc, (tenant, user), &token, &headers).await?)
+    said(oidc, (tenant, user), &token, &headers).await.map_err(|error| match error {
+        // The user has ended a moment ago.
+        Error::InvalidClient => Unanswered::Challenged(Challenge::Invalid),
+        error => error.into(),
+    })
 }
 
 /// The token of a request: in a header, or in a form (RFC 6750, section 2).

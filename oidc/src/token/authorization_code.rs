@@ -20,7 +20,7 @@ use crate::{
     Oidc,
     authorize::checks::is_challenge,
     client,
-    code::{self, Shown},
+    code::{self, Fate, Shown},
     error::Error,
     form::Form,
     recipient::{Login, Recipient},
@@ -46,19 +46,20 @@ pub(super) async fn grant(
     right(&shown, &app, form)?;
     // What ends all that was got by the code comes after this, whenever the tokens are made.
     let session_seq = oidc.edge.ended.revoked().sequence();
-    if shown.is_late() && !shown.is_used() {
-        return Err(UNKNOWN);
-    }
-    if !shown.use_up(oidc).await? {
-        end(oidc, tenant, (&shown, &app), headers).await?;
-        return Err(USED);
+    match shown.fate() {
+        Fate::Late => return Err(UNKNOWN),
+        Fate::Good if shown.use_up(oidc).await? => {}
+        Fate::Good | Fate::Again => {
+            end(oidc, tenant, (&shown, &app), headers).await?;
+            return Err(USED);
+        }
     }
     tokens(oidc, (tenant, &app, &shown), (session_seq, headers)).await
 }
 
 /// Whether a code is shown by whom it was given to: the app, where it was answered, with the verifier of its challenge.
-fn right(Shown { granted, .. }: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
-    let request = &granted.request;
+fn right(Shown { logged_in, .. }: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
+    let request = &logged_in.request;
     if request.client_id != app.id {
         return Err(Error::InvalidGrant("the code was given to another client"));
     }
@@ -85,12 +86,12 @@ fn is_of(challenge: &str, verifier: &str) -> bool {
 async fn end(
     oidc: &Oidc,
     tenant: &Tenant,
-    (Shown { granted, grant_id, .. }, app): (&Shown, &Client),
+    (Shown { logged_in, grant_id, .. }, app): (&Shown, &Client),
     headers: &HeaderMap,
 ) -> Result<(), Error> {
     tracing::warn!(instance = tenant.id, client = app.id, "a code was used twice: what was got by it ends");
     let ending = Ending {
-        user_id: granted.user_id.clone(),
+        user_id: logged_in.user_id.clone(),
         client_id: app.id.clone(),
         id: grant_id.clone(),
         expires_at: (clock::now() + LONGEST_LIFE).as_millisecond(),
@@ -101,29 +102,29 @@ async fn end(
 
 async fn tokens(
     oidc: &Oidc,
-    (tenant, app, Shown { granted, grant_id, .. }): (&Arc<Tenant>, &Client, &Shown),
+    (tenant, app, Shown { logged_in, grant_id, .. }): (&Arc<Tenant>, &Client, &Shown),
     (session_seq, headers): (u64, &HeaderMap),
 ) -> Result<Tokens, Error> {
     let Config::Oidc(settings) = &app.app.config else { return Err(Error::InvalidClient) };
-    let is_over = granted.session_ends <= clock::now().as_millisecond();
-    if is_over || oidc.edge.ended.revoked().has_session_ended(&tenant.id, &granted.session_id) {
+    let is_over = logged_in.session_ends <= clock::now().as_millisecond();
+    if is_over || oidc.edge.ended.revoked().has_session_ended(&tenant.id, &logged_in.session_id) {
         return Err(ENDED);
     }
-    let user = Name::Id(granted.user_id.clone());
-    let user = oidc.edge.directory.principal(&tenant.id, user, granted.seen).await?.ok_or(ENDED)?;
+    let user = Name::Id(logged_in.user_id.clone());
+    let user = oidc.edge.directory.principal(&tenant.id, user, logged_in.seen).await?.ok_or(ENDED)?;
     let login = Login {
         project_id: app.app.project_id.clone(),
         owner: app.owner.clone(),
         session_seq,
         assertions: settings.assertions,
-        session_id: granted.session_id.clone(),
+        session_id: logged_in.session_id.clone(),
         grant_id: grant_id.clone(),
-        auth_time: granted.checked_at / 1000,
-        ends: granted.session_ends / 1000,
-        nonce: granted.request.nonce.clone(),
+        auth_time: logged_in.checked_at / 1000,
+        ends: logged_in.session_ends / 1000,
+        nonce: logged_in.request.nonce.clone(),
     };
     let recipient = Recipient::of_app(app, settings, login);
-    let scope = Some(granted.request.scope.as_str());
+    let scope = Some(logged_in.request.scope.as_str());
     // Who is not active is no client that cannot authenticate here.
     let issued = own::tokens(oidc, (tenant, user), (scope, &recipient), headers).await;
     let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;

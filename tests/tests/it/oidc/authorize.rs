@@ -65,6 +65,7 @@ async fn what_is_wrong_with_a_request_the_app_is_told() {
         ("40: a reference", vec![("request_uri", "https://a.example")], "request_uri_not_supported"),
         ("registration", vec![("registration", "{}")], "registration_not_supported"),
         ("42: an unknown mode", vec![("response_mode", "pigeon")], invalid),
+        ("51: by domain", vec![("scope", "openid urn:platform:iam:org:domain:primary:a.example")], "invalid_scope"),
         ("long scopes", vec![("scope", &scopes)], invalid),
         (
             "two organizations",
@@ -74,6 +75,9 @@ async fn what_is_wrong_with_a_request_the_app_is_told() {
     ] {
         assert_told(&flow, case, &flow.sent(&flow.asked(&others)).await, error);
     }
+    let without = App::create(&flow.admin, &flow.project, json!({ "loginUri": "" })).await;
+    let told = flow.sent(&flow.asked(&[("client_id", &without.id)])).await;
+    assert_told(&flow, "no login pages", &told, "server_error");
     let long = "s".repeat(2049);
     let told = answered(&location(&flow.sent(&flow.asked(&[("state", &long)])).await));
     assert_eq!((told["error"].as_str(), told.get("state")), (invalid, None), "a long state does not come back");

@@ -60,7 +60,7 @@ pub(super) fn answered(url: &str) -> Parameters {
 pub(super) async fn person(admin: &Client) -> (String, String) {
     let name = new_name();
     let user = json!({ "username": name, "human": {
-        "data": { "given_name": "Radia", "family_name": "Perlman", "locale": "en" },
+        "data": { "given_name": "Radia", "family_name": "Perlman", "locale": "en", "address": { "country": "US" } },
         "email": { "address": format!("{name}@example.com") },
         "phone": { "number": "+15550001234" },
         "password": { "password": PASSWORD },

@@ -11,7 +11,7 @@ use tests::{
     tenant::new_name,
 };
 
-use super::flow::{API, CALLBACK, Flow, PASSWORD, answered};
+use super::flow::{API, CALLBACK, Flow, PASSWORD, VERIFIER, answered, challenge};
 
 fn path(request: &str) -> String {
     format!("{API}/auth_requests/{request}")
@@ -137,7 +137,7 @@ async fn a_login_page_is_told_what_the_app_asks_for() {
     };
     let waits = at("expirationDate").duration_since(at("creationDate"));
     assert_eq!(waits.as_hours(), 1, "{shown}");
-    for secret in ["challenge", "nonce", "a b&c"] {
+    for secret in [challenge(VERIFIER).as_str(), "n-0S6_WzA2Mj", "a b&c"] {
         assert!(!answer.body.to_string().contains(secret), "{secret} is between the app and the platform: {shown}");
     }
     let (_, token) = flow.session().await;
