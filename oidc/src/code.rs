@@ -159,7 +159,7 @@ mod tests {
                 checked_at: 0,
             };
             let used_by = used_by.map(str::to_owned);
-            Entry { logged_in: logged_in, secret: hash("a"), good_until: 60_000, used_by }
+            Entry { logged_in, secret: hash("a"), good_until: 60_000, used_by }
         };
         assert_eq!([0, 59_999, 60_000].map(|now| entry(None).fate(now)), [Fate::Good, Fate::Good, Fate::Late]);
         assert_eq!([0, 60_000].map(|now| entry(Some("x")).fate(now)), [Fate::Again; 2]);
