@@ -20,9 +20,10 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services.
-const BUILT: [&str; 27] = [
+const BUILT: [&str; 28] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
+    "platform.resources.auth_request.v3alpha.PlatformAuthRequests",
     "platform.settings.branding.v3alpha.PlatformBrandingSettings",
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.settings.domain.v3alpha.PlatformDomainSettings",

@@ -97,7 +97,7 @@ fn a_certificate_that_cannot_be_used_is_refused_with_the_file() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_uses_the_api_and_not_the_authorization_server() {
+async fn a_page_of_another_origin_uses_the_api_and_gets_tokens_and_takes_no_part_in_a_login() {
     let shared = Shared::find().await;
     let client = shared.client().await;
     let preflight = |path: &str| {
@@ -105,14 +105,16 @@ async fn a_page_of_another_origin_uses_the_api_and_not_the_authorization_server(
         let request = request.header("access-control-request-method", "PATCH");
         send(request.header("access-control-request-headers", "authorization,if-match,x-grpc-web"))
     };
-    for path in [TARGETS, GET_TARGET.facts.grpc, "/.well-known/openid-configuration", "/oauth/v2/keys"] {
+    let of_apps = ["/oauth/v2/keys", "/oauth/v2/token", "/oauth/v2/revoke", "/oidc/v1/userinfo"];
+    let others = [TARGETS, GET_TARGET.facts.grpc, "/.well-known/openid-configuration"];
+    for path in others.into_iter().chain(of_apps) {
         let answer = preflight(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         assert_eq!(answer.headers["access-control-allow-origin"], "https://app.example", "{path}");
         assert_eq!(answer.headers["access-control-allow-headers"], "authorization,if-match,x-grpc-web", "{path}");
         assert!(!answer.headers.contains_key("access-control-allow-credentials"), "{path}");
     }
-    for path in ["/oauth/v2/token", "/oauth/v2/authorize", "/oidc/v1/userinfo", "/oidc/v1/end_session"] {
+    for path in ["/oauth/v2/introspect", "/oauth/v2/authorize", "/oidc/v1/end_session", "/ui/login/static/page.css"] {
         assert!(!preflight(path).await.headers.contains_key("access-control-allow-origin"), "{path}");
     }
     let read = client.request(Method::GET, &format!("{TARGETS}/1")).header("origin", "https://app.example");
@@ -123,7 +125,9 @@ async fn a_page_of_another_origin_uses_the_api_and_not_the_authorization_server(
     assert!(exposed.contains("consistency-token") && exposed.contains("grpc-status"), "{exposed}");
     let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
     let token = client.anonymous(Method::POST, "/oauth/v2/token").header("origin", "https://app.example").form(&form);
-    assert!(!send(token).await.headers.contains_key("access-control-allow-origin"));
+    let answer = send(token).await;
+    assert_eq!(answer.headers["access-control-allow-origin"], "https://app.example", "an app in a page gets tokens");
+    assert!(!answer.headers.contains_key("access-control-allow-credentials"));
 }
 
 #[tokio::test]
