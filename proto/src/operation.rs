@@ -35,6 +35,9 @@ pub struct Facts {
     pub feature: Option<&'static str>,
     /// Whether it is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
+    /// Whether it is about what is under way between a browser, an app and the platform: that is in no log, so nothing of it can be sent
+    /// again under a key of the caller's own, waited for, or named by a sequence. Nodes answer it that issue tokens.
+    pub is_under_way: bool,
     /// Whether nodes answer it; all others say that it is not built yet.
     pub is_built: bool,
     /// The full name of the request message.
@@ -70,15 +73,9 @@ impl Facts {
         self.is_self() && user_id == Some(caller_id)
     }
 
-    /// Whether it is about what is under way: that is in no log, so nothing of it can be sent again under a key of the caller's own, waited
-    /// for, or named by a sequence.
-    pub fn is_under_way(&self) -> bool {
-        self.service.ends_with("PlatformAuthRequests")
-    }
-
     /// Whether it changes one object, which its path or its context names.
     pub fn changes_one(&self) -> bool {
-        !self.only_reads() && !self.is_under_way() && (self.path.contains("{id}") || self.verb == Verb::Patch)
+        !self.only_reads() && !self.is_under_way && (self.path.contains("{id}") || self.verb == Verb::Patch)
     }
 
     /// Whether the operation only reads.
@@ -242,7 +239,7 @@ mod tests {
 
     #[test]
     fn only_what_reads_needs_a_permission_to_read() {
-        for facts in OPERATIONS.iter().filter(|facts| !facts.is_under_way()) {
+        for facts in OPERATIONS.iter().filter(|facts| !facts.is_under_way) {
             let reads = facts.permission.is_none_or(|permission| permission.rsplit('.').next() == Some("read"));
             assert_eq!(facts.only_reads(), reads, "{}", facts.grpc);
         }

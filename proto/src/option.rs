@@ -75,6 +75,8 @@ pub struct Operation {
     pub also: u32,
     /// It is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
+    /// It is about what is under way, which is in no log.
+    pub under_way: bool,
     /// No node answers it yet.
     pub not_built: bool,
 }
@@ -143,6 +145,7 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
         success: number(&operation, "success"),
         also: number(&operation, "also"),
         of_organization: flag(&operation, "of_organization"),
+        under_way: flag(&operation, "under_way"),
         not_built: flag(&operation, "not_built"),
     })
 }

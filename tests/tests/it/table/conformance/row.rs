@@ -124,7 +124,7 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
             if self.facts().path.contains("{id}") && self.facts().verb != Verb::Put {
                 calls.ids().await;
             }
-            if !self.facts().only_reads() && !self.facts().is_under_way() {
+            if !self.facts().only_reads() && !self.facts().is_under_way {
                 calls.idempotency().await;
                 calls.if_match().await;
             }
@@ -217,7 +217,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
                 assert!(outcome.metadata.contains_key("consistency-token"), "{case}");
             } else {
                 self.same_done(case, *request, |_| vec![]).await;
-                if self.row.facts().is_under_way() {
+                if self.row.facts().is_under_way {
                     continue;
                 }
                 let waited = self.same_done(case, *request, |_| vec![("prefer", "wait=10".to_owned())]).await;
