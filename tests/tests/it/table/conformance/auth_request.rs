@@ -39,7 +39,8 @@ fn a_request(world: &World) -> BoxFuture<'_, Subject> {
         let (owner, api) = (&world.owner, "/resources/v3alpha");
         let project = done(owner, &format!("{api}/projects"), json!({ "name": "Shop" })).await.id();
         let callback = "https://shop.example/callback";
-        let app = json!({ "projectId": project, "name": "Shop", "oidc": { "redirectUris": [callback] } });
+        let oidc = json!({ "redirectUris": [callback], "loginUri": "https://login.example/start" });
+        let app = json!({ "projectId": project, "name": "Shop", "oidc": oidc });
         let app = done(owner, &format!("{api}/apps"), app).await.id();
         let asked = [
             ("client_id", app.as_str()),
