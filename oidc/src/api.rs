@@ -16,7 +16,6 @@ use crate::{
     Oidc,
     auth_request::{AuthRequest, Waiting},
     authorize::checks,
-    client::is_live_app,
     code, finish,
 };
 
@@ -85,7 +84,8 @@ async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(Waiting, Arc<Cli
     let waiting = found.ok_or(Rejection::NotFound(NOUN))?;
     let app = oidc.edge.directory.app(&call.tenant.id, &waiting.request.client_id, 0).await;
     // The app may have been set up in another way meanwhile.
-    let app = app.map_err(edge::refusal::read_model)?.filter(|app| is_live_app(oidc, &call.tenant, app));
+    let app =
+        app.map_err(edge::refusal::read_model)?.filter(|app| oidc.edge.is_live_app(&call.tenant, app, app.processed));
     let app = app.filter(|app| checks::still_may(app, &waiting.request));
     Ok((waiting, app.ok_or(Rejection::NotFound(NOUN))?))
 }

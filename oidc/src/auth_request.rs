@@ -95,7 +95,7 @@ pub(crate) fn lost(failure: LogFailure) -> Error {
 }
 
 #[cfg(test)]
-pub(crate) fn example() -> AuthRequest {
+fn example() -> AuthRequest {
     AuthRequest {
         client_id: "8".into(),
         project_id: "7".into(),

@@ -15,7 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::secret::sha256;
-use domain::resource::app::{Config, oidc::Oidc as Settings};
+use domain::resource::app::oidc::Oidc as Settings;
 use edge::{header::host, mount::LONGEST};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use server::connections::{Peer, site};
@@ -26,7 +26,6 @@ use crate::{
     Oidc,
     auth_request::Put,
     callback::{Callback, Refusal},
-    client::is_live_app,
     endpoint,
     error::{Error, Refused, no_store},
     form::{Form, Sent},
@@ -93,7 +92,7 @@ enum Here {
 impl Asked {
     async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Here, Stopped> {
         let peer = request.extensions().get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
-        let origin = hex(&sha256(peer.unwrap_or_default().as_bytes())[..8]);
+        let origin = hex::encode(&sha256(peer.unwrap_or_default().as_bytes())[..8]);
         let named = host(request.uri(), request.headers());
         let read = if request.method() == Method::POST {
             crate::form::read(oidc, request).await
@@ -120,9 +119,10 @@ impl Asked {
         let client_id = self.form.get("client_id").unwrap_or_default();
         let found = oidc.edge.directory.app(&self.tenant.id, client_id, 0).await;
         let found = found.map_err(|failure| shown(&Error::from(failure)))?;
-        let app = found.filter(|app| is_live_app(oidc, &self.tenant, app));
-        let app = app.filter(|app| matches!(app.app.config, Config::Oidc(_)));
-        Ok(ByApp { app: app.ok_or(Stopped::Shown(Told::NO_APP))?, asked: self })
+        let app = found.filter(|app| oidc.edge.is_live_app(&self.tenant, app, app.processed));
+        let app = app.ok_or(Stopped::Shown(Told::NO_APP))?;
+        let settings = app.app.config.oidc().cloned().ok_or(Stopped::Shown(Told::NO_APP))?;
+        Ok(ByApp { asked: self, app, settings })
     }
 }
 
@@ -130,22 +130,15 @@ impl Asked {
 struct ByApp {
     asked: Asked,
     app: Arc<Client>,
+    settings: Settings,
 }
 
 impl ByApp {
-    fn settings(&self) -> Result<&Settings, Stopped> {
-        match &self.app.app.config {
-            Config::Oidc(settings) => Ok(settings),
-            Config::Api { .. } => Err(Stopped::Shown(Told::NO_APP)),
-        }
-    }
-
     /// Where the app is answered: at a URI that is registered.
     fn answerable(self, oidc: &Oidc) -> Result<Answerable, Stopped> {
-        let settings = self.settings()?;
         let form = &self.asked.form;
         let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
-        if !checks::leads_to(settings, redirect_uri) {
+        if !checks::leads_to(&self.settings, redirect_uri) {
             return Err(Stopped::Shown(Told::NO_REDIRECT_URI));
         }
         let state = form.get("state").map(str::to_owned);
@@ -156,7 +149,7 @@ impl ByApp {
             in_fragment: form.get("response_mode") == Some("fragment"),
         };
         let issuer = oidc.edge.external.issuer(&self.asked.tenant);
-        let answerable = Answerable { settings: settings.clone(), by_app: self, callback, issuer };
+        let answerable = Answerable { by_app: self, callback, issuer };
         let long = Refusal { error: "invalid_request", description: "state is longer than 2048 bytes" };
         if is_long { Err(answerable.told(long)) } else { Ok(answerable) }
     }
@@ -165,7 +158,6 @@ impl ByApp {
 /// What was asked by an app that can be told what is wrong with it.
 struct Answerable {
     by_app: ByApp,
-    settings: Settings,
     callback: Callback,
     issuer: String,
 }
@@ -177,7 +169,7 @@ impl Answerable {
 
     /// Where the person logs in who the request waits for.
     async fn waiting(self, oidc: &Oidc) -> Result<String, Stopped> {
-        let Self { by_app: ByApp { asked, app }, settings, .. } = &self;
+        let ByApp { asked, app, settings } = &self.by_app;
         if settings.login_uri.is_empty() {
             let description = "the app has no loginUri, and the platform has no login pages of its own yet";
             return Err(self.told(Refusal { error: "server_error", description }));
@@ -226,12 +218,4 @@ fn to(status: StatusCode, url: &str) -> Response {
         headers.insert(header::LOCATION, url);
     }
     response
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

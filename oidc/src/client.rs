@@ -10,7 +10,6 @@ use domain::{
     client_secret::ClientSecrets,
     resource::{
         app::{App, AuthMethod},
-        project::Project,
         user::User,
     },
     standard::Resource,
@@ -102,12 +101,6 @@ pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     authenticated(oidc, tenant, (headers, form), headers.contains_key(header::AUTHORIZATION)).await
 }
 
-/// Whether an app and its project are there and switched on.
-pub(crate) fn is_live_app(oidc: &Oidc, tenant: &Tenant, app: &Client) -> bool {
-    let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
-    app.is_live && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, app.processed)
-}
-
 /// The app that a code was given to: it authenticates as it is set up to, or not at all where it cannot keep a secret.
 pub(crate) async fn of_code(
     oidc: &Oidc,
@@ -154,7 +147,8 @@ async fn with_secret(
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
-    app.filter(|app| is_right && has_secret(app) && is_live_app(oidc, tenant, app)).ok_or(Error::InvalidClient)
+    app.filter(|app| is_right && has_secret(app) && oidc.edge.is_live_app(tenant, app, app.processed))
+        .ok_or(Error::InvalidClient)
 }
 
 /// Whom a request names that authenticates in no way.
@@ -172,7 +166,7 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     }
     let app = oidc.edge.directory.app(&tenant.id, client_id, 0).await?;
     let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
-    app.filter(|app| is_public(app) && is_live_app(oidc, tenant, app)).ok_or(Error::InvalidClient)
+    app.filter(|app| is_public(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Error::InvalidClient)
 }
 
 /// The id of whoever the request authenticates as, be it a service user or an app. Apps send their secrets as they like.
@@ -196,7 +190,7 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;
     let app_id = match app {
         Some(app) => {
-            let may = app.app.config.auth_method().has_secret() && is_live_app(oidc, tenant, &app);
+            let may = app.app.config.auth_method().has_secret() && oidc.edge.is_live_app(tenant, &app, app.processed);
             may.then(|| app.id.clone())
         }
         None => user.filter(|user| is_live(oidc, tenant, user)).map(|user| user.id.clone()),
@@ -224,7 +218,8 @@ async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) ->
     let key = assertion.key::<App>(oidc, tenant).await?;
     let app = oidc.edge.directory.app(&tenant.id, &key.holder_id, 0).await?;
     let signs = |app: &Client| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
-    let app = app.filter(|app| signs(app) && is_live_app(oidc, tenant, app)).ok_or(Flaw::Unsigned)?;
+    let app =
+        app.filter(|app| signs(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Flaw::Unsigned)?;
     let takes_endpoint = app.app.allow_token_endpoint_audience;
     let by = Signatory { id: &app.id, name: None, owner: &app.owner, takes_endpoint };
     assertion.verify::<App>((oidc, tenant), &key, &by, Use::Client).await?;

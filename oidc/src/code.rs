@@ -11,11 +11,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use eventlog::flow::Code;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Oidc,
-    auth_request::{AuthRequest, lost},
-    error::Error,
-};
+use crate::{Oidc, auth_request::lost, error::Error};
 
 /// How long a code is good.
 const LIFETIME: Duration = Duration::from_mins(1);
@@ -27,8 +23,16 @@ const LONGEST: usize = 200;
 pub(crate) struct LoggedIn {
     /// The instance.
     pub(crate) instance_id: String,
-    /// What the app has asked for.
-    pub(crate) request: AuthRequest,
+    /// The app.
+    pub(crate) client_id: String,
+    /// Where it was answered.
+    pub(crate) redirect_uri: String,
+    /// The challenge of the verifier that it has to show.
+    pub(crate) challenge: Option<String>,
+    /// What the ID token repeats.
+    pub(crate) nonce: Option<String>,
+    /// What it asks for.
+    pub(crate) scope: String,
     /// Who has logged in.
     pub(crate) user_id: String,
     /// The sequence of the log of which that was true, at least.
@@ -42,7 +46,7 @@ pub(crate) struct LoggedIn {
 }
 
 /// An entry as it is kept.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
     logged_in: LoggedIn,
     /// The hash of the secret of the code, which has 256 bits.
@@ -77,7 +81,6 @@ impl Entry {
 
 /// A code that was shown, and is one of an instance.
 pub(crate) struct Shown {
-    pub(crate) logged_in: LoggedIn,
     /// What is got by it is known by this.
     pub(crate) grant_id: String,
     name: String,
@@ -114,11 +117,16 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
     // One that was refused has no entry.
     let Ok(entry) = serde_json::from_slice::<Entry>(&code.value) else { return Ok(None) };
     let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.logged_in.instance_id == instance_id;
-    let (logged_in, grant_id) = (entry.logged_in.clone(), grant_id.to_owned());
-    Ok(is_it.then_some(Shown { logged_in, grant_id, name, code, entry }))
+    let grant_id = grant_id.to_owned();
+    Ok(is_it.then_some(Shown { grant_id, name, code, entry }))
 }
 
 impl Shown {
+    /// What it stands for.
+    pub(crate) const fn logged_in(&self) -> &LoggedIn {
+        &self.entry.logged_in
+    }
+
     /// What becomes of whoever shows it now.
     pub(crate) fn fate(&self) -> Fate {
         self.entry.fate(clock::now().as_millisecond())
@@ -126,9 +134,7 @@ impl Shown {
 
     /// Uses up one that is good. Whether it was not used before: of many at once one does.
     pub(crate) async fn use_up(&self, oidc: &Oidc) -> Result<bool, Error> {
-        let Entry { logged_in, secret, good_until, .. } = &self.entry;
-        let (logged_in, used_by) = (logged_in.clone(), Some(secret::random_text(22)));
-        let used = Entry { logged_in, secret: secret.clone(), good_until: *good_until, used_by };
+        let used = Entry { used_by: Some(secret::random_text(22)), ..self.entry.clone() };
         oidc.flow.replace(&self.name, &self.code, written(&used)?).await.map_err(lost)
     }
 }
@@ -144,14 +150,17 @@ fn written(entry: &Entry) -> Result<bytes::Bytes, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth_request::example;
 
     #[test]
     fn a_code_is_good_for_a_minute_and_known_to_be_used_beyond() {
         let entry = |used_by: Option<&str>| {
             let logged_in = LoggedIn {
                 instance_id: "1".into(),
-                request: example(),
+                client_id: "8".into(),
+                redirect_uri: "https://shop.example/cb".into(),
+                challenge: None,
+                nonce: None,
+                scope: "openid".into(),
                 user_id: "7".into(),
                 seen: 1,
                 session_id: "5".into(),

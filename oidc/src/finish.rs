@@ -38,9 +38,14 @@ pub(crate) async fn logged_in(
         return Err(Rejection::Precondition(why).into());
     }
     let seen = admitted(oidc, (tenant, user), &waiting.request).await?;
+    let AuthRequest { client_id, callback, challenge, nonce, scope, .. } = &waiting.request;
     Ok(LoggedIn {
         instance_id: tenant.id.clone(),
-        request: waiting.request.clone(),
+        client_id: client_id.clone(),
+        redirect_uri: callback.redirect_uri.clone(),
+        challenge: challenge.clone(),
+        nonce: nonce.clone(),
+        scope: scope.clone(),
         user_id: checked.user_id.to_owned(),
         seen,
         session_ends: session.state.expires_at,

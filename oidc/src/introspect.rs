@@ -45,7 +45,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let organization = owner::of(oidc, &tenant, &user).await?;
     let asks = |wanted: Scope| scopes(&token).any(|scope| scope == wanted);
     let owner = organization.as_ref().filter(|_| asks(Scope::ResourceOwner)).map(|found| owner::claims(found));
-    let metadata = metadata_claim((oidc, &tenant), asks(Scope::Metadata), (&token, &user)).await?;
+    let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq)).await?;
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name) || name == metadata::CLAIM;
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
     // Nothing that was added replaces what the platform says.
@@ -79,19 +79,6 @@ async fn roles(
     let project =
         project.filter(|project| audience::is_live(oidc, tenant, project, token.seq) && project.admits(&grants));
     Ok(project.map(|project| Asked::of(scopes(token)).claims_for(tenant, (&project, &grants))))
-}
-
-/// The metadata that the user has now, where it is asked for and is not more than is read.
-async fn metadata_claim(
-    (oidc, tenant): (&Oidc, &Tenant),
-    is_asked: bool,
-    (token, user): (&AccessToken, &Principal),
-) -> Result<Option<(String, Value)>, Error> {
-    if !is_asked {
-        return Ok(None);
-    }
-    let found = metadata::of(oidc, (tenant, user), token.seq).await?;
-    Ok(metadata::claim(&found).ok().map(|claim| (metadata::CLAIM.to_owned(), claim)))
 }
 
 /// What the answer says of every active token (RFC 7662, section 2.2).

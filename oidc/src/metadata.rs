@@ -23,6 +23,19 @@ pub(crate) async fn of(
     Ok(oidc.edge.directory.metadata(&tenant.id, &user.id, sequence).await?)
 }
 
+/// The claim, where it is asked for and is not more than is read.
+pub(crate) async fn asked(
+    oidc: &Oidc,
+    (tenant, user): (&Tenant, &Principal),
+    (is_asked, sequence): (bool, u64),
+) -> Result<Option<(String, Value)>, Error> {
+    if !is_asked {
+        return Ok(None);
+    }
+    let found = of(oidc, (tenant, user), sequence).await?;
+    Ok(claim(&found).ok().map(|claim| (CLAIM.to_owned(), claim)))
+}
+
 /// The value of the claim: keys with their values, base64url.
 ///
 /// # Errors

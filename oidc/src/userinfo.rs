@@ -13,7 +13,7 @@ use edge::{caller::AccessToken, mount::LONGEST};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use view::directory::{Principal, Tenant};
+use view::directory::{Audience, Principal, Tenant};
 
 use crate::{
     Oidc, audience, claims,
@@ -140,19 +140,18 @@ async fn said(
     let mut said = function::claims(oidc, Function::PreUserinfo, (&subject, &token.client_id), headers).await?;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
-    let live = projects.values().filter(|project| audience::is_live(oidc, tenant, project, token.seq));
-    said.extend(asked.claims(tenant, (live.map(|project| &**project), grants)));
+    let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);
+    let live = || projects.values().map(|project| &**project).filter(is_live);
+    said.extend(asked.claims(tenant, (live(), grants)));
     let app = oidc.edge.directory.app(&tenant.id, &token.client_id, 0).await?;
-    if let Some(own) = app.and_then(|app| projects.get(&app.app.project_id)) {
+    if let Some(own) = app.and_then(|app| live().find(|project| project.id == app.app.project_id)) {
         said.extend(asked.claims_for(tenant, (own, grants)));
     }
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         said.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
     }
-    if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
-        let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
-        said.extend(metadata::claim(&found).ok().map(|claim| (metadata::CLAIM.to_owned(), claim)));
-    }
+    let asks = known.iter().any(|(_, scope)| *scope == Scope::Metadata);
+    said.extend(metadata::asked(oidc, (tenant, user), (asks, subject.sequence)).await?);
     said.insert("sub".to_owned(), json!(user.id));
     Ok(said)
 }

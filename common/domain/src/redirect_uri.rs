@@ -104,7 +104,11 @@ fn decoded(name: &str) -> String {
     let mut parts = name.split('%');
     let begins = parts.next().unwrap_or_default().as_bytes().to_vec();
     let plain = parts.fold(begins, |mut plain, part| {
-        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+        match part
+            .get(..2)
+            .filter(|digits| !digits.starts_with('+'))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+        {
             Some(byte) => {
                 plain.push(byte);
                 plain.extend(&part.as_bytes()[2..]);
@@ -132,7 +136,11 @@ pub fn is_registered(registered: &str, uri: &str, Leniency { any_port, wildcards
         return false;
     }
     let on_loopback = |uri: &str| Parts::of(uri).is_some_and(|parts| parts.is_http() && parts.is_loopback());
-    let same_but_port = || on_loopback(registered) && on_loopback(uri) && without_port(registered) == without_port(uri);
+    let same_but_port = || {
+        on_loopback(registered)
+            && on_loopback(uri)
+            && without_port(registered).is_some_and(|registered| without_port(uri) == Some(registered))
+    };
     registered == uri || any_port && same_but_port() || wildcards && is_match(registered.as_bytes(), uri.as_bytes())
 }
 
@@ -217,6 +225,7 @@ mod tests {
             ("http://127.0.0.1/cb", "http://127.0.0.1:1234/cb/", false),
             ("http://127.0.0.1/cb", "http://127.0.0.1:1234/cb?a", false),
             ("http://127.0.0.1/cb", "http://127.0.0.1:65536/cb", false),
+            ("http://127.0.0.1:65536/cb", "http://127.0.0.1:65537/elsewhere", false),
             ("http://127.0.0.1/cb", "http://127.0.0.1:+1/cb", false),
             ("http://127.0.0.1/cb", "http://127.0.0.1:80@evil.example/cb", false),
             ("http://127.0.0.1/cb", "http://127.0.0.1:80.evil.example/cb", false),

@@ -11,7 +11,7 @@ use base::{clock, secret::sha256};
 use http::{HeaderMap, header};
 use jsonwebtoken::{Algorithm, DecodingKey, TokenData, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk};
 use quick_cache::sync::Cache;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 pub use system::{LONGEST as LONGEST_SYSTEM_TOKEN, SystemToken, SystemUser, SystemUsers};
 use view::{
@@ -235,7 +235,7 @@ impl Verifier {
         tenant: &Tenant,
         audience: Option<&str>,
     ) -> Result<(String, AccessToken), RefusedToken> {
-        let (key_id, key, mut validation) = key_of(token, tenant)?;
+        let (key_id, key, mut validation) = key_of(token, tenant, TOKEN_TYPE)?;
         validation.set_issuer(&[self.external.issuer(tenant)]);
         validation.validate_aud = audience.is_some();
         validation.aud = audience.map(|audience| [audience.to_owned()].into());
@@ -246,22 +246,39 @@ impl Verifier {
 /// What a token says that a key of an instance has signed, whatever its issuer was called then and whatever time it is by the clock of
 /// this node: other nodes may take it.
 pub(crate) fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
+    issued_as(token, tenant, (TOKEN_TYPE, None))
+}
+
+/// The same of a token of any `typ`, under the name of this issuer, where one is named.
+pub fn issued_as<C: DeserializeOwned>(
+    token: &str,
+    tenant: &Tenant,
+    (r#type, issuer): (&str, Option<&str>),
+) -> Option<C> {
     if token.len() > LONGEST {
         return None;
     }
-    let (_, key, mut validation) = key_of(token, tenant).ok()?;
+    let (_, key, mut validation) = key_of(token, tenant, r#type).ok()?;
+    if let Some(issuer) = issuer {
+        validation.set_issuer(&[issuer]);
+        validation.set_required_spec_claims(&["iss"]);
+    }
     (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-    Some(decode::<AccessToken>(token, &key, &validation).ok()?.claims)
+    Some(decode::<C>(token, &key, &validation).ok()?.claims)
 }
 
-/// The key of an instance that has signed an access token, as the token says, with its id and how it verifies.
-fn key_of<'a>(token: &str, tenant: &'a Tenant) -> Result<(&'a str, DecodingKey, Validation), RefusedToken> {
+/// The key of an instance that has signed a token of this `typ`, as the token says, with its id and how it verifies.
+fn key_of<'a>(
+    token: &str,
+    tenant: &'a Tenant,
+    r#type: &str,
+) -> Result<(&'a str, DecodingKey, Validation), RefusedToken> {
     let unknown = |why: &str| refused(id_of(token), Signed::Elsewhere, why);
     let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
     let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
     let (key_id, key) = key.ok_or_else(|| unknown("it is signed with no key of this instance"))?;
     let algorithm: Algorithm = key.algorithm.parse().map_err(|_| unknown("its key has an unknown algorithm"))?;
-    if header.typ.as_deref() != Some(TOKEN_TYPE) || header.alg != algorithm {
+    if header.typ.as_deref() != Some(r#type) || header.alg != algorithm {
         return Err(unknown("its type or algorithm is not that of an access token"));
     }
     let jwk: Jwk = serde_json::from_value(key.public.clone()).map_err(|_| unknown("its key cannot be read"))?;

@@ -3,7 +3,7 @@
 use domain::{
     redirect_uri::{Leniency, is_registered},
     resource::app::{
-        AuthMethod, Config,
+        AuthMethod,
         oidc::{AppType, Oidc as Settings, ResponseType},
     },
 };
@@ -90,7 +90,7 @@ fn may_ask_for_code(settings: &Settings) -> bool {
 
 /// Whether an app may still have what it has asked for, as it is set up now.
 pub(crate) fn still_may(app: &Client, request: &AuthRequest) -> bool {
-    let Config::Oidc(settings) = &app.app.config else { return false };
+    let Some(settings) = app.app.config.oidc() else { return false };
     let is_safe = settings.auth_method != AuthMethod::None || request.challenge.is_some();
     is_safe && may_ask_for_code(settings) && leads_to(settings, &request.callback.redirect_uri)
 }

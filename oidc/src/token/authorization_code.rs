@@ -7,7 +7,7 @@ use base::{
     secret::{same, sha256},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::resource::app::{Config, oidc::GrantType};
+use domain::resource::app::oidc::{GrantType, Oidc as Settings};
 use edge::trigger::trace_of;
 use http::HeaderMap;
 use view::{
@@ -20,7 +20,7 @@ use crate::{
     Oidc,
     authorize::checks::is_challenge,
     client,
-    code::{self, Fate, Shown},
+    code::{self, Fate, LoggedIn, Shown},
     error::Error,
     form::Form,
     recipient::{Login, Recipient},
@@ -37,13 +37,13 @@ pub(super) async fn grant(
     (headers, form): (&HeaderMap, &Form),
 ) -> Result<Tokens, Error> {
     let app = client::of_code(oidc, tenant, headers, form).await?;
-    let Config::Oidc(settings) = &app.app.config else { return Err(Error::InvalidClient) };
+    let settings = app.app.config.oidc().ok_or(Error::InvalidClient)?;
     if !settings.grant_types.contains(&GrantType::AuthorizationCode) {
         return Err(Error::UnauthorizedClient("the app is not set up for the grant type authorization_code"));
     }
     let sent = form.get("code").ok_or(Error::InvalidRequest("code is missing"))?;
     let shown = code::find(oidc, &tenant.id, sent).await?.ok_or(UNKNOWN)?;
-    right(&shown, &app, form)?;
+    right(shown.logged_in(), &app, form)?;
     // What ends all that was got by the code comes after this, whenever the tokens are made.
     let session_seq = oidc.edge.ended.revoked().sequence();
     match shown.fate() {
@@ -54,20 +54,19 @@ pub(super) async fn grant(
             return Err(USED);
         }
     }
-    tokens(oidc, (tenant, &app, &shown), (session_seq, headers)).await
+    tokens(oidc, (tenant, (&app, settings), &shown), (session_seq, headers)).await
 }
 
 /// Whether a code is shown by whom it was given to: the app, where it was answered, with the verifier of its challenge.
-fn right(Shown { logged_in, .. }: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
-    let request = &logged_in.request;
-    if request.client_id != app.id {
+fn right(logged_in: &LoggedIn, app: &Client, form: &Form) -> Result<(), Error> {
+    if logged_in.client_id != app.id {
         return Err(Error::InvalidGrant("the code was given to another client"));
     }
     let redirect_uri = form.get("redirect_uri").ok_or(Error::InvalidRequest("redirect_uri is missing"))?;
-    if redirect_uri != request.callback.redirect_uri {
+    if redirect_uri != logged_in.redirect_uri {
         return Err(Error::InvalidGrant("redirect_uri is not the one of the authorization request"));
     }
-    match (&request.challenge, form.get("code_verifier")) {
+    match (&logged_in.challenge, form.get("code_verifier")) {
         (None, None) => Ok(()),
         (Some(challenge), Some(verifier)) if is_of(challenge, verifier) => Ok(()),
         (Some(_), None) => Err(Error::InvalidGrant("code_verifier is missing")),
@@ -83,17 +82,12 @@ fn is_of(challenge: &str, verifier: &str) -> bool {
 }
 
 /// Ends all that was got by a code, because somebody has used it again.
-async fn end(
-    oidc: &Oidc,
-    tenant: &Tenant,
-    (Shown { logged_in, grant_id, .. }, app): (&Shown, &Client),
-    headers: &HeaderMap,
-) -> Result<(), Error> {
+async fn end(oidc: &Oidc, tenant: &Tenant, (shown, app): (&Shown, &Client), headers: &HeaderMap) -> Result<(), Error> {
     tracing::warn!(instance = tenant.id, client = app.id, "a code was used twice: what was got by it ends");
     let ending = Ending {
-        user_id: logged_in.user_id.clone(),
+        user_id: shown.logged_in().user_id.clone(),
         client_id: app.id.clone(),
-        id: grant_id.clone(),
+        id: shown.grant_id.clone(),
         expires_at: (clock::now() + LONGEST_LIFE).as_millisecond(),
         seen: oidc.edge.ended.revoked().sequence(),
     };
@@ -102,10 +96,10 @@ async fn end(
 
 async fn tokens(
     oidc: &Oidc,
-    (tenant, app, Shown { logged_in, grant_id, .. }): (&Arc<Tenant>, &Client, &Shown),
+    (tenant, (app, settings), shown): (&Arc<Tenant>, (&Client, &Settings), &Shown),
     (session_seq, headers): (u64, &HeaderMap),
 ) -> Result<Tokens, Error> {
-    let Config::Oidc(settings) = &app.app.config else { return Err(Error::InvalidClient) };
+    let logged_in = shown.logged_in();
     let is_over = logged_in.session_ends <= clock::now().as_millisecond();
     if is_over || oidc.edge.ended.revoked().has_session_ended(&tenant.id, &logged_in.session_id) {
         return Err(ENDED);
@@ -118,13 +112,13 @@ async fn tokens(
         session_seq,
         assertions: settings.assertions,
         session_id: logged_in.session_id.clone(),
-        grant_id: grant_id.clone(),
+        grant_id: shown.grant_id.clone(),
         auth_time: logged_in.checked_at / 1000,
         ends: logged_in.session_ends / 1000,
-        nonce: logged_in.request.nonce.clone(),
+        nonce: logged_in.nonce.clone(),
     };
     let recipient = Recipient::of_app(app, settings, login);
-    let scope = Some(logged_in.request.scope.as_str());
+    let scope = Some(logged_in.scope.as_str());
     // Who is not active is no client that cannot authenticate here.
     let issued = own::tokens(oidc, (tenant, user), (scope, &recipient), headers).await;
     let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;

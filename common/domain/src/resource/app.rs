@@ -72,6 +72,14 @@ impl AuthMethod {
 }
 
 impl Config {
+    /// How it is set up, where people log in to it.
+    pub const fn oidc(&self) -> Option<&Oidc> {
+        match self {
+            Self::Oidc(oidc) => Some(oidc),
+            Self::Api { .. } => None,
+        }
+    }
+
     /// How the app authenticates.
     pub const fn auth_method(&self) -> AuthMethod {
         match self {

@@ -199,7 +199,7 @@ impl Edge {
             return Err(unheard());
         }
         // A service user is its own client.
-        if client_id != id && !self.is_live_app(tenant, client_id, (issued, sequence)).await? {
+        if client_id != id && !self.has_live_app(tenant, client_id, (issued, sequence)).await? {
             return Err(Error::new(Reason::TokenInvalid, "the app of the access token is not active"));
         }
         let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
@@ -213,12 +213,14 @@ impl Edge {
     }
 
     /// Whether an app and its project are there and switched on, and were so ever since a token was issued.
-    async fn is_live_app(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<bool, Error> {
+    async fn has_live_app(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<bool, Error> {
         let app = self.directory.app(&tenant.id, id, sequence).await.map_err(read_model)?;
-        let is_dead = |app: &Client| {
-            let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
-            self.ended.is_dead(&tenant.id, &app.owner, &on, issued.min(app.processed))
-        };
-        Ok(app.is_some_and(|app| app.is_live && !is_dead(&app)))
+        Ok(app.is_some_and(|app| self.is_live_app(tenant, &app, issued)))
+    }
+
+    /// Whether an app and its project are there and switched on, and were so ever since a sequence, or since what is known of it.
+    pub fn is_live_app(&self, tenant: &Tenant, app: &Client, since: u64) -> bool {
+        let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
+        app.is_live && !self.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.processed))
     }
 }

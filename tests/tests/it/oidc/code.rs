@@ -172,10 +172,10 @@ async fn tokens_end_with_the_session_the_user_and_the_app() {
     assert_eq!(ended.status, StatusCode::OK);
     is_over(&flow, access_token(&tokens)).await;
     assert_eq!(flow.userinfo(access_token(&other)).await.status, StatusCode::OK, "another session");
-    for path in [
-        format!("{API}/apps/{}", flow.app.id),
-        format!("{API}/projects/{}", flow.project),
-        format!("{API}/users/{}", flow.person.0),
+    for (path, status, error) in [
+        (format!("{API}/apps/{}", flow.app.id), 401, "invalid_client"),
+        (format!("{API}/projects/{}", flow.project), 401, "invalid_client"),
+        (format!("{API}/users/{}", flow.person.0), 400, "invalid_grant"),
     ] {
         let (tokens, _) = flow.tokens(&[]).await;
         let (answer, _) = flow.log_in(&[]).await;
@@ -185,7 +185,7 @@ async fn tokens_end_with_the_session_the_user_and_the_app() {
         })
         .await;
         let refused = send(flow.redeeming(&answer["code"], &[])).await;
-        assert!([400, 401].contains(&refused.status.as_u16()), "{path}: {}", refused.body);
+        assert_error(&path, &refused, status, error);
         flow.switch_on(&path).await;
         assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::UNAUTHORIZED, "{path}");
     }
