@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{
-    self,
+    self, ErrorCode,
+    context::{CreateStreamError, CreateStreamErrorKind},
     kv::Store,
     stream::{Config, DiscardPolicy, StorageType, Stream},
 };
@@ -118,9 +119,24 @@ impl Beside {
 /// # Errors
 /// When NATS does not answer, and when there is one that does not work.
 pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, LogFailure> {
-    let stream = context.get_or_create_stream(config).await.map_err(nats)?;
+    let (name, bytes) = (config.name.clone(), config.max_bytes);
+    let made = context.get_or_create_stream(config).await;
+    let stream = made.map_err(|error| if lacks_memory(&error) { no_memory(&name, bytes) } else { nats(error) })?;
     check(&stream)?;
     Ok(stream)
+}
+
+fn lacks_memory(error: &CreateStreamError) -> bool {
+    let is_it = |error: &jetstream::Error| error.error_code() == ErrorCode::MEMORY_RESOURCES_EXCEEDED;
+    matches!(error.kind(), CreateStreamErrorKind::JetStream(error) if is_it(&error))
+}
+
+/// What an operator can do about it.
+fn no_memory(name: &str, bytes: i64) -> LogFailure {
+    let [all, one] = [MOST_IN_MEMORY.iter().sum(), bytes].map(|bytes| bytes >> 20);
+    LogFailure::Nats(format!(
+        "no memory is left for the stream {name}, which takes {one} MiB: set max_memory_store of JetStream to {all}MB at least"
+    ))
 }
 
 /// Opens a bucket beside the log in the same way. It has one value of each key, replaced by compare-and-set.

@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, process::Stdio};
 
-use eventlog::durability::{Durability, Unsafe};
+use eventlog::{
+    durability::{Durability, Unsafe},
+    flow::Flow,
+};
 use tempfile::TempDir;
 use tests::{eventually, ports::free_address, servers::Servers};
 use tokio::process::{Child, Command};
@@ -11,15 +14,21 @@ use tokio::process::{Child, Command};
 struct Broker {
     _child: Child,
     _folder: TempDir,
+    url: String,
     monitor: String,
 }
 
 impl Broker {
     async fn start(program: &Path, sync: &str) -> Self {
+        Self::with(program, &format!("sync_interval: \"{sync}\"")).await
+    }
+
+    /// One whose JetStream is set up so.
+    async fn with(program: &Path, settings: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let (listen, monitor) = (free_address(), free_address());
         let text = format!(
-            "listen: \"{listen}\"\nhttp: \"{monitor}\"\njetstream {{ store_dir: \"{}\", sync_interval: \"{sync}\" }}\n",
+            "listen: \"{listen}\"\nhttp: \"{monitor}\"\njetstream {{ store_dir: \"{}\", {settings} }}\n",
             folder.path().display()
         );
         let file = folder.path().join("nats.conf");
@@ -27,10 +36,10 @@ impl Broker {
         let mut command = Command::new(program);
         command.arg("--config").arg(file).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         let child = command.spawn().expect("it can be started");
-        let monitor = format!("http://{monitor}");
+        let (url, monitor) = (format!("nats://{listen}"), format!("http://{monitor}"));
         let alone = Durability { monitor_url: Some(monitor.clone()), ..Durability::default() };
         eventually("it tells", || async { alone.storage().await.ok() }).await;
-        Self { _child: child, _folder: folder, monitor }
+        Self { _child: child, _folder: folder, url, monitor }
     }
 }
 
@@ -55,4 +64,15 @@ async fn every_server_that_answers_must_sync_and_a_majority_must_answer() {
     }
     let found = check(1, &[away]).await;
     assert!(matches!(found, Err(Unsafe::NoAnswer(..))), "{found:?}");
+}
+
+#[tokio::test]
+async fn whoever_gives_nats_too_little_memory_is_told_how_much_it_takes() {
+    let servers = Servers::start().await;
+    let small = Broker::with(&servers.nats_program(), "max_memory_store: 150MB").await;
+    let client = async_nats::connect(&small.url).await.expect("it is there");
+    let refused = Flow::open(&async_nats::jetstream::new(client), 1).await.expect_err("the second one has no place");
+    let told = "NATS: no memory is left for the stream KV_CODES, which takes 96 MiB: \
+                set max_memory_store of JetStream to 224MB at least";
+    assert_eq!(refused.to_string(), told);
 }
