@@ -11,6 +11,7 @@ use async_nats::jetstream::{
 };
 use jiff::Timestamp;
 use serde::Deserialize;
+use tokio::time::sleep;
 
 use crate::log::{LogFailure, is_absent, nats};
 
@@ -30,6 +31,9 @@ const MOST_OF_ORIGIN: i64 = 200;
 const REQUESTS: &str = "AUTH_REQUESTS";
 /// How much memory of NATS requests take, and codes.
 const MOST_IN_MEMORY: [i64; 2] = [128 << 20, 96 << 20];
+/// How often, and after what time each, it is looked again whether there is memory for a stream.
+const MOST_LOOKS: u32 = 10;
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How many replaced values an erasable bucket keeps of a key until they are overwritten: one, and those of processes that died
 /// meanwhile.
@@ -119,9 +123,17 @@ impl Beside {
 /// # Errors
 /// When NATS does not answer, and when there is one that does not work.
 pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, LogFailure> {
-    let (name, bytes) = (config.name.clone(), config.max_bytes);
-    let made = context.get_or_create_stream(config).await;
-    let stream = made.map_err(|error| if lacks_memory(&error) { no_memory(&name, bytes) } else { nats(error) })?;
+    let mut looks = 0;
+    let stream = loop {
+        match context.get_or_create_stream(config.clone()).await {
+            Ok(stream) => break stream,
+            Err(error) if !lacks_memory(&error) => return Err(nats(error)),
+            Err(_) if looks == MOST_LOOKS => return Err(no_memory(&config)),
+            // NATS counts a stream once for each node that is just making it.
+            Err(_) => sleep(LOOK).await,
+        }
+        looks += 1;
+    };
     check(&stream)?;
     Ok(stream)
 }
@@ -132,8 +144,8 @@ fn lacks_memory(error: &CreateStreamError) -> bool {
 }
 
 /// What an operator can do about it.
-fn no_memory(name: &str, bytes: i64) -> LogFailure {
-    let [all, one] = [MOST_IN_MEMORY.iter().sum(), bytes].map(|bytes| bytes >> 20);
+fn no_memory(Config { name, max_bytes, .. }: &Config) -> LogFailure {
+    let [all, one] = [MOST_IN_MEMORY.iter().sum(), *max_bytes].map(|bytes| bytes >> 20);
     LogFailure::Nats(format!(
         "no memory is left for the stream {name}, which takes {one} MiB: set max_memory_store of JetStream to {all}MB at least"
     ))

@@ -6,6 +6,7 @@ use eventlog::{
     durability::{Durability, Unsafe},
     flow::Flow,
 };
+use futures::future::join_all;
 use tempfile::TempDir;
 use tests::{eventually, ports::free_address, servers::Servers};
 use tokio::process::{Child, Command};
@@ -75,4 +76,22 @@ async fn whoever_gives_nats_too_little_memory_is_told_how_much_it_takes() {
     let told = "NATS: no memory is left for the stream KV_CODES, which takes 96 MiB: \
                 set max_memory_store of JetStream to 224MB at least";
     assert_eq!(refused.to_string(), told);
+}
+
+#[tokio::test]
+async fn nodes_that_start_at_the_same_time_share_what_is_in_the_memory_of_nats() {
+    let servers = Servers::start().await;
+    let small = Broker::with(&servers.nats_program(), "max_memory_store: 225MB").await;
+    let open = || async {
+        let client = async_nats::connect(&small.url).await.expect("it is there");
+        Flow::open(&async_nats::jetstream::new(client), 1).await.map(drop)
+    };
+    for round in 0..20 {
+        let opened = join_all((0..8).map(|_| open())).await;
+        assert!(opened.iter().all(Result::is_ok), "round {round}: {opened:?}");
+        let context = async_nats::jetstream::new(async_nats::connect(&small.url).await.expect("it is there"));
+        for stream in ["AUTH_REQUESTS", "KV_CODES"] {
+            context.delete_stream(stream).await.expect("it is there");
+        }
+    }
 }
