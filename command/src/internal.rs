@@ -1,30 +1,25 @@
 //! The commands that oidc nodes send: a closed list. Only the node that writes listens to them.
 
+mod refresh;
+mod revoke;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_nats::{Client, Message, Subject};
-use base::{clock, explain::explain, fair::Room, secret::Key};
-use domain::{
-    aggregate::Aggregate,
-    context::Owner,
-    log_class::LogClass,
-    token_revocation::{Revoked, TokenRevocation, id_of_all},
-};
+use base::{explain::explain, fair::Room, secret::Key};
 use edge::internal::{answer, key, opened, subject};
-use eventlog::record::AggregateKey;
 use futures::StreamExt;
 use prost::Message as _;
-use proto::bus::{
-    InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, RevokeTokens, internal_command::Command,
-};
+use proto::bus::{InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, internal_command::Command};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use view::{
-    keyring::Keyring,
-    revoked::{LONGEST_LIFE, REMEMBERED},
-};
+use view::keyring::Keyring;
 
+use self::{
+    refresh::{Grant, Use},
+    revoke::Revoke,
+};
 use crate::{
-    turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
+    turn::{Cause, ClaimKeys},
     writer::{Decide, Handle, Origin, Phase, Verdict},
 };
 
@@ -32,7 +27,7 @@ use crate::{
 const MOST: u64 = 1024;
 /// The longest id of what is named.
 const LONGEST_ID: usize = 200;
-/// Who is named as having revoked tokens: their client, beside which the user stands in the event.
+/// Who is named as having done it: the client and the user stand in the event.
 const ACTOR: &str = "oidc";
 
 /// Takes commands of oidc nodes whenever this node writes.
@@ -129,24 +124,34 @@ impl Taker {
     async fn outcome(&self, key: &Key, command: InternalCommand, bytes: usize) -> InternalAnswer {
         let nonce = command.nonce.clone();
         match self.done(command, bytes).await {
-            Ok(sequence) => answer(key, &InternalOutcome { nonce, sequence, refused: false }),
+            Ok(outcome) => answer(key, &InternalOutcome { nonce, ..outcome }),
             Err(Undone::Untaken) => InternalAnswer::default(),
-            Err(Undone::Refused) => answer(key, &InternalOutcome { nonce, sequence: 0, refused: true }),
+            Err(Undone::Refused) => {
+                answer(key, &InternalOutcome { nonce, refused: true, ..InternalOutcome::default() })
+            }
         }
     }
 
-    async fn done(&self, command: InternalCommand, bytes: usize) -> Result<u64, Undone> {
+    async fn done(&self, command: InternalCommand, bytes: usize) -> Result<InternalOutcome, Undone> {
         let InternalCommand { instance_id, trace_context, command, .. } = command;
-        let Some(Command::RevokeTokens(revoke)) = command else { return Err(Undone::Refused) };
         let keys = ClaimKeys::of(&self.keyring, &instance_id).await.map_err(|_| Undone::Untaken)?;
         let cause = Cause { actor: ACTOR.to_owned(), trace_context, ..Cause::default() };
-        let origin = Origin { operation: "RevokeTokens", instance_id: instance_id.as_str().into(), bytes };
-        let revoke = Revoke { instance_id, revoke, keys, cause };
-        if !revoke.is_sound() {
+        let by = By { instance_id, keys, cause };
+        match command {
+            Some(Command::RevokeTokens(asked)) => self.decided(Revoke { by, asked }, bytes).await,
+            Some(Command::GrantRefresh(asked)) => self.decided(Grant { by, asked }, bytes).await,
+            Some(Command::Refresh(asked)) => self.decided(Use { by, asked }, bytes).await,
+            None => Err(Undone::Refused),
+        }
+    }
+
+    async fn decided<C: Ask>(&self, command: C, bytes: usize) -> Result<InternalOutcome, Undone> {
+        if command.by().instance_id.is_empty() || !command.is_sound() {
             return Err(Undone::Refused);
         }
-        match self.writer.submit(origin, revoke, None).await {
-            Ok(Verdict::Decided(decided, ())) => Ok(decided.sequence),
+        let origin = Origin { operation: C::NAME, instance_id: command.by().instance_id.as_str().into(), bytes };
+        match self.writer.submit(origin, command, None).await {
+            Ok(Verdict::Decided(decided, outcome)) => Ok(InternalOutcome { sequence: decided.sequence, ..outcome }),
             Ok(Verdict::Replayed(_)) => Err(Undone::Refused),
             Err(error) if *self.writer.phases().borrow() != Phase::Active => {
                 tracing::debug!(reason = error.reason().name(), "a command of an oidc node is left to another writer");
@@ -158,6 +163,30 @@ impl Taker {
             }
         }
     }
+}
+
+/// What an oidc node asks for.
+trait Ask: Decide<Outcome = InternalOutcome> {
+    /// Names it in metrics.
+    const NAME: &'static str;
+
+    /// In whose name it is done.
+    fn by(&self) -> &By;
+
+    /// Whether it is about something that there can be.
+    fn is_sound(&self) -> bool;
+}
+
+/// In whose name something is done, and where.
+struct By {
+    instance_id: String,
+    keys: ClaimKeys,
+    cause: Cause,
+}
+
+/// Whether something may be an id.
+fn is_id(id: &str) -> bool {
+    (1..=LONGEST_ID).contains(&id.len())
 }
 
 /// A place of an instance, until it is dropped.
@@ -184,50 +213,4 @@ enum Undone {
     /// It can be sent again.
     Untaken,
     Refused,
-}
-
-/// Revokes tokens.
-struct Revoke {
-    instance_id: String,
-    revoke: RevokeTokens,
-    keys: ClaimKeys,
-    cause: Cause,
-}
-
-impl Revoke {
-    /// Whether it is about something that can be revoked, for a time after which it can be forgotten.
-    fn is_sound(&self) -> bool {
-        let RevokeTokens { user_id, client_id, token_id, expires_at, .. } = &self.revoke;
-        let is_id = |id: &String| (1..=LONGEST_ID).contains(&id.len());
-        let is_in_time = *expires_at <= (clock::now() + REMEMBERED).as_millisecond();
-        // One with a dot would be that of all tokens of somebody.
-        let is_token = token_id.len() <= LONGEST_ID && !token_id.contains('.');
-        is_id(user_id) && is_id(client_id) && is_token && is_in_time && !self.instance_id.is_empty()
-    }
-}
-
-impl Decide for Revoke {
-    type Outcome = ();
-
-    fn class(&self) -> LogClass {
-        TokenRevocation::CLASS
-    }
-
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
-        let RevokeTokens { user_id, client_id, token_id, expires_at, seen } = &self.revoke;
-        let is_all = token_id.is_empty();
-        let id = if is_all { id_of_all(user_id, client_id) } else { token_id.clone() };
-        let key = AggregateKey::of::<TokenRevocation>(self.instance_id.as_str(), id);
-        let current = turn.get::<TokenRevocation>(&key).owned_by(&Owner::instance(&self.instance_id));
-        let revoked =
-            Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
-        // It may be sent again, and whoever has many tokens of one user and client revokes each.
-        let is_remembered = turn.now() < current.head.changed_at + LONGEST_LIFE;
-        let events = if is_all && current.head.sequence > *seen && is_remembered {
-            vec![]
-        } else {
-            TokenRevocation::decide(&current.state, revoked)?
-        };
-        Ok((turn.append(current, &events, &self.keys, &self.cause)?, ()))
-    }
 }

@@ -44,7 +44,7 @@ async fn finish(
     let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
     let shown = request.finish.unwrap_or_default().session_token;
     let logged_in = finish::logged_in(&oidc, &call.tenant, (&waiting, &shown)).await?;
-    let code = code::draw(&oidc, &request.id, logged_in).await?;
+    let code = code::draw(&oidc, &request.id, (logged_in, (&waiting.request).into())).await?;
     let code = code.ok_or(Rejection::NotFound(NOUN))?;
     over(&oidc, &call, &request.id).await;
     let issuer = oidc.edge.external.issuer(&call.tenant);

@@ -101,8 +101,8 @@ pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     authenticated(oidc, tenant, (headers, form), headers.contains_key(header::AUTHORIZATION)).await
 }
 
-/// The app that a code was given to: it authenticates as it is set up to, or not at all where it cannot keep a secret.
-pub(crate) async fn of_code(
+/// The app that people log in to: it authenticates as it is set up to, or not at all where it cannot keep a secret.
+pub(crate) async fn of_login(
     oidc: &Oidc,
     tenant: &Tenant,
     headers: &HeaderMap,

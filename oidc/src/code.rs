@@ -11,44 +11,40 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use eventlog::flow::Code;
 use serde::{Deserialize, Serialize};
 
-use crate::{Oidc, auth_request::lost, error::Error};
+use crate::{
+    Oidc,
+    auth_request::{AuthRequest, lost},
+    error::Error,
+    logged_in::LoggedIn,
+};
 
 /// How long a code is good.
 const LIFETIME: Duration = Duration::from_mins(1);
 /// The longest code that is looked at.
 const LONGEST: usize = 200;
 
-/// What a code stands for.
+/// What a code is bound to, beside the app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LoggedIn {
-    /// The instance.
-    pub(crate) instance_id: String,
-    /// The app.
-    pub(crate) client_id: String,
+pub(crate) struct Bound {
     /// Where it was answered.
     pub(crate) redirect_uri: String,
-    /// The challenge of the verifier that it has to show.
+    /// The challenge of the verifier that has to be shown with it.
     pub(crate) challenge: Option<String>,
     /// What the ID token repeats.
     pub(crate) nonce: Option<String>,
-    /// What it asks for.
-    pub(crate) scope: String,
-    /// Who has logged in.
-    pub(crate) user_id: String,
-    /// The sequence of the log of which that was true, at least.
-    pub(crate) seen: u64,
-    /// The session.
-    pub(crate) session_id: String,
-    /// When it ends, in milliseconds since the Unix epoch.
-    pub(crate) session_ends: i64,
-    /// When the person was checked, in milliseconds since the Unix epoch.
-    pub(crate) checked_at: i64,
+}
+
+impl From<&AuthRequest> for Bound {
+    fn from(AuthRequest { callback, challenge, nonce, .. }: &AuthRequest) -> Self {
+        Self { redirect_uri: callback.redirect_uri.clone(), challenge: challenge.clone(), nonce: nonce.clone() }
+    }
 }
 
 /// An entry as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
     logged_in: LoggedIn,
+    bound: Bound,
     /// The hash of the secret of the code, which has 256 bits.
     secret: String,
     /// Until when it is good, in milliseconds since the Unix epoch.
@@ -89,11 +85,15 @@ pub(crate) struct Shown {
 }
 
 /// A code for what a person has logged in to; `None` where the request was finished before.
-pub(crate) async fn draw(oidc: &Oidc, request_id: &str, logged_in: LoggedIn) -> Result<Option<String>, Error> {
+pub(crate) async fn draw(
+    oidc: &Oidc,
+    request_id: &str,
+    (logged_in, bound): (LoggedIn, Bound),
+) -> Result<Option<String>, Error> {
     let secret = random_secret();
     let lifetime = i64::try_from(LIFETIME.as_millis()).unwrap_or_default();
     let good_until = clock::now().as_millisecond().saturating_add(lifetime);
-    let entry = Entry { logged_in, secret: hash(&secret), good_until, used_by: None };
+    let entry = Entry { logged_in, bound, secret: hash(&secret), good_until, used_by: None };
     let is_first = oidc.flow.write(request_id, written(&entry)?).await.map_err(lost)?;
     Ok(is_first.then(|| format!("{request_id}-{secret}")))
 }
@@ -127,6 +127,11 @@ impl Shown {
         &self.entry.logged_in
     }
 
+    /// What it is bound to.
+    pub(crate) const fn bound(&self) -> &Bound {
+        &self.entry.bound
+    }
+
     /// What becomes of whoever shows it now.
     pub(crate) fn fate(&self) -> Fate {
         self.entry.fate(clock::now().as_millisecond())
@@ -157,9 +162,6 @@ mod tests {
             let logged_in = LoggedIn {
                 instance_id: "1".into(),
                 client_id: "8".into(),
-                redirect_uri: "https://shop.example/cb".into(),
-                challenge: None,
-                nonce: None,
                 scope: "openid".into(),
                 user_id: "7".into(),
                 seen: 1,
@@ -167,8 +169,9 @@ mod tests {
                 session_ends: 1000,
                 checked_at: 0,
             };
+            let bound = Bound { redirect_uri: "https://shop.example/cb".into(), challenge: None, nonce: None };
             let used_by = used_by.map(str::to_owned);
-            Entry { logged_in, secret: hash("a"), good_until: 60_000, used_by }
+            Entry { logged_in, bound, secret: hash("a"), good_until: 60_000, used_by }
         };
         assert_eq!([0, 59_999, 60_000].map(|now| entry(None).fate(now)), [Fate::Good, Fate::Good, Fate::Late]);
         assert_eq!([0, 60_000].map(|now| entry(Some("x")).fate(now)), [Fate::Again; 2]);

@@ -43,7 +43,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "authorization_response_iss_parameter_supported": true,
         "request_parameter_supported": false,
         "request_uri_parameter_supported": false,
-        "grant_types_supported": [token::AUTHORIZATION_CODE, token::CLIENT_CREDENTIALS, token::JWT_BEARER],
+        "grant_types_supported": token::GRANTS,
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": algorithms,
         "token_endpoint_auth_methods_supported": METHODS,

@@ -74,7 +74,7 @@ impl Error {
             Self::UnsupportedGrantType => (
                 StatusCode::BAD_REQUEST,
                 "unsupported_grant_type",
-                "this server supports authorization_code, client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
+                "this server supports authorization_code, refresh_token, client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
             ),
             Self::UnsupportedTokenType(description) => (StatusCode::BAD_REQUEST, "unsupported_token_type", description),
             Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),

@@ -12,7 +12,7 @@ use view::{
 use crate::{
     Oidc, audience,
     auth_request::{AuthRequest, Waiting},
-    code::LoggedIn,
+    logged_in::{LoggedIn, outdated},
     scope::{self, Scope},
     session,
     subject::Subject,
@@ -38,31 +38,16 @@ pub(crate) async fn logged_in(
         return Err(Rejection::Precondition(why).into());
     }
     let seen = admitted(oidc, (tenant, user), &waiting.request).await?;
-    let AuthRequest { client_id, callback, challenge, nonce, scope, .. } = &waiting.request;
     Ok(LoggedIn {
         instance_id: tenant.id.clone(),
-        client_id: client_id.clone(),
-        redirect_uri: callback.redirect_uri.clone(),
-        challenge: challenge.clone(),
-        nonce: nonce.clone(),
-        scope: scope.clone(),
+        client_id: waiting.request.client_id.clone(),
+        scope: waiting.request.scope.clone(),
         user_id: checked.user_id.to_owned(),
         seen,
         session_ends: session.state.expires_at,
         checked_at: checked.at,
         session_id: session.id,
     })
-}
-
-/// Why the password that was checked is not enough any more, where it is not.
-fn outdated(user: &Principal, checked_at: i64) -> Option<&'static str> {
-    match &user.user.password {
-        Some(password) if password.is_change_required => {
-            Some("the person must choose another password first, and have it checked")
-        }
-        Some(password) if password.changed_at <= checked_at => None,
-        _ => Some("the password was changed since it was checked: check it again"),
-    }
 }
 
 const INACTIVE: Rejection =

@@ -37,6 +37,8 @@ pub(crate) struct Login {
     pub(crate) session_id: String,
     /// By what tokens are got in it.
     pub(crate) grant_id: String,
+    /// Whether the app may refresh them.
+    pub(crate) is_refreshable: bool,
     /// When the person was checked, in seconds since the Unix epoch.
     pub(crate) auth_time: i64,
     /// When the session ends, in seconds since the Unix epoch.

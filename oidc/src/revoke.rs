@@ -1,5 +1,5 @@
-//! Token revocation (RFC 7009): a client ends an access token that it got. Of a token that is none, or is over, it is told the
-//! same as of one that it has ended: it does not count.
+//! Token revocation (RFC 7009): a client ends an access token that it got, or a refresh token and with it all that was got by it. Of a token
+//! that is none, or is over, it is told the same as of one that it has ended: it does not count.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use axum::{
 };
 use base::{clock, explain::explain};
 use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_of};
-use http::{Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 use proto::bus::{RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
 use view::{
@@ -22,6 +22,8 @@ use crate::{
     Oidc, client,
     error::{Error, Refused, no_store},
     form::{self, Sent},
+    logged_in::LoggedIn,
+    refresh_token::{self, RefreshToken},
 };
 
 /// By how many seconds the clocks of nodes may differ: one that has expired here may still count there.
@@ -47,10 +49,13 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
         let how = "a personal access token is not issued to a client: who has it deletes it by the API";
         return Err(Error::UnsupportedTokenType(how).into());
     }
-    // There is one kind of tokens, so the hint of which it is says nothing (section 2.1).
+    // A token says itself of which kind it is, so the hint says nothing (section 2.1).
+    if refresh_token::is_one(token) {
+        return Ok(end_refreshing(oidc, &tenant, (token, &client_id), &headers).await?);
+    }
     let Some(token) = oidc.edge.issued(&tenant, token).await.map_err(Error::from)? else { return Ok(()) };
     if token.client_id != client_id {
-        return Err(Error::InvalidGrant("the token was issued to another client").into());
+        return Err(ANOTHER.into());
     }
     let is_over = token.exp.saturating_add(CLOCKS) <= clock::now().as_second();
     if is_over || oidc.edge.ended.revoked().has(&tenant.id, &token.id()) {
@@ -59,6 +64,24 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
     let trace_context = trace_of(&headers);
     Ok(end(oidc, &tenant, token.into(), &trace_context).await?)
 }
+
+/// Ends a refresh token, and all that was got by it and by those before it.
+async fn end_refreshing(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    (token, client_id): (&str, &str),
+    headers: &HeaderMap,
+) -> Result<(), Error> {
+    let Some(RefreshToken { logged_in, grant_id, .. }) = RefreshToken::open(oidc, tenant, token).await? else {
+        return Ok(());
+    };
+    if logged_in.client_id != client_id {
+        return Err(ANOTHER);
+    }
+    end(oidc, tenant, Ending::of_grant(oidc, &logged_in, &grant_id), &trace_of(headers)).await
+}
+
+const ANOTHER: Error = Error::InvalidGrant("the token was issued to another client");
 
 /// What ends: a token, or all that was got by something.
 pub(crate) struct Ending {
@@ -70,18 +93,41 @@ pub(crate) struct Ending {
     pub(crate) expires_at: i64,
     /// The sequence that the issuer had seen.
     pub(crate) seen: u64,
+    /// The family of refresh tokens that ends with it.
+    pub(crate) family_id: Option<String>,
+}
+
+impl Ending {
+    /// All that is got by something, also later.
+    pub(crate) fn of_grant(oidc: &Oidc, logged_in: &LoggedIn, grant_id: &str) -> Self {
+        Self {
+            user_id: logged_in.user_id.clone(),
+            client_id: logged_in.client_id.clone(),
+            id: grant_id.to_owned(),
+            expires_at: (clock::now() + LONGEST_LIFE).as_millisecond(),
+            seen: oidc.edge.ended.revoked().sequence(),
+            family_id: Some(grant_id.to_owned()),
+        }
+    }
 }
 
 impl From<AccessToken> for Ending {
     fn from(AccessToken { sub, client_id, jti, exp, session_seq, .. }: AccessToken) -> Self {
-        Self { user_id: sub, client_id, id: jti, expires_at: exp.saturating_mul(1000), seen: session_seq }
+        Self {
+            user_id: sub,
+            client_id,
+            id: jti,
+            expires_at: exp.saturating_mul(1000),
+            seen: session_seq,
+            family_id: None,
+        }
     }
 }
 
 /// Has something ended, or all that its client got for its user where there are too many single ones to remember.
 pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_context: &str) -> Result<(), Error> {
     let revoked = oidc.edge.ended.revoked();
-    let Ending { user_id, client_id, id, expires_at, seen } = ending;
+    let Ending { user_id, client_id, id, expires_at, seen, family_id } = ending;
     let (token_id, expires_at) = if revoked.is_full(&tenant.id, &client_id) {
         tracing::info!(instance = tenant.id, client = client_id, "all tokens of a user and a client are revoked");
         (String::new(), (clock::now() + LONGEST_LIFE).as_millisecond())
@@ -97,11 +143,12 @@ pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_cont
         sequence: seen,
         issued_at: clock::now().as_second(),
     };
-    let command = Command::RevokeTokens(RevokeTokens { user_id, client_id, token_id, expires_at, seen });
-    let sequence = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
+    let family_id = family_id.unwrap_or_default();
+    let command = Command::RevokeTokens(RevokeTokens { user_id, client_id, token_id, expires_at, seen, family_id });
+    let outcome = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "a token was not revoked");
         Error::Unavailable
     })?;
-    revoked.reached().wait_briefly_for(sequence).await;
+    revoked.reached().wait_briefly_for(outcome.sequence).await;
     if revoked.has(&tenant.id, &ended) { Ok(()) } else { Err(Error::Unavailable) }
 }

@@ -20,8 +20,8 @@ const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
 const AUDIENCE_SUFFIX: &str = ":aud";
 /// How many scopes a request may name.
 const MOST_SCOPES: usize = 100;
-/// Those that ask for what a user is (OpenID Connect Core 1.0, section 5.4), as a discovery document has them.
-pub(crate) const STANDARD: [&str; 5] = ["openid", "profile", "email", "phone", "address"];
+/// Those of OpenID Connect Core 1.0 (sections 5.4 and 11), as a discovery document has them.
+pub(crate) const STANDARD: [&str; 6] = ["openid", "profile", "email", "phone", "address", "offline_access"];
 
 /// One scope that this server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub(crate) enum Scope<'a> {
     Phone,
     /// The address.
     Address,
+    /// A refresh token (OpenID Connect Core 1.0, section 11).
+    Offline,
     /// A user of this organization, by its id.
     Organization(&'a str),
     /// The audience of a project, by its id or by the word `platform` for the platform's own.
@@ -88,6 +90,7 @@ impl<'a> Scope<'a> {
             "email" => return Some(Self::Email),
             "phone" => return Some(Self::Phone),
             "address" => return Some(Self::Address),
+            "offline_access" => return Some(Self::Offline),
             ROLES => return Some(Self::Roles),
             RESOURCE_OWNER => return Some(Self::ResourceOwner),
             METADATA => return Some(Self::Metadata),

@@ -3,7 +3,9 @@
 mod authorization_code;
 mod client_credentials;
 mod jwt_bearer;
+mod login;
 mod own;
+mod refresh;
 
 use std::{
     sync::{Arc, LazyLock},
@@ -33,10 +35,15 @@ use crate::{
 
 /// The name of the grant that an app gets for somebody who has logged in (RFC 6749, section 4.1.3).
 pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
+/// The name of the grant by which it gets further ones (RFC 6749, section 6).
+pub(crate) const REFRESH_TOKEN: &str = "refresh_token";
 /// The name of the grant that a service user gets by what it authenticates with (RFC 6749, section 4.4).
 pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
 /// The name of the grant that it gets by what it signs (RFC 7523, section 2.1).
 pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// All of them, as a discovery document has them.
+pub(crate) const GRANTS: [&str; 4] = [AUTHORIZATION_CODE, REFRESH_TOKEN, CLIENT_CREDENTIALS, JWT_BEARER];
 
 /// What is counted of a grant.
 struct Counted {
@@ -46,6 +53,7 @@ struct Counted {
 }
 
 static BY_CODE: LazyLock<Counted> = LazyLock::new(|| Counted::of(AUTHORIZATION_CODE));
+static BY_REFRESH: LazyLock<Counted> = LazyLock::new(|| Counted::of(REFRESH_TOKEN));
 static BY_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of(CLIENT_CREDENTIALS));
 static BY_ASSERTION: LazyLock<Counted> = LazyLock::new(|| Counted::of("jwt-bearer"));
 
@@ -75,6 +83,8 @@ pub(crate) struct Tokens {
     scope: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<String>,
     #[serde(skip)]
     is_opaque: bool,
 }
@@ -90,6 +100,7 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
     let tokens = match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
         Some(AUTHORIZATION_CODE) => BY_CODE.count(authorization_code::grant(oidc, &tenant, (&headers, &form))).await?,
+        Some(REFRESH_TOKEN) => BY_REFRESH.count(refresh::grant(oidc, &tenant, (&headers, &form))).await?,
         Some(CLIENT_CREDENTIALS) => {
             BY_CREDENTIALS.count(client_credentials::grant(oidc, &tenant, (&headers, &form))).await?
         }

@@ -8,6 +8,7 @@ use crate::{
     aggregate::Aggregate,
     failed_event::FailedEvent,
     log_class::{LogClass, OfEach},
+    refresh_family::RefreshFamily,
     resource::{
         app::App, data_key::DataKey, domain::Domain, execution::Execution, idp::Idp, instance::Instance, key::Key,
         membership::Membership, organization::Organization, personal_access_token::PersonalAccessToken,
@@ -80,6 +81,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<System>();
     visitor.other::<FailedEvent>();
     visitor.other::<TokenRevocation>();
+    visitor.other::<RefreshFamily>();
 }
 
 /// Every aggregate of the log that is kept for ever: its name, and the names of its events. Executions and the search of events

@@ -21,6 +21,7 @@ pub mod projection;
 mod properties;
 pub mod redirect_uri;
 pub mod reference;
+pub mod refresh_family;
 pub mod rejection;
 pub mod resource;
 pub mod reusable;

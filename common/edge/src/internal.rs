@@ -100,12 +100,17 @@ impl Internal {
         Self { client, shard, keyring }
     }
 
-    /// Has a command of an instance decided, and gives the sequence of what it changed last. It may be sent more than once, so it
-    /// must be one that changes nothing the second time.
+    /// Has a command of an instance decided, and says what became of it. It may be sent more than once, so it must be one that
+    /// changes nothing the second time.
     ///
     /// # Errors
     /// Where it is not certain that it was done.
-    pub async fn ask(&self, instance_id: &str, trace_context: &str, command: Command) -> Result<u64, Undone> {
+    pub async fn ask(
+        &self,
+        instance_id: &str,
+        trace_context: &str,
+        command: Command,
+    ) -> Result<InternalOutcome, Undone> {
         let key = key(&self.keyring).await?;
         let nonce = secret::random::<16>().to_vec();
         let command = InternalCommand {
@@ -126,7 +131,7 @@ impl Internal {
                     Ok(answer) if answer.outcome.is_empty() => {}
                     Ok(answer) => {
                         let outcome = outcome(&key, &nonce, &answer).filter(|outcome| !outcome.refused);
-                        return outcome.map(|outcome| outcome.sequence).ok_or(Undone::Unknown);
+                        return outcome.ok_or(Undone::Unknown);
                     }
                     Err(_) => return Err(Undone::Unknown),
                 },
@@ -173,7 +178,7 @@ mod tests {
     #[test]
     fn an_outcome_is_that_of_its_command() {
         let key = Key::random();
-        let told = InternalOutcome { nonce: "n".into(), sequence: 7, refused: false };
+        let told = InternalOutcome { nonce: "n".into(), sequence: 7, ..InternalOutcome::default() };
         assert_eq!(outcome(&key, b"n", &answer(&key, &told)), Some(told.clone()));
         assert_eq!(outcome(&key, b"m", &answer(&key, &told)), None);
         assert_eq!(outcome(&key, b"n", &answer(&Key::random(), &told)), None);

@@ -4,7 +4,7 @@ use domain::{
     redirect_uri::{Leniency, is_registered},
     resource::app::{
         AuthMethod,
-        oidc::{AppType, Oidc as Settings, ResponseType},
+        oidc::{AppType, GrantType, Oidc as Settings, ResponseType},
     },
 };
 use serde_json::{Map, Value};
@@ -45,7 +45,7 @@ pub(super) fn checked(
 ) -> Result<AuthRequest, Refusal> {
     no_objects(form)?;
     response(form, settings)?;
-    let (scope, organization_id) = scopes(form)?;
+    let (scope, organization_id) = scopes(form, settings)?;
     let prompts = prompts(form)?;
     let max_age = max_age(form)?;
     claims(form)?;
@@ -126,8 +126,8 @@ fn response(form: &Form, settings: &Settings) -> Result<(), Refusal> {
     }
 }
 
-/// What is asked for, as far as it is known, and the organization that the user must be of.
-fn scopes(form: &Form) -> Result<(String, Option<String>), Refusal> {
+/// What is asked for, as far as it is known and the app may have it, and the organization that the user must be of.
+fn scopes(form: &Form, settings: &Settings) -> Result<(String, Option<String>), Refusal> {
     let known = scope::parse(form.get("scope")).map_err(|error| Refusal {
         error: "invalid_scope",
         description: if let Error::InvalidScope(description) = error { description } else { "scope is malformed" },
@@ -144,7 +144,9 @@ fn scopes(form: &Form) -> Result<(String, Option<String>), Refusal> {
     if organizations.next().is_some() {
         return Err(refused("a user is of one organization: ask for one"));
     }
-    let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+    let is_refreshable = settings.may(GrantType::RefreshToken);
+    let may_have = |scope: &Scope<'_>| is_refreshable || *scope != Scope::Offline;
+    let words: Vec<&str> = known.iter().filter(|(_, scope)| may_have(scope)).map(|(word, _)| *word).collect();
     Ok((words.join(" "), organization.map(str::to_owned)))
 }
 

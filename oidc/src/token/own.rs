@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{context::Owner, resource::execution::Function, setting::oidc as settings, settings::Milliseconds};
+use domain::resource::execution::Function;
 use http::HeaderMap;
 use view::directory::{Principal, Tenant};
 
@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     function,
     issue::Content,
-    metadata, owner,
+    lifetime, metadata, owner,
     recipient::Recipient,
     role::Asked,
     scope::{self, Scope},
@@ -47,7 +47,11 @@ pub(super) async fn tokens(
     if known.iter().any(|(_, scope)| matches!(scope, Scope::Organization(id) if *id != user.owner.id)) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
-    let is_granted = |scope: &Scope<'_>| project(scope).is_none_or(|id| projects.contains_key(&id));
+    let is_refreshable = recipient.login.as_ref().is_some_and(|login| login.is_refreshable);
+    let is_granted = |scope: &Scope<'_>| match scope {
+        Scope::Offline => is_refreshable,
+        scope => project(scope).is_none_or(|id| projects.contains_key(&id)),
+    };
     let granted = known.iter().filter(|(_, scope)| is_granted(scope)).map(|(word, _)| *word);
     let scope = granted.collect::<Vec<_>>().join(" ");
     let asserted = recipient.asserts_roles().then_some(Scope::Roles);
@@ -70,12 +74,15 @@ pub(super) async fn tokens(
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(tenant));
     }
-    let lifetime = lifetime(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
+    let lifetime = lifetime::of(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
     let (access_token, expires_in) =
         oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?;
     let (token_type, is_opaque) = ("Bearer", recipient.is_opaque);
-    Ok((Tokens { access_token, token_type, expires_in, scope, id_token: None, is_opaque }, subject))
+    Ok((
+        Tokens { access_token, token_type, expires_in, scope, id_token: None, refresh_token: None, is_opaque },
+        subject,
+    ))
 }
 
 /// The ID token beside an access token; none where its scope has no `openid` (OpenID Connect Core 1.0, section 3.1.2.1).
@@ -101,17 +108,6 @@ pub(super) async fn id_token(
             added.extend(Asked::of([Scope::Roles]).claims_for(tenant, (own, grants)));
         }
     }
-    let lifetime = lifetime(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
+    let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
     oidc.issuer.id_token(&oidc.edge.external, (subject, recipient), (access_token, added), lifetime).await
-}
-
-/// How long tokens of an instance are valid, by one of its settings.
-fn lifetime(oidc: &Oidc, instance_id: &str, which: fn(&settings::Oidc) -> Option<&Milliseconds>) -> Milliseconds {
-    *oidc
-        .edge
-        .settings
-        .effective::<settings::Oidc>(instance_id, &Owner::instance(instance_id))
-        .chain
-        .resolve(which)
-        .value
 }

@@ -16,6 +16,7 @@ mod opaque;
 mod personal;
 mod redemption;
 mod redirect;
+mod refresh;
 mod revocation;
 mod role;
 mod rotation;

@@ -23,8 +23,8 @@ pub(super) const VERIFIER: &str = "the-app-draws-something-random-and-long-enoug
 pub(super) type Parameters = BTreeMap<String, String>;
 
 /// An instance with a project, an app in which people log in, and a person.
-pub(super) struct Flow {
-    pub(super) tenant: Tenant,
+pub(super) struct Flow<T = Tenant> {
+    pub(super) tenant: T,
     pub(super) admin: Client,
     pub(super) project: String,
     pub(super) app: App,
@@ -94,6 +94,13 @@ impl Flow {
     pub(super) async fn with(settings: Value) -> Self {
         let tenant = Tenant::start().await;
         let admin = tenant.client().await;
+        Self::on(tenant, admin, settings).await
+    }
+}
+
+impl<T> Flow<T> {
+    /// The same on what a test has started.
+    pub(super) async fn on(tenant: T, admin: Client, settings: Value) -> Self {
         let project = done(&admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
         let app = App::create(&admin, &project, settings).await;
         let person = person(&admin).await;
@@ -203,6 +210,21 @@ impl Flow {
         (self.redeemed(&answer["code"]).await, session)
     }
 
+    /// A request of the app for the next tokens, with other values beside, or without those that are empty.
+    pub(super) fn refreshing(&self, token: &str, others: &[(&str, &str)]) -> RequestBuilder {
+        let fixed = [("grant_type", "refresh_token"), ("refresh_token", token)];
+        let without = [("code", ""), ("redirect_uri", ""), ("code_verifier", "")];
+        self.redeeming("", &[&without[..], &fixed, others].concat())
+    }
+
+    /// What the app gets for a refresh token.
+    pub(super) async fn refreshed(&self, token: &str) -> Value {
+        let answer = send(self.refreshing(token, &[])).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+        assert_eq!(answer.headers["cache-control"], "no-store");
+        answer.body
+    }
+
     /// What is said of the user of an access token.
     pub(super) async fn userinfo(&self, token: &str) -> Answer {
         send(self.admin.anonymous(Method::GET, "/oidc/v1/userinfo").bearer_auth(token)).await
@@ -220,6 +242,11 @@ pub(super) fn location(answer: &Answer) -> String {
 /// The access token of an answer.
 pub(super) fn access_token(tokens: &Value) -> &str {
     tokens["access_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
+}
+
+/// The refresh token of an answer.
+pub(super) fn refresh_token(tokens: &Value) -> &str {
+    tokens["refresh_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
 }
 
 /// A verifier that nobody has.

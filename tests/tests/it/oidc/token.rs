@@ -44,7 +44,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "introspection_endpoint": format!("{issuer}/oauth/v2/introspect"),
         "revocation_endpoint": format!("{issuer}/oauth/v2/revoke"),
         "jwks_uri": format!("{issuer}/oauth/v2/keys"),
-        "scopes_supported": ["openid", "profile", "email", "phone", "address"],
+        "scopes_supported": ["openid", "profile", "email", "phone", "address", "offline_access"],
         "claims_supported": discovery.body["claims_supported"],
         "claims_parameter_supported": false,
         "response_types_supported": ["code"],
@@ -55,7 +55,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "request_parameter_supported": false,
         "request_uri_parameter_supported": false,
         "grant_types_supported":
-            ["authorization_code", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
+            ["authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["ES256", "RS256"],
         "token_endpoint_auth_methods_supported": methods,

@@ -204,14 +204,19 @@ impl Oidc {
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Invalid(violations)) }
     }
 
+    /// Whether it may get tokens in a way.
+    pub fn may(&self, grant: GrantType) -> bool {
+        self.grant_types.contains(&grant)
+    }
+
     /// Why the grant types do not fit the response types, if they do not (RFC 7591, section 2.1).
     fn misfit(&self) -> Option<&'static str> {
         let asks_for_code = self.response_types.contains(&ResponseType::Code);
         let asks_for_tokens = self.response_types.iter().any(|response| *response != ResponseType::Code);
-        if asks_for_code != self.grant_types.contains(&GrantType::AuthorizationCode) {
+        if asks_for_code != self.may(GrantType::AuthorizationCode) {
             return Some("must have AUTHORIZATION_CODE with the response type CODE, and only with it");
         }
-        (asks_for_tokens != self.grant_types.contains(&GrantType::Implicit))
+        (asks_for_tokens != self.may(GrantType::Implicit))
             .then_some("must have IMPLICIT with the response types ID_TOKEN and ID_TOKEN_TOKEN, and only with them")
     }
 
@@ -220,7 +225,7 @@ impl Oidc {
         let uris: Vec<Parts<'_>> = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)).collect();
         let (is_public, is_native) = (self.app_type != AppType::Web, self.app_type == AppType::Native);
         let authenticates = self.auth_method != AuthMethod::None;
-        let has = |grant| self.grant_types.contains(&grant);
+        let has = |grant| self.may(grant);
         let gets_refresh_tokens = has(GrantType::AuthorizationCode) || has(GrantType::DeviceCode);
         let (is_http, is_custom) = (uris.iter().any(Parts::is_http), uris.iter().any(Parts::is_custom));
         let leads_elsewhere = uris.iter().any(|uri| uri.is_http() && !uri.is_loopback());

@@ -1,0 +1,75 @@
+//! Revokes tokens.
+
+use base::clock;
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    log_class::LogClass,
+    refresh_family::{self, RefreshFamily},
+    token_revocation::{Revoked, TokenRevocation, id_of_all},
+};
+use eventlog::record::AggregateKey;
+use proto::bus::{InternalOutcome, RevokeTokens};
+use view::revoked::{LONGEST_LIFE, REMEMBERED};
+
+use super::{Ask, By, LONGEST_ID, is_id};
+use crate::{
+    turn::{Decided, Refusal, Turn},
+    writer::Decide,
+};
+
+/// Revokes access tokens, and the refresh tokens that they were got with.
+pub(super) struct Revoke {
+    pub(super) by: By,
+    pub(super) asked: RevokeTokens,
+}
+
+impl Ask for Revoke {
+    const NAME: &'static str = "RevokeTokens";
+
+    fn by(&self) -> &By {
+        &self.by
+    }
+
+    /// Also whether it can be forgotten in time.
+    fn is_sound(&self) -> bool {
+        let RevokeTokens { user_id, client_id, token_id, expires_at, family_id, .. } = &self.asked;
+        let is_in_time = *expires_at <= (clock::now() + REMEMBERED).as_millisecond();
+        // One with a dot would be that of all tokens of somebody.
+        let is_token = token_id.len() <= LONGEST_ID && !token_id.contains('.');
+        is_id(user_id) && is_id(client_id) && is_token && is_in_time && family_id.len() <= LONGEST_ID
+    }
+}
+
+impl Decide for Revoke {
+    type Outcome = InternalOutcome;
+
+    fn class(&self) -> LogClass {
+        TokenRevocation::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
+        let RevokeTokens { user_id, client_id, token_id, expires_at, seen, family_id } = &self.asked;
+        let By { instance_id, keys, cause } = &self.by;
+        if !family_id.is_empty() {
+            let key = AggregateKey::of::<RefreshFamily>(instance_id.as_str(), family_id.as_str());
+            let family = turn.get::<RefreshFamily>(&key).owned_by(&Owner::instance(instance_id));
+            let events = RefreshFamily::decide(&family.state, refresh_family::Command::End)?;
+            turn.append(family, &events, keys, cause)?;
+        }
+        let is_all = token_id.is_empty();
+        let id = if is_all { id_of_all(user_id, client_id) } else { token_id.clone() };
+        let key = AggregateKey::of::<TokenRevocation>(instance_id.as_str(), id);
+        let current = turn.get::<TokenRevocation>(&key).owned_by(&Owner::instance(instance_id));
+        let revoked =
+            Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
+        // It may be sent again, and whoever has many tokens of one user and client revokes each.
+        let is_remembered = turn.now() < current.head.changed_at + LONGEST_LIFE;
+        let events = if is_all && current.head.sequence > *seen && is_remembered {
+            vec![]
+        } else {
+            TokenRevocation::decide(&current.state, revoked)?
+        };
+        Ok((turn.append(current, &events, keys, cause)?, InternalOutcome::default()))
+    }
+}

@@ -1,0 +1,94 @@
+//! Tokens for a person who has logged in to an app, whether the app has a code or a refresh token.
+
+use std::sync::Arc;
+
+use base::clock;
+use domain::resource::app::oidc::{GrantType, Oidc as Settings};
+use http::HeaderMap;
+use view::directory::{Client, Name, Tenant};
+
+use super::{Tokens, own};
+use crate::{
+    Oidc, client,
+    error::Error,
+    form::Form,
+    logged_in::{LoggedIn, outdated},
+    recipient::{Login, Recipient},
+};
+
+pub(super) const ENDED: Error = Error::InvalidGrant("the session has ended, or the user is not active any more");
+
+/// An app that asks for tokens of people, and how it is set up.
+pub(super) struct App {
+    pub(super) client: Arc<Client>,
+    pub(super) settings: Settings,
+}
+
+/// What an app shows.
+pub(super) struct Shown<'a> {
+    pub(super) logged_in: &'a LoggedIn,
+    /// By what tokens are got.
+    pub(super) grant_id: &'a str,
+    /// The sequence of the log that revocations are in, before it was looked at.
+    pub(super) session_seq: u64,
+    /// What the ID token repeats.
+    pub(super) nonce: Option<&'a str>,
+}
+
+impl App {
+    /// The app that has authenticated, if it may use a grant.
+    pub(super) async fn authenticated(
+        oidc: &Oidc,
+        tenant: &Tenant,
+        (headers, form): (&HeaderMap, &Form),
+        (grant, refusal): (GrantType, &'static str),
+    ) -> Result<Self, Error> {
+        let client = client::of_login(oidc, tenant, headers, form).await?;
+        let settings = client.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
+        if !settings.may(grant) {
+            return Err(Error::UnauthorizedClient(refusal));
+        }
+        Ok(Self { client, settings })
+    }
+
+    /// The tokens that there are for what it shows, of this scope.
+    pub(super) async fn tokens(
+        &self,
+        oidc: &Oidc,
+        tenant: &Arc<Tenant>,
+        (shown, scope): (&Shown<'_>, &str),
+        headers: &HeaderMap,
+    ) -> Result<Tokens, Error> {
+        let logged_in = shown.logged_in;
+        let is_over = logged_in.session_ends <= clock::now().as_millisecond();
+        if is_over || oidc.edge.ended.revoked().has_session_ended(&tenant.id, &logged_in.session_id) {
+            return Err(ENDED);
+        }
+        let user = Name::Id(logged_in.user_id.clone());
+        let user = oidc.edge.directory.principal(&tenant.id, user, logged_in.seen).await?.ok_or(ENDED)?;
+        if let Some(why) = outdated(&user, logged_in.checked_at) {
+            return Err(Error::InvalidGrant(why));
+        }
+        let recipient = Recipient::of_app(&self.client, &self.settings, self.login(shown));
+        // Who is not active is no client that cannot authenticate here.
+        let issued = own::tokens(oidc, (tenant, user), (Some(scope), &recipient), headers).await;
+        let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
+        let id_token = own::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
+        Ok(Tokens { id_token, ..tokens })
+    }
+
+    fn login(&self, Shown { logged_in, grant_id, session_seq, nonce }: &Shown<'_>) -> Login {
+        Login {
+            project_id: self.client.app.project_id.clone(),
+            owner: self.client.owner.clone(),
+            session_seq: *session_seq,
+            assertions: self.settings.assertions,
+            session_id: logged_in.session_id.clone(),
+            grant_id: (*grant_id).to_owned(),
+            is_refreshable: self.settings.may(GrantType::RefreshToken),
+            auth_time: logged_in.checked_at / 1000,
+            ends: logged_in.session_ends / 1000,
+            nonce: nonce.map(str::to_owned),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The refresh grant (RFC 6749, section 6; RFC 9700, section 4.14.2): an app gets new tokens, and with them the next refresh token of the
+//! same family. Whoever shows one that was used up ends the family.
+
+use std::sync::Arc;
+
+use base::explain::explain;
+use domain::resource::app::oidc::GrantType;
+use edge::trigger::trace_of;
+use http::HeaderMap;
+use proto::bus::{GrantRefresh, InternalOutcome, Refresh, internal_command::Command};
+use view::directory::Tenant;
+
+use super::{
+    Tokens,
+    login::{App, ENDED, Shown},
+};
+use crate::{
+    Oidc,
+    error::Error,
+    form::Form,
+    logged_in::LoggedIn,
+    refresh_token::{RefreshToken, family_ends},
+    revoke::{self, Ending},
+    scope::{self, Scope},
+};
+
+const UNKNOWN: Error = Error::InvalidGrant("the refresh token is none of this server, or is over");
+const USED: Error = Error::InvalidGrant("the refresh token was used before; what was got by it has ended");
+const NOT_SET_UP: &str = "the app is not set up for the grant type refresh_token";
+
+pub(super) async fn grant(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (headers, form): (&HeaderMap, &Form),
+) -> Result<Tokens, Error> {
+    let app = App::authenticated(oidc, tenant, (headers, form), (GrantType::RefreshToken, NOT_SET_UP)).await?;
+    let sent = form.get("refresh_token").ok_or(Error::InvalidRequest("refresh_token is missing"))?;
+    let token = RefreshToken::open(oidc, tenant, sent).await?.ok_or(UNKNOWN)?;
+    if token.logged_in.client_id != app.client.id {
+        return Err(Error::InvalidGrant("the refresh token was given to another client"));
+    }
+    let scope = narrowed(form.get("scope"), &token.logged_in.scope)?;
+    let session_seq = oidc.edge.ended.revoked().sequence();
+    let shown = Shown { logged_in: &token.logged_in, grant_id: &token.grant_id, session_seq, nonce: None };
+    // Before it is used up: where they cannot be made, it is still good. Nobody gets them who may not use it.
+    let tokens = app.tokens(oidc, tenant, (&shown, scope), headers).await?;
+    match used(oidc, &token, headers).await? {
+        InternalOutcome { reused: true, .. } => {
+            tracing::warn!(
+                instance = tenant.id,
+                client = app.client.id,
+                "a refresh token was used twice: its family ends"
+            );
+            let ending = Ending::of_grant(oidc, &token.logged_in, &token.grant_id);
+            revoke::end(oidc, tenant, ending, &trace_of(headers)).await?;
+            Err(USED)
+        }
+        InternalOutcome { generation: 0, .. } => Err(ENDED),
+        InternalOutcome { generation, .. } => {
+            let RefreshToken { logged_in, grant_id, family_ends, .. } = token;
+            let next = RefreshToken::of(oidc, (&grant_id, generation), logged_in, family_ends);
+            Ok(Tokens { refresh_token: Some(next.sealed(oidc).await?), ..tokens })
+        }
+    }
+}
+
+/// What of its scope an app asks for: all where it does not say.
+fn narrowed<'a>(asked: Option<&'a str>, granted: &'a str) -> Result<&'a str, Error> {
+    let Some(asked) = asked else { return Ok(granted) };
+    let is_granted = |word: &str| granted.split(' ').any(|other| other == word);
+    if asked.split(' ').filter(|word| !word.is_empty()).all(is_granted) {
+        return Ok(asked);
+    }
+    Err(Error::InvalidScope("more is asked for than what the refresh token was given for"))
+}
+
+/// Uses a refresh token up, where it is the newest of its family.
+async fn used(oidc: &Oidc, token: &RefreshToken, headers: &HeaderMap) -> Result<InternalOutcome, Error> {
+    let LoggedIn { user_id, client_id, session_id, .. } = token.logged_in.clone();
+    let family_id = token.grant_id.clone();
+    let command = Command::Refresh(Refresh { family_id, user_id, client_id, session_id, generation: token.generation });
+    asked(oidc, &token.logged_in.instance_id, command, headers).await
+}
+
+/// A family that has begun, without the tokens of it.
+pub(super) struct Family {
+    generation: u64,
+    ends: i64,
+}
+
+/// Begins a family, where the app asks for one and may have it. It may be begun once more.
+pub(super) async fn begin(
+    oidc: &Oidc,
+    (tenant, app): (&Tenant, &App),
+    (logged_in, grant_id): (&LoggedIn, &str),
+    headers: &HeaderMap,
+) -> Result<Option<Family>, Error> {
+    let asks = scope::parse(Some(&logged_in.scope))?.iter().any(|(_, scope)| *scope == Scope::Offline);
+    if !asks || !app.settings.may(GrantType::RefreshToken) {
+        return Ok(None);
+    }
+    let ends = family_ends(oidc, logged_in);
+    let LoggedIn { user_id, client_id, session_id, .. } = logged_in.clone();
+    let family_id = grant_id.to_owned();
+    let command = Command::GrantRefresh(GrantRefresh { family_id, user_id, client_id, session_id, expires_at: ends });
+    match asked(oidc, &tenant.id, command, headers).await? {
+        InternalOutcome { generation: 0, .. } => Err(ENDED),
+        InternalOutcome { generation, .. } => Ok(Some(Family { generation, ends })),
+    }
+}
+
+impl Family {
+    /// The tokens with the first refresh token, which is good for what they are good for.
+    pub(super) async fn first(self, oidc: &Oidc, shown: Shown<'_>, tokens: Tokens) -> Result<Tokens, Error> {
+        let logged_in = LoggedIn { scope: tokens.scope.clone(), ..shown.logged_in.clone() };
+        let first = RefreshToken::of(oidc, (shown.grant_id, self.generation), logged_in, self.ends);
+        Ok(Tokens { refresh_token: Some(first.sealed(oidc).await?), ..tokens })
+    }
+}
+
+async fn asked(
+    oidc: &Oidc,
+    instance_id: &str,
+    command: Command,
+    headers: &HeaderMap,
+) -> Result<InternalOutcome, Error> {
+    oidc.internal.ask(instance_id, &trace_of(headers), command).await.map_err(|undone| {
+        tracing::warn!(error = %explain(&undone), "a refresh token was neither given nor used");
+        Error::Unavailable
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_app_asks_for_as_much_as_it_has_or_for_less() {
+        let granted = "openid email offline_access";
+        for (asked, got) in [
+            (None, Some(granted)),
+            (Some("email"), Some("email")),
+            (Some("  offline_access  openid "), Some("  offline_access  openid ")),
+            (Some("openid profile"), None),
+            (Some("openi"), None),
+        ] {
+            assert_eq!(narrowed(asked, granted).ok(), got, "{asked:?}");
+        }
+    }
+}
