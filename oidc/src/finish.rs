@@ -13,8 +13,7 @@ use crate::{
     Oidc, audience,
     auth_request::{AuthRequest, Waiting},
     logged_in::{LoggedIn, outdated},
-    scope::{self, Scope},
-    session,
+    scope, session,
     subject::Subject,
 };
 
@@ -85,10 +84,7 @@ async fn admitted(
     request: &AuthRequest,
 ) -> Result<u64, Error> {
     let known = scope::parse(Some(&request.scope)).unwrap_or_default();
-    let named = known.iter().filter_map(|(_, scope)| match scope {
-        Scope::Audience(named) => Some(audience::id(tenant, named)),
-        _ => None,
-    });
+    let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
     let named: Vec<&str> = named.chain([request.project_id.as_str()]).collect();
     let subject = Subject::read(oidc, (tenant.clone(), user), &named).await.map_err(|error| match error {
         crate::error::Error::InvalidClient => INACTIVE.into(),

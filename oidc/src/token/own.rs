@@ -27,13 +27,9 @@ pub(super) async fn tokens(
     headers: &HeaderMap,
 ) -> Result<(Tokens, Subject), Error> {
     let known = scope::parse(scope)?;
-    let project = |scope: &Scope<'_>| match scope {
-        Scope::Audience(named) => Some(audience::id(tenant, named).to_owned()),
-        _ => None,
-    };
-    let named: Vec<String> = known.iter().filter_map(|(_, scope)| project(scope)).collect();
     let own_project = recipient.login.as_ref().map(|login| login.project_id.as_str());
-    let named: Vec<&str> = named.iter().map(String::as_str).chain(own_project).collect();
+    let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
+    let named: Vec<&str> = named.chain(own_project).collect();
     let mut subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
     let platform = subject.tenant.instance.platform_project_id.clone();
     if let Some(login) = &recipient.login {
@@ -47,13 +43,7 @@ pub(super) async fn tokens(
     if known.iter().any(|(_, scope)| matches!(scope, Scope::Organization(id) if *id != user.owner.id)) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
-    let is_refreshable = recipient.login.as_ref().is_some_and(|login| login.is_refreshable);
-    let is_granted = |scope: &Scope<'_>| match scope {
-        Scope::Offline => is_refreshable,
-        scope => project(scope).is_none_or(|id| projects.contains_key(&id)),
-    };
-    let granted = known.iter().filter(|(_, scope)| is_granted(scope)).map(|(word, _)| *word);
-    let scope = granted.collect::<Vec<_>>().join(" ");
+    let scope = granted(tenant, &known, (&subject, recipient));
     let asserted = recipient.asserts_roles().then_some(Scope::Roles);
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
     let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
@@ -83,6 +73,16 @@ pub(super) async fn tokens(
         Tokens { access_token, token_type, expires_in, scope, id_token: None, refresh_token: None, is_opaque },
         subject,
     ))
+}
+
+/// What of that which a client asks for it gets.
+fn granted(tenant: &Tenant, known: &[(&str, Scope<'_>)], (subject, recipient): (&Subject, &Recipient)) -> String {
+    let is_granted = |scope: &Scope<'_>| match scope {
+        Scope::Offline => recipient.login.as_ref().is_some_and(|login| login.is_refreshable),
+        scope => audience::of(tenant, scope).is_none_or(|id| subject.projects.contains_key(id)),
+    };
+    let granted = known.iter().filter(|(_, scope)| is_granted(scope)).map(|(word, _)| *word);
+    granted.collect::<Vec<_>>().join(" ")
 }
 
 /// The ID token beside an access token; none where its scope has no `openid` (OpenID Connect Core 1.0, section 3.1.2.1).

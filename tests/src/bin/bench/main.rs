@@ -10,9 +10,11 @@ mod cpu;
 mod fair;
 mod index;
 mod load;
+mod logins;
 mod machine;
 mod naive;
 mod nodes;
+mod pair;
 mod passwords;
 mod replay;
 mod requests;
@@ -51,6 +53,7 @@ async fn main() {
             return replay::measure(&mut platform).await;
         }
         Some("tokens") => return tokens::measure(&mut Platform::start().await).await,
+        Some("logins") => return logins::measure(&mut Platform::start().await).await,
         Some("passwords") => return passwords::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
@@ -67,6 +70,7 @@ async fn main() {
     start::memory("idle, after the first start", &mut platform).await;
     commands::measure(&mut platform).await;
     tokens::measure(&mut platform).await;
+    logins::measure(&mut platform).await;
     requests::measure(&mut platform).await;
     passwords::measure(&mut platform).await;
     start::memory("after the load", &mut platform).await;

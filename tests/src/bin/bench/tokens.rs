@@ -1,98 +1,30 @@
 //! Tokens: what issuing and checking them costs beside bare handlers that do the same cryptography and nothing else.
 
-use std::process::Stdio;
-
 use base::{clock, key_pair::private_pem, signing};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use reqwest::{Method, RequestBuilder};
-use rustix::process::Pid;
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{Client, ServiceUser, created, done, send, service_user},
     eventually,
     platform::Platform,
 };
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::Command,
+
+use crate::{
+    bare,
+    pair::{self, Call, Floor, Row},
 };
 
-use crate::{bare, cpu, load};
-
-const CLIENTS: usize = 16;
-const ROUNDS: usize = 3;
-const SECONDS: u64 = 2;
 /// How many projects a token has roles of.
 const PROJECTS: usize = 5;
 const API: &str = "/resources/v3alpha";
 const ROLES: &str = "urn:platform:iam:org:projects:roles";
 
-/// A request, which is sent again and again.
-#[derive(Clone)]
-struct Call {
-    url: String,
-    form: Vec<(&'static str, String)>,
-    /// What an answer has that is right.
-    has: &'static str,
-    /// A client id and its secret, where they are sent in a header.
-    basic: Option<(String, String)>,
-}
-
-impl Call {
-    fn request(&self, http: &reqwest::Client) -> RequestBuilder {
-        let request = http.post(&self.url).form(&self.form);
-        self.basic.iter().fold(request, |request, (id, secret)| request.basic_auth(id, Some(secret)))
-    }
-}
-
-/// What is measured.
-struct Row {
-    name: &'static str,
-    ours: Call,
-    bare: Call,
-}
-
-/// Measures each in turns with its floor, and prints the middle of the ratios.
+/// Measures each in turns with its floor.
 pub(crate) async fn measure(platform: &mut Platform) {
-    let binary = std::env::current_exe().expect("it knows where it is");
-    let mut floor =
-        Command::new(binary).arg("bare").stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
-    let stdout = floor.stdout.take().expect("it is piped");
-    let address = BufReader::new(stdout).lines().next_line().await.expect("it starts").expect("it says where it is");
-    let floor_pid = floor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs");
-
-    println!("\ntokens: ES256 or opaque, {CLIENTS} clients, {ROUNDS} rounds in turns");
-    println!("{:<36} {:>7} {:>8} {:>12} {:>7}", "", "per s", "ms CPU", "bare ms CPU", "ratio");
-    for Row { name, ours, bare } in rows(platform, &format!("http://{address}")).await {
-        let mut rounds = vec![];
-        for _ in 0..ROUNDS {
-            let (own, rate) = one(ours.clone(), platform.process().pid()).await;
-            let (floor, _) = one(bare.clone(), floor_pid).await;
-            rounds.push((own / floor, own, floor, rate));
-        }
-        rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (ratio, own, floor, rate) = rounds[ROUNDS / 2];
-        println!("{name:<36} {rate:>7.0} {own:>8.4} {floor:>12.4} {ratio:>7.2}");
-    }
-    println!("(to reach: 2)");
-    let _ = floor.kill().await;
-}
-
-async fn one(call: Call, pid: Pid) -> (f64, f64) {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let answer = call.request(&http).send().await.expect("it answers").text().await.expect("it is text");
-    assert!(answer.contains(call.has), "{}: {answer}", call.url);
-    let before = cpu::of(pid);
-    let outcome = load::run(CLIENTS, SECONDS, move |_| {
-        let (request, has) = (call.request(&http), call.has);
-        async move {
-            let Ok(answer) = request.send().await else { return false };
-            answer.status() == 200 && answer.text().await.is_ok_and(|body| body.contains(has))
-        }
-    });
-    let outcome = outcome.await;
-    assert_eq!(outcome.failed, 0, "tokens fail under load");
-    (outcome.ms_each(cpu::of(pid).saturating_sub(before)), outcome.rate())
+    let floor = Floor::start(platform).await;
+    let rows = rows(platform, &floor.url).await;
+    pair::print(platform, floor, ("tokens: ES256 or opaque", rows)).await;
 }
 
 /// Who asks for tokens on the platform, and who checks them.
@@ -112,9 +44,9 @@ async fn rows(platform: &Platform, bare: &str) -> Vec<Row> {
     let all = shop.projects.iter().map(audience).chain([ROLES.to_owned()]).collect::<Vec<_>>().join(" ");
     let floor = |path: &str, more: Vec<(&'static str, String)>, has| {
         let form = [("client_secret", bare::SECRET.to_owned()), ("scope", one.clone())].into_iter().chain(more);
-        Call { url: format!("{bare}/{path}"), form: form.collect(), has, basic: None }
+        Call::post(format!("{bare}/{path}"), form.collect(), has)
     };
-    let at = |path: &str, form, has| Call { url: format!("{}/oauth/v2/{path}", shop.issuer), form, has, basic: None };
+    let at = |path: &str, form, has| Call::post(format!("{}/oauth/v2/{path}", shop.issuer), form, has);
     let asking = |user, scope| at("token", Shop::asking(user, scope), "access_token");
     let checking = |token: String| {
         let call = at("introspect", vec![("token", token)], "\"active\":true");
@@ -127,7 +59,7 @@ async fn rows(platform: &Platform, bare: &str) -> Vec<Row> {
     let (bare_signed, bare_sealed) = (of_floor("token").await, of_floor("sealed").await);
     let (signed, opaque) = (token(&asking(&shop.signed, &one)).await, token(&asking(&shop.opaque, &one)).await);
     assert!(opaque.starts_with("at-") && !signed.starts_with("at-"), "{opaque} {signed}");
-    let row = |name, ours, bare| Row { name, ours, bare };
+    let row = |name, ours: Call, bare: Call| Row { name, ours: ours.operation(), bare: bare.operation() };
     vec![
         row("client_credentials", asking(&shop.signed, &one), floor("token", vec![], "access_token")),
         row("client_credentials, opaque", asking(&shop.opaque, &one), floor("sealed", vec![], "access_token")),
@@ -156,8 +88,7 @@ async fn rows(platform: &Platform, bare: &str) -> Vec<Row> {
 
 /// The token that a call is answered with.
 async fn token(call: &Call) -> String {
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let answer = call.request(&http).send().await.expect("it answers");
+    let answer = call.request(&pair::client()).send().await.expect("it answers");
     let body: Value = answer.json().await.expect("it is JSON");
     body["access_token"].as_str().unwrap_or_else(|| panic!("there is a token: {body}")).to_owned()
 }
