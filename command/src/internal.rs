@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::keyring::Keyring;
 
 use self::{
-    refresh::{Grant, Use},
+    refresh::{Begin, Use},
     revoke::Revoke,
 };
 use crate::{
@@ -139,8 +139,8 @@ impl Taker {
         let by = By { instance_id, keys, cause };
         match command {
             Some(Command::RevokeTokens(asked)) => self.decided(Revoke { by, asked }, bytes).await,
-            Some(Command::GrantRefresh(asked)) => self.decided(Grant { by, asked }, bytes).await,
-            Some(Command::Refresh(asked)) => self.decided(Use { by, asked }, bytes).await,
+            Some(Command::BeginFamily(asked)) => self.decided(Begin { by, asked }, bytes).await,
+            Some(Command::UseRefreshToken(asked)) => self.decided(Use { by, asked }, bytes).await,
             None => Err(Undone::Refused),
         }
     }

@@ -215,7 +215,7 @@ impl<'a> Turn<'a> {
         self.unreadable.take().or_else(|| (!missing.is_empty()).then_some(Lack::Missing(missing)))
     }
 
-    /// Writes events of one aggregate. It must be the last thing that a command does, once per aggregate.
+    /// Writes events of one aggregate, once per aggregate. A command has read all that it decides on before.
     pub(crate) fn append<A: Aggregate>(
         &mut self,
         current: Current<A>,

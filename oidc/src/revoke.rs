@@ -13,10 +13,7 @@ use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_
 use http::{HeaderMap, Request, StatusCode};
 use proto::bus::{RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
-use view::{
-    directory::Tenant,
-    revoked::{LONGEST_LIFE, TokenId},
-};
+use view::{directory::Tenant, revoked::LONGEST_LIFE};
 
 use crate::{
     Oidc, client,
@@ -124,31 +121,40 @@ impl From<AccessToken> for Ending {
     }
 }
 
-/// Has something ended, or all that its client got for its user where there are too many single ones to remember.
+impl Ending {
+    /// The command that has it ended, or all that its client got for its user where there are too many single ones to remember.
+    pub(crate) fn command(self, oidc: &Oidc, instance_id: &str) -> RevokeTokens {
+        let Self { user_id, client_id, id, expires_at, seen, family_id } = self;
+        let family_id = family_id.unwrap_or_default();
+        if !oidc.edge.ended.revoked().is_full(instance_id, &client_id) {
+            return RevokeTokens { user_id, client_id, token_id: id, expires_at, seen, family_id };
+        }
+        let expires_at = (clock::now() + LONGEST_LIFE).as_millisecond();
+        RevokeTokens { user_id, client_id, token_id: String::new(), expires_at, seen, family_id }
+    }
+}
+
+/// Has something ended.
 pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_context: &str) -> Result<(), Error> {
-    let revoked = oidc.edge.ended.revoked();
-    let Ending { user_id, client_id, id, expires_at, seen, family_id } = ending;
-    let (token_id, expires_at) = if revoked.is_full(&tenant.id, &client_id) {
-        tracing::info!(instance = tenant.id, client = client_id, "all tokens of a user and a client are revoked");
-        (String::new(), (clock::now() + LONGEST_LIFE).as_millisecond())
-    } else {
-        (id.clone(), expires_at)
-    };
-    let ended = TokenId {
-        id,
-        user_id: user_id.clone(),
-        client_id: client_id.clone(),
-        session_id: None,
-        grant_id: None,
-        sequence: seen,
-        issued_at: clock::now().as_second(),
-    };
-    let family_id = family_id.unwrap_or_default();
-    let command = Command::RevokeTokens(RevokeTokens { user_id, client_id, token_id, expires_at, seen, family_id });
+    let command = ending.command(oidc, &tenant.id);
+    if command.token_id.is_empty() {
+        tracing::info!(
+            instance = tenant.id,
+            client = command.client_id,
+            "all tokens of a user and a client are revoked"
+        );
+    }
+    let command = Command::RevokeTokens(command);
     let outcome = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "a token was not revoked");
         Error::Unavailable
     })?;
-    revoked.reached().wait_briefly_for(outcome.sequence).await;
-    if revoked.has(&tenant.id, &ended) { Ok(()) } else { Err(Error::Unavailable) }
+    known(oidc, outcome.sequence).await
+}
+
+/// Waits until this node knows what has ended up to a sequence.
+pub(crate) async fn known(oidc: &Oidc, sequence: u64) -> Result<(), Error> {
+    let revoked = oidc.edge.ended.revoked();
+    revoked.reached().wait_briefly_for(sequence).await;
+    if revoked.sequence() >= sequence { Ok(()) } else { Err(Error::Unavailable) }
 }

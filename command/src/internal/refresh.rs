@@ -1,5 +1,5 @@
-//! Lets clients refresh what they got for somebody, and has refresh tokens used. Who shows one is let in by what there is now: the
-//! family must be there, and the session must not have ended.
+//! Begins families of refresh tokens, and uses their tokens up. Who shows one is let in by what there is now: the family, the session, the
+//! user, and the password that was checked.
 
 use std::time::Duration;
 
@@ -7,60 +7,78 @@ use domain::{
     aggregate::Aggregate,
     context::Owner,
     log_class::LogClass,
-    refresh_family::{Command, FIRST, Family, Fate, Granted, RefreshFamily},
-    resource::session::{LONGEST_LIFE_MS, Session},
+    refresh_family::{Command, FIRST, Family, Fate, RefreshFamily, Shown},
+    resource::{
+        session::{LONGEST_LIFE_MS, Session},
+        user::User,
+    },
     standard::Standard,
 };
 use eventlog::record::AggregateKey;
-use proto::bus::{GrantRefresh, InternalOutcome, Refresh};
+use proto::bus::{BeginFamily, InternalOutcome, RevokeTokens, UseRefreshToken};
 
-use super::{Ask, By, is_id};
+use super::{
+    Ask, By, is_id,
+    revoke::{self, revoke},
+};
 use crate::{
     turn::{Current, Decided, Refusal, Turn},
     writer::Decide,
 };
 
-/// Lets a client refresh.
-pub(super) struct Grant {
+/// The longest time that a token counts as shown before it is used up: longer than any request lasts.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// Begins a family.
+pub(super) struct Begin {
     pub(super) by: By,
-    pub(super) asked: GrantRefresh,
+    pub(super) asked: BeginFamily,
 }
 
-/// Uses a refresh token.
+/// Uses a refresh token up.
 pub(super) struct Use {
     pub(super) by: By,
-    pub(super) asked: Refresh,
+    pub(super) asked: UseRefreshToken,
 }
 
 impl By {
-    fn family(&self, turn: &mut Turn<'_>, id: &str) -> Current<RefreshFamily> {
+    pub(super) fn family(&self, turn: &mut Turn<'_>, id: &str) -> Current<RefreshFamily> {
         let key = AggregateKey::of::<RefreshFamily>(self.instance_id.as_str(), id);
         turn.get::<RefreshFamily>(&key).owned_by(&Owner::instance(&self.instance_id))
     }
 
     /// Whether a session is that of a user, and has not ended.
-    fn lives(&self, turn: &mut Turn<'_>, (session_id, user_id): (&str, &str)) -> bool {
+    fn lives(&self, turn: &mut Turn<'_>, session_id: &str, user_id: &str) -> bool {
         let key = AggregateKey::of::<Standard<Session>>(self.instance_id.as_str(), session_id);
         let now = turn.now().as_millisecond();
         let session = turn.get::<Standard<Session>>(&key);
         session.resource().is_some_and(|found| found.user_id() == Some(user_id) && found.expires_at > now)
     }
+
+    /// Whether a user is active and has the password that was checked at a time, in milliseconds since the Unix epoch.
+    fn is_as_checked(&self, turn: &mut Turn<'_>, user_id: &str, checked_at: i64) -> bool {
+        let key = AggregateKey::of::<Standard<User>>(self.instance_id.as_str(), user_id);
+        let current = turn.get::<Standard<User>>(&key);
+        let live = current.resource().filter(|user| user.is_live());
+        let password = live.and_then(|user| user.password.as_ref());
+        password.is_some_and(|password| !password.is_change_required && password.changed_at <= checked_at)
+    }
 }
 
-impl Ask for Grant {
-    const NAME: &'static str = "GrantRefresh";
+impl Ask for Begin {
+    const NAME: &'static str = "BeginFamily";
 
     fn by(&self) -> &By {
         &self.by
     }
 
     fn is_sound(&self) -> bool {
-        let GrantRefresh { family_id, user_id, client_id, session_id, .. } = &self.asked;
+        let BeginFamily { family_id, user_id, client_id, session_id, .. } = &self.asked;
         [family_id, user_id, client_id, session_id].into_iter().all(|id| is_id(id))
     }
 }
 
-impl Decide for Grant {
+impl Decide for Begin {
     type Outcome = InternalOutcome;
 
     fn class(&self) -> LogClass {
@@ -68,27 +86,28 @@ impl Decide for Grant {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
-        let GrantRefresh { family_id, user_id, client_id, session_id, expires_at } = self.asked.clone();
-        let family = self.by.family(turn, &family_id);
-        let may = self.by.lives(turn, (&session_id, &user_id));
-        let latest = turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS);
-        let granted = Granted { user_id, client_id, session_id, expires_at: expires_at.min(latest) };
-        let events = if may { RefreshFamily::decide(&family.state, Command::Grant(granted))? } else { vec![] };
-        let decided = turn.append(family, &events, &self.by.keys, &self.by.cause)?;
+        let BeginFamily { family_id, user_id, client_id, session_id, expires_at } = self.asked.clone();
+        let current = self.by.family(turn, &family_id);
+        let may = self.by.lives(turn, &session_id, &user_id);
+        let expires_at = expires_at.min(turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS));
+        let family = Family { user_id, client_id, session_id, expires_at, generation: FIRST, has_ended: false };
+        let events = if may { RefreshFamily::decide(&current.state, Command::Begin(family))? } else { vec![] };
+        let decided = turn.append(current, &events, &self.by.keys, &self.by.cause)?;
         Ok((decided, InternalOutcome { generation: if may { FIRST } else { 0 }, ..InternalOutcome::default() }))
     }
 }
 
 impl Ask for Use {
-    const NAME: &'static str = "Refresh";
+    const NAME: &'static str = "UseRefreshToken";
 
     fn by(&self) -> &By {
         &self.by
     }
 
     fn is_sound(&self) -> bool {
-        let Refresh { family_id, user_id, client_id, session_id, .. } = &self.asked;
-        [family_id, user_id, client_id, session_id].into_iter().all(|id| is_id(id))
+        let UseRefreshToken { session_id, reused, .. } = &self.asked;
+        let is_sound = |reused: &RevokeTokens| is_id(&reused.family_id) && revoke::is_sound(reused);
+        is_id(session_id) && reused.as_ref().is_some_and(is_sound)
     }
 }
 
@@ -100,30 +119,38 @@ impl Decide for Use {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
-        let Refresh { family_id, user_id, session_id, generation, .. } = &self.asked;
-        let current = self.by.family(turn, family_id);
-        let may = self.by.lives(turn, (session_id, user_id));
-        let unchanged_for = Duration::try_from(turn.now().duration_since(current.head.changed_at)).unwrap_or_default();
-        let now = (turn.now().as_millisecond(), unchanged_for);
-        let found = current.state.as_ref().as_ref();
-        let newest = found.map_or(0, |family| family.generation);
-        let fate =
-            found.filter(|family| may && self.is_of(family)).map_or(Fate::Over, |family| family.fate(*generation, now));
+        let reused = self.asked.reused.clone().unwrap_or_default();
+        let current = self.by.family(turn, &reused.family_id);
+        let fate = self.fate(turn, &current, &reused);
+        let newest = current.state.as_ref().as_ref().map_or(0, |family| family.generation);
         let (events, generation) = match fate {
             Fate::Renewed => (RefreshFamily::decide(&current.state, Command::Renew)?, newest + 1),
             Fate::Repeated => (vec![], newest),
-            Fate::Reused | Fate::Over => (vec![], 0),
+            Fate::Over => (vec![], 0),
+            Fate::Reused => {
+                let decided = revoke(turn, &self.by, &reused)?;
+                return Ok((decided, InternalOutcome { reused: true, ..InternalOutcome::default() }));
+            }
         };
         let decided = turn.append(current, &events, &self.by.keys, &self.by.cause)?;
-        Ok((decided, InternalOutcome { generation, reused: fate == Fate::Reused, ..InternalOutcome::default() }))
+        Ok((decided, InternalOutcome { generation, ..InternalOutcome::default() }))
     }
 }
 
 impl Use {
-    /// Whether a family is the one that the token says.
-    fn is_of(&self, family: &Family) -> bool {
-        let Refresh { user_id, client_id, session_id, .. } = &self.asked;
-        let Granted { user_id: user, client_id: client, session_id: session, .. } = &family.granted;
-        (user_id, client_id, session_id) == (user, client, session)
+    /// What becomes of whoever shows the token, where all that it stands on is as it was when the user logged in.
+    fn fate(&self, turn: &mut Turn<'_>, current: &Current<RefreshFamily>, reused: &RevokeTokens) -> Fate {
+        let UseRefreshToken { session_id, generation, checked_at, waited, .. } = &self.asked;
+        let RevokeTokens { user_id, client_id, .. } = reused;
+        let is_of = |family: &&Family| {
+            (&family.user_id, &family.client_id, &family.session_id) == (user_id, client_id, session_id)
+        };
+        let lives = self.by.lives(turn, session_id, user_id);
+        let is_as_checked = self.by.is_as_checked(turn, user_id, *checked_at);
+        let unchanged_for = Duration::try_from(turn.now().duration_since(current.head.changed_at)).unwrap_or_default();
+        let waited = Duration::from_millis(*waited).min(LONGEST_WAIT);
+        let shown = Shown { at: turn.now().as_millisecond(), unchanged_for: unchanged_for.saturating_sub(waited) };
+        let family = current.state.as_ref().as_ref().filter(is_of).filter(|_| lives && is_as_checked);
+        family.map_or(Fate::Over, |family| family.fate(*generation, shown))
     }
 }

@@ -31,13 +31,8 @@ impl Ask for Revoke {
         &self.by
     }
 
-    /// Also whether it can be forgotten in time.
     fn is_sound(&self) -> bool {
-        let RevokeTokens { user_id, client_id, token_id, expires_at, family_id, .. } = &self.asked;
-        let is_in_time = *expires_at <= (clock::now() + REMEMBERED).as_millisecond();
-        // One with a dot would be that of all tokens of somebody.
-        let is_token = token_id.len() <= LONGEST_ID && !token_id.contains('.');
-        is_id(user_id) && is_id(client_id) && is_token && is_in_time && family_id.len() <= LONGEST_ID
+        is_sound(&self.asked)
     }
 }
 
@@ -49,27 +44,40 @@ impl Decide for Revoke {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
-        let RevokeTokens { user_id, client_id, token_id, expires_at, seen, family_id } = &self.asked;
-        let By { instance_id, keys, cause } = &self.by;
-        if !family_id.is_empty() {
-            let key = AggregateKey::of::<RefreshFamily>(instance_id.as_str(), family_id.as_str());
-            let family = turn.get::<RefreshFamily>(&key).owned_by(&Owner::instance(instance_id));
-            let events = RefreshFamily::decide(&family.state, refresh_family::Command::End)?;
-            turn.append(family, &events, keys, cause)?;
-        }
-        let is_all = token_id.is_empty();
-        let id = if is_all { id_of_all(user_id, client_id) } else { token_id.clone() };
-        let key = AggregateKey::of::<TokenRevocation>(instance_id.as_str(), id);
-        let current = turn.get::<TokenRevocation>(&key).owned_by(&Owner::instance(instance_id));
-        let revoked =
-            Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
-        // It may be sent again, and whoever has many tokens of one user and client revokes each.
-        let is_remembered = turn.now() < current.head.changed_at + LONGEST_LIFE;
-        let events = if is_all && current.head.sequence > *seen && is_remembered {
-            vec![]
-        } else {
-            TokenRevocation::decide(&current.state, revoked)?
-        };
-        Ok((turn.append(current, &events, keys, cause)?, InternalOutcome::default()))
+        Ok((revoke(turn, &self.by, &self.asked)?, InternalOutcome::default()))
     }
+}
+
+/// Whether it is about tokens that there can be, and can be forgotten in time.
+pub(super) fn is_sound(
+    RevokeTokens { user_id, client_id, token_id, expires_at, family_id, .. }: &RevokeTokens,
+) -> bool {
+    let is_in_time = *expires_at <= (clock::now() + REMEMBERED).as_millisecond();
+    // One with a dot would be that of all tokens of somebody.
+    let is_token = token_id.len() <= LONGEST_ID && !token_id.contains('.');
+    is_id(user_id) && is_id(client_id) && is_token && is_in_time && family_id.len() <= LONGEST_ID
+}
+
+/// Ends access tokens, and a family of refresh tokens where one is named.
+pub(super) fn revoke(turn: &mut Turn<'_>, by: &By, asked: &RevokeTokens) -> Result<Decided, Refusal> {
+    let RevokeTokens { user_id, client_id, token_id, expires_at, seen, family_id } = asked;
+    let By { instance_id, keys, cause } = by;
+    let is_all = token_id.is_empty();
+    let id = if is_all { id_of_all(user_id, client_id) } else { token_id.clone() };
+    let key = AggregateKey::of::<TokenRevocation>(instance_id.as_str(), id);
+    let current = turn.get::<TokenRevocation>(&key).owned_by(&Owner::instance(instance_id));
+    let revoked = Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
+    // It may be sent again, and whoever has many tokens of one user and client revokes each.
+    let is_remembered = turn.now() < current.head.changed_at + LONGEST_LIFE;
+    let events = if is_all && current.head.sequence > *seen && is_remembered {
+        vec![]
+    } else {
+        TokenRevocation::decide(&current.state, revoked)?
+    };
+    if !family_id.is_empty() {
+        let family = by.family(turn, family_id);
+        let ended = RefreshFamily::decide(&family.state, refresh_family::Command::End)?;
+        turn.append(family, &ended, keys, cause)?;
+    }
+    turn.append(current, &events, keys, cause)
 }

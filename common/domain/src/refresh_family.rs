@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{aggregate::Aggregate, log_class::LogClass, rejection::Rejection};
 
-/// How long the token before the newest one still gives the newest one: for whoever lost the answer, or asked twice at once.
-pub const GRACE: Duration = Duration::from_secs(10);
+/// How long the token before the newest one still gives the newest one, for whoever lost the answer or asked twice at once: as long as
+/// the writer is waited for, and ten seconds more.
+pub const GRACE: Duration = Duration::from_secs(20);
 /// The generation of the first token.
 pub const FIRST: u64 = 1;
 
@@ -17,7 +18,7 @@ pub struct RefreshFamily;
 
 /// What tokens of a family are refreshed for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Granted {
+pub struct Family {
     /// The user.
     pub user_id: String,
     /// The client that shows them.
@@ -26,16 +27,10 @@ pub struct Granted {
     pub session_id: String,
     /// When the last of them expires, whatever happens, in milliseconds since the Unix epoch.
     pub expires_at: i64,
-}
-
-/// A family that there was or is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
-    /// What it is for.
-    pub granted: Granted,
-    /// The newest generation.
+    /// That of the newest token.
     pub generation: u64,
     /// Whether it was ended before its time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_ended: bool,
 }
 
@@ -55,41 +50,45 @@ pub enum Fate {
 /// What can be asked of a family.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// That there be one.
-    Grant(Granted),
+    /// That there be one, as it is at first.
+    Begin(Family),
     /// That its newest token be used up.
     Renew,
     /// That it end.
     End,
 }
 
-/// What happens to a family.
+/// What happens to a family, each with what it is afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// There is one.
-    Granted(Granted),
+    Begun(Family),
     /// Its newest token was used up.
-    Renewed {
-        /// The generation of the one that is the newest now.
-        generation: u64,
-    },
+    Renewed(Family),
     /// It ended before its time.
-    Ended,
+    Ended(Family),
+}
+
+/// When a token is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// In milliseconds since the Unix epoch.
+    pub at: i64,
+    /// For how long nothing had happened to the family.
+    pub unchanged_for: Duration,
 }
 
 impl Family {
-    /// What becomes of whoever shows the token of a generation, at a time in milliseconds since the Unix epoch, where nothing has
-    /// happened to the family for so long.
-    pub fn fate(&self, generation: u64, (now, unchanged_for): (i64, Duration)) -> Fate {
-        let is_newest = generation == self.generation;
+    /// What becomes of whoever shows the token of a generation.
+    pub fn fate(&self, generation: u64, shown: Shown) -> Fate {
         let was_newest = generation.checked_add(1) == Some(self.generation);
         match generation {
-            _ if self.has_ended || self.granted.expires_at <= now => Fate::Over,
+            _ if self.has_ended || self.expires_at <= shown.at => Fate::Over,
             // The log has lost what made it.
             later if later > self.generation => Fate::Over,
-            _ if is_newest => Fate::Renewed,
-            _ if was_newest && unchanged_for <= GRACE => Fate::Repeated,
+            newest if newest == self.generation => Fate::Renewed,
+            _ if was_newest && shown.unchanged_for <= GRACE => Fate::Repeated,
             _ => Fate::Reused,
         }
     }
@@ -97,34 +96,33 @@ impl Family {
 
 impl Aggregate for RefreshFamily {
     const NAME: &'static str = "refresh_family";
-    const EVENTS: &'static [&'static str] = &["granted", "renewed", "ended"];
+    const EVENTS: &'static [&'static str] = &["begun", "renewed", "ended"];
     const CLASS: LogClass = LogClass::Sessions;
     type State = Option<Family>;
     type Command = Command;
     type Event = Event;
 
     fn decide(state: &Option<Family>, command: Command) -> Result<Vec<Event>, Rejection> {
-        Ok(match (state, command) {
-            (None, Command::Grant(granted)) => vec![Event::Granted(granted)],
-            (Some(family), Command::Renew) if !family.has_ended => {
-                vec![Event::Renewed { generation: family.generation + 1 }]
+        let living = state.clone().filter(|family| !family.has_ended);
+        let event = match (state, command) {
+            (None, Command::Begin(family)) => Some(Event::Begun(family)),
+            // It begins once, and stays ended.
+            (Some(_), Command::Begin(_)) => None,
+            (_, Command::Renew) => {
+                living.map(|family| Event::Renewed(Family { generation: family.generation + 1, ..family }))
             }
-            (Some(family), Command::End) if !family.has_ended => vec![Event::Ended],
-            // It is granted once, and stays ended.
-            _ => vec![],
-        })
+            (_, Command::End) => living.map(|family| Event::Ended(Family { has_ended: true, ..family })),
+        };
+        Ok(event.into_iter().collect())
     }
 
-    fn evolve(state: Option<Family>, event: &Event) -> Option<Family> {
-        match event {
-            Event::Granted(granted) => Some(Family { granted: granted.clone(), generation: FIRST, has_ended: false }),
-            Event::Renewed { generation } => state.map(|family| Family { generation: *generation, ..family }),
-            Event::Ended => state.map(|family| Family { has_ended: true, ..family }),
-        }
+    fn evolve(_: Option<Family>, event: &Event) -> Option<Family> {
+        let (Event::Begun(family) | Event::Renewed(family) | Event::Ended(family)) = event;
+        Some(family.clone())
     }
 
-    fn restores(event: &Event) -> bool {
-        matches!(event, Event::Granted(_))
+    fn restores(_: &Event) -> bool {
+        true
     }
 
     fn exists(state: &Option<Family>) -> bool {
@@ -137,39 +135,39 @@ mod tests {
     use super::*;
     use crate::testing::given;
 
-    fn granted() -> Granted {
-        Granted { user_id: "7".into(), client_id: "8".into(), session_id: "5".into(), expires_at: 1000 }
+    fn family(generation: u64) -> Family {
+        let (user_id, client_id, session_id) = ("7".into(), "8".into(), "5".into());
+        Family { user_id, client_id, session_id, expires_at: 1000, generation, has_ended: false }
     }
 
     #[test]
-    fn it_is_granted_once_renewed_until_it_ends_and_ended_once() {
-        let begun = || Event::Granted(granted());
-        let family = |history: Vec<Event>| given::<RefreshFamily>(history);
-        family(vec![]).when(Command::Grant(granted())).then([begun()]);
-        family(vec![begun()]).when(Command::Grant(granted())).then([]);
-        family(vec![begun()]).when(Command::Renew).then([Event::Renewed { generation: 2 }]);
-        family(vec![begun(), Event::Renewed { generation: 2 }])
-            .when(Command::Renew)
-            .then([Event::Renewed { generation: 3 }]);
-        family(vec![begun()]).when(Command::End).then([Event::Ended]);
-        for command in [Command::Renew, Command::End, Command::Grant(granted())] {
-            family(vec![begun(), Event::Ended]).when(command).then([]);
+    fn it_begins_once_is_renewed_until_it_ends_and_ends_once() {
+        let history = |events: Vec<Event>| given::<RefreshFamily>(events);
+        let (begun, second) = (|| Event::Begun(family(1)), || Event::Renewed(family(2)));
+        let ended = |generation| Event::Ended(Family { has_ended: true, ..family(generation) });
+        history(vec![]).when(Command::Begin(family(1))).then([begun()]);
+        history(vec![begun()]).when(Command::Begin(family(1))).then([]);
+        history(vec![begun()]).when(Command::Renew).then([second()]);
+        history(vec![begun(), second()]).when(Command::Renew).then([Event::Renewed(family(3))]);
+        history(vec![begun(), second()]).when(Command::End).then([ended(2)]);
+        for command in [Command::Renew, Command::End, Command::Begin(family(1))] {
+            history(vec![begun(), ended(1)]).when(command).then([]);
         }
         for command in [Command::Renew, Command::End] {
-            family(vec![]).when(command).then([]);
+            history(vec![]).when(command).then([]);
         }
     }
 
     #[test]
     fn only_the_newest_token_and_for_a_moment_the_one_before_give_another() {
-        let family = Family { granted: granted(), generation: 3, has_ended: false };
-        let fate = |generation, seconds| family.fate(generation, (999, Duration::from_secs(seconds)));
+        let shown = |seconds| Shown { at: 999, unchanged_for: Duration::from_secs(seconds) };
+        let fate = |generation, seconds| family(3).fate(generation, shown(seconds));
         assert_eq!([fate(3, 0), fate(3, 5000)], [Fate::Renewed; 2]);
-        assert_eq!([fate(2, 0), fate(2, 10)], [Fate::Repeated; 2]);
-        assert_eq!([fate(2, 11), fate(1, 0), fate(0, 0)], [Fate::Reused; 3]);
+        assert_eq!([fate(2, 0), fate(2, 20)], [Fate::Repeated; 2]);
+        assert_eq!([fate(2, 21), fate(1, 0), fate(0, 0)], [Fate::Reused; 3]);
         assert_eq!([fate(4, 0), fate(u64::MAX, 0)], [Fate::Over; 2]);
-        assert_eq!(family.fate(3, (1000, Duration::ZERO)), Fate::Over, "it has expired");
-        let ended = Family { has_ended: true, ..family.clone() };
-        assert_eq!([1, 2, 3].map(|shown| ended.fate(shown, (0, Duration::ZERO))), [Fate::Over; 3]);
+        assert_eq!(family(3).fate(3, Shown { at: 1000, ..shown(0) }), Fate::Over, "it has expired");
+        let ended = Family { has_ended: true, ..family(3) };
+        assert_eq!([1, 2, 3].map(|generation| ended.fate(generation, shown(0))), [Fate::Over; 3]);
     }
 }

@@ -11,7 +11,7 @@ use view::directory::{Client, Tenant};
 
 use super::{
     Tokens,
-    login::{self, App},
+    login::{App, Presented},
     refresh,
 };
 use crate::{
@@ -52,10 +52,10 @@ pub(super) async fn grant(
         end(oidc, tenant, (&shown, &app.client), headers).await?;
         return Err(USED);
     };
-    let by = login::Shown { logged_in, grant_id, session_seq, nonce: shown.bound().nonce.as_deref() };
-    let tokens = app.tokens(oidc, tenant, (&by, &logged_in.scope), headers).await?;
+    let presented = Presented { logged_in, grant_id, session_seq, nonce: shown.bound().nonce.as_deref() };
+    let tokens = app.tokens(oidc, tenant, (&presented, &logged_in.scope), headers).await?;
     match family {
-        Some(family) => family.first(oidc, by, tokens).await,
+        Some(family) => family.first(oidc, presented, tokens).await,
         None => Ok(tokens),
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     recipient::{Login, Recipient},
 };
 
+/// Why there are no tokens any more, whoever is told so.
 pub(super) const ENDED: Error = Error::InvalidGrant("the session has ended, or the user is not active any more");
 
 /// An app that asks for tokens of people, and how it is set up.
@@ -24,8 +25,8 @@ pub(super) struct App {
     pub(super) settings: Settings,
 }
 
-/// What an app shows.
-pub(super) struct Shown<'a> {
+/// What an app presents to get tokens.
+pub(super) struct Presented<'a> {
     pub(super) logged_in: &'a LoggedIn,
     /// By what tokens are got.
     pub(super) grant_id: &'a str,
@@ -51,15 +52,15 @@ impl App {
         Ok(Self { client, settings })
     }
 
-    /// The tokens that there are for what it shows, of this scope.
+    /// The tokens that there are for what it presents, of this scope.
     pub(super) async fn tokens(
         &self,
         oidc: &Oidc,
         tenant: &Arc<Tenant>,
-        (shown, scope): (&Shown<'_>, &str),
+        (presented, scope): (&Presented<'_>, &str),
         headers: &HeaderMap,
     ) -> Result<Tokens, Error> {
-        let logged_in = shown.logged_in;
+        let logged_in = presented.logged_in;
         let is_over = logged_in.session_ends <= clock::now().as_millisecond();
         if is_over || oidc.edge.ended.revoked().has_session_ended(&tenant.id, &logged_in.session_id) {
             return Err(ENDED);
@@ -69,7 +70,7 @@ impl App {
         if let Some(why) = outdated(&user, logged_in.checked_at) {
             return Err(Error::InvalidGrant(why));
         }
-        let recipient = Recipient::of_app(&self.client, &self.settings, self.login(shown));
+        let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));
         // Who is not active is no client that cannot authenticate here.
         let issued = own::tokens(oidc, (tenant, user), (Some(scope), &recipient), headers).await;
         let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
@@ -77,7 +78,7 @@ impl App {
         Ok(Tokens { id_token, ..tokens })
     }
 
-    fn login(&self, Shown { logged_in, grant_id, session_seq, nonce }: &Shown<'_>) -> Login {
+    fn login(&self, Presented { logged_in, grant_id, session_seq, nonce }: &Presented<'_>) -> Login {
         Login {
             project_id: self.client.app.project_id.clone(),
             owner: self.client.owner.clone(),

@@ -1,18 +1,18 @@
 //! The refresh grant (RFC 6749, section 6; RFC 9700, section 4.14.2): an app gets new tokens, and with them the next refresh token of the
 //! same family. Whoever shows one that was used up ends the family.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use base::explain::explain;
 use domain::resource::app::oidc::GrantType;
 use edge::trigger::trace_of;
 use http::HeaderMap;
-use proto::bus::{GrantRefresh, InternalOutcome, Refresh, internal_command::Command};
+use proto::bus::{BeginFamily, InternalOutcome, UseRefreshToken, internal_command::Command};
 use view::directory::Tenant;
 
 use super::{
     Tokens,
-    login::{App, ENDED, Shown},
+    login::{App, ENDED, Presented},
 };
 use crate::{
     Oidc,
@@ -24,8 +24,10 @@ use crate::{
     scope::{self, Scope},
 };
 
-const UNKNOWN: Error = Error::InvalidGrant("the refresh token is none of this server, or is over");
+const UNKNOWN: Error = Error::InvalidGrant("the refresh token is none of this server, or has expired");
 const USED: Error = Error::InvalidGrant("the refresh token was used before; what was got by it has ended");
+const OVER: Error =
+    Error::InvalidGrant("the refresh token has ended, or its session, or its user has another password");
 const NOT_SET_UP: &str = "the app is not set up for the grant type refresh_token";
 
 pub(super) async fn grant(
@@ -33,6 +35,7 @@ pub(super) async fn grant(
     tenant: &Arc<Tenant>,
     (headers, form): (&HeaderMap, &Form),
 ) -> Result<Tokens, Error> {
+    let begun = Instant::now();
     let app = App::authenticated(oidc, tenant, (headers, form), (GrantType::RefreshToken, NOT_SET_UP)).await?;
     let sent = form.get("refresh_token").ok_or(Error::InvalidRequest("refresh_token is missing"))?;
     let token = RefreshToken::open(oidc, tenant, sent).await?.ok_or(UNKNOWN)?;
@@ -41,21 +44,20 @@ pub(super) async fn grant(
     }
     let scope = narrowed(form.get("scope"), &token.logged_in.scope)?;
     let session_seq = oidc.edge.ended.revoked().sequence();
-    let shown = Shown { logged_in: &token.logged_in, grant_id: &token.grant_id, session_seq, nonce: None };
+    let presented = Presented { logged_in: &token.logged_in, grant_id: &token.grant_id, session_seq, nonce: None };
     // Before it is used up: where they cannot be made, it is still good. Nobody gets them who may not use it.
-    let tokens = app.tokens(oidc, tenant, (&shown, scope), headers).await?;
-    match used(oidc, &token, headers).await? {
-        InternalOutcome { reused: true, .. } => {
+    let tokens = app.tokens(oidc, tenant, (&presented, scope), headers).await?;
+    match used(oidc, &token, begun, headers).await? {
+        InternalOutcome { reused: true, sequence, .. } => {
             tracing::warn!(
                 instance = tenant.id,
                 client = app.client.id,
                 "a refresh token was used twice: its family ends"
             );
-            let ending = Ending::of_grant(oidc, &token.logged_in, &token.grant_id);
-            revoke::end(oidc, tenant, ending, &trace_of(headers)).await?;
+            revoke::known(oidc, sequence).await?;
             Err(USED)
         }
-        InternalOutcome { generation: 0, .. } => Err(ENDED),
+        InternalOutcome { generation: 0, .. } => Err(OVER),
         InternalOutcome { generation, .. } => {
             let RefreshToken { logged_in, grant_id, family_ends, .. } = token;
             let next = RefreshToken::of(oidc, (&grant_id, generation), logged_in, family_ends);
@@ -74,16 +76,22 @@ fn narrowed<'a>(asked: Option<&'a str>, granted: &'a str) -> Result<&'a str, Err
     Err(Error::InvalidScope("more is asked for than what the refresh token was given for"))
 }
 
-/// Uses a refresh token up, where it is the newest of its family.
-async fn used(oidc: &Oidc, token: &RefreshToken, headers: &HeaderMap) -> Result<InternalOutcome, Error> {
-    let LoggedIn { user_id, client_id, session_id, .. } = token.logged_in.clone();
-    let family_id = token.grant_id.clone();
-    let command = Command::Refresh(Refresh { family_id, user_id, client_id, session_id, generation: token.generation });
-    asked(oidc, &token.logged_in.instance_id, command, headers).await
+/// Uses a refresh token up that was sent at a time, where it is the newest of its family. Where it was used before, all ends that was got by
+/// it and by those before it.
+async fn used(oidc: &Oidc, token: &RefreshToken, sent: Instant, headers: &HeaderMap) -> Result<InternalOutcome, Error> {
+    let RefreshToken { logged_in, grant_id, generation, .. } = token;
+    let command = Command::UseRefreshToken(UseRefreshToken {
+        session_id: logged_in.session_id.clone(),
+        generation: *generation,
+        checked_at: logged_in.checked_at,
+        waited: u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX),
+        reused: Some(Ending::of_grant(oidc, logged_in, grant_id).command(oidc, &logged_in.instance_id)),
+    });
+    asked(oidc, &logged_in.instance_id, command, headers).await
 }
 
-/// A family that has begun, without the tokens of it.
-pub(super) struct Family {
+/// A family that has begun and has no token yet.
+pub(super) struct Begun {
     generation: u64,
     ends: i64,
 }
@@ -94,7 +102,7 @@ pub(super) async fn begin(
     (tenant, app): (&Tenant, &App),
     (logged_in, grant_id): (&LoggedIn, &str),
     headers: &HeaderMap,
-) -> Result<Option<Family>, Error> {
+) -> Result<Option<Begun>, Error> {
     let asks = scope::parse(Some(&logged_in.scope))?.iter().any(|(_, scope)| *scope == Scope::Offline);
     if !asks || !app.settings.may(GrantType::RefreshToken) {
         return Ok(None);
@@ -102,18 +110,18 @@ pub(super) async fn begin(
     let ends = family_ends(oidc, logged_in);
     let LoggedIn { user_id, client_id, session_id, .. } = logged_in.clone();
     let family_id = grant_id.to_owned();
-    let command = Command::GrantRefresh(GrantRefresh { family_id, user_id, client_id, session_id, expires_at: ends });
+    let command = Command::BeginFamily(BeginFamily { family_id, user_id, client_id, session_id, expires_at: ends });
     match asked(oidc, &tenant.id, command, headers).await? {
         InternalOutcome { generation: 0, .. } => Err(ENDED),
-        InternalOutcome { generation, .. } => Ok(Some(Family { generation, ends })),
+        InternalOutcome { generation, .. } => Ok(Some(Begun { generation, ends })),
     }
 }
 
-impl Family {
+impl Begun {
     /// The tokens with the first refresh token, which is good for what they are good for.
-    pub(super) async fn first(self, oidc: &Oidc, shown: Shown<'_>, tokens: Tokens) -> Result<Tokens, Error> {
-        let logged_in = LoggedIn { scope: tokens.scope.clone(), ..shown.logged_in.clone() };
-        let first = RefreshToken::of(oidc, (shown.grant_id, self.generation), logged_in, self.ends);
+    pub(super) async fn first(self, oidc: &Oidc, presented: Presented<'_>, tokens: Tokens) -> Result<Tokens, Error> {
+        let logged_in = LoggedIn { scope: tokens.scope.clone(), ..presented.logged_in.clone() };
+        let first = RefreshToken::of(oidc, (presented.grant_id, self.generation), logged_in, self.ends);
         Ok(Tokens { refresh_token: Some(first.sealed(oidc).await?), ..tokens })
     }
 }
