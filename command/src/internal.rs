@@ -1,5 +1,6 @@
 //! The commands that oidc nodes send: a closed list. Only the node that writes listens to them.
 
+mod end_session;
 mod refresh;
 mod revoke;
 
@@ -15,6 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::keyring::Keyring;
 
 use self::{
+    end_session::End,
     refresh::{Begin, Use},
     revoke::Revoke,
 };
@@ -141,6 +143,7 @@ impl Taker {
             Some(Command::RevokeTokens(asked)) => self.decided(Revoke { by, asked }, bytes).await,
             Some(Command::BeginFamily(asked)) => self.decided(Begin { by, asked }, bytes).await,
             Some(Command::UseRefreshToken(asked)) => self.decided(Use { by, asked }, bytes).await,
+            Some(Command::EndSession(asked)) => self.decided(End { by, asked }, bytes).await,
             None => Err(Undone::Refused),
         }
     }

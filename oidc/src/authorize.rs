@@ -25,7 +25,7 @@ use view::directory::{Client, Tenant};
 use crate::{
     Oidc,
     auth_request::Put,
-    callback::{Callback, Refusal},
+    callback::{Callback, Refusal, with},
     endpoint,
     error::{Error, Refused, no_store},
     form::{Form, Sent},
@@ -46,7 +46,7 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
     let site = oidc.site(request.uri(), request.headers());
     let led = timeout(LONGEST, lead(&oidc, request)).await;
     match led.unwrap_or(Err(Stopped::Shown(Told::AWAY))) {
-        Ok(url) | Err(Stopped::Told(url)) => to(status, &url),
+        Ok(url) | Err(Stopped::Told(url)) => redirect(status, &url),
         Err(Stopped::Shown(told)) => told.answer(site.as_ref()),
         Err(Stopped::Platform(error)) => error.into_response(),
     }
@@ -138,7 +138,7 @@ impl ByApp {
     fn answerable(self, oidc: &Oidc) -> Result<Answerable, Stopped> {
         let form = &self.asked.form;
         let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
-        if !checks::leads_to(&self.settings, redirect_uri) {
+        if !checks::leads_to(&self.settings, &self.settings.redirect_uris, redirect_uri) {
             return Err(Stopped::Shown(Told::NO_REDIRECT_URI));
         }
         let state = form.get("state").map(str::to_owned);
@@ -199,8 +199,7 @@ impl Answerable {
 
 /// Where a person logs in.
 fn login_url(Settings { login_uri, .. }: &Settings, id: &str) -> String {
-    let mark = if login_uri.contains('?') { '&' } else { '?' };
-    format!("{login_uri}{mark}authRequest={id}")
+    with(login_uri, &[("authRequest", id)])
 }
 
 /// What a person is shown while something does not answer.
@@ -209,7 +208,7 @@ fn shown(_: &Error) -> Stopped {
 }
 
 /// Leads a browser to a URL, which nothing but a redirect says.
-fn to(status: StatusCode, url: &str) -> Response {
+pub(crate) fn redirect(status: StatusCode, url: &str) -> Response {
     let mut response = status.into_response();
     no_store(&mut response);
     let headers = response.headers_mut();

@@ -29,13 +29,10 @@ impl Callback {
         let Self { redirect_uri, state, in_fragment } = self;
         let state = state.iter().map(|state| ("state", state.as_str()));
         let pairs: Vec<_> = answer.iter().copied().chain(state).chain([("iss", issuer)]).collect();
-        let answer = serde_urlencoded::to_string(pairs).unwrap_or_default();
-        let mark = match (in_fragment, redirect_uri.contains('?')) {
-            (true, _) => '#',
-            (false, true) => '&',
-            (false, false) => '?',
-        };
-        format!("{redirect_uri}{mark}{answer}")
+        if *in_fragment {
+            return format!("{redirect_uri}#{}", serde_urlencoded::to_string(pairs).unwrap_or_default());
+        }
+        with(redirect_uri, &pairs)
     }
 
     /// The URL that leads a browser there with an error.
@@ -43,6 +40,16 @@ impl Callback {
         let description = (!description.is_empty()).then_some(("error_description", description));
         let answer: Vec<_> = [("error", error)].into_iter().chain(description).collect();
         self.url(issuer, &answer)
+    }
+}
+
+/// A URI with parameters more in its query.
+pub(crate) fn with(uri: &str, pairs: &[(&str, &str)]) -> String {
+    let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
+    match (query.is_empty(), uri.contains('?')) {
+        (true, _) => uri.to_owned(),
+        (false, true) => format!("{uri}&{query}"),
+        (false, false) => format!("{uri}?{query}"),
     }
 }
 
@@ -61,5 +68,7 @@ mod tests {
         let in_fragment = Callback { in_fragment: true, ..with_query };
         let expected = "app:/cb?x=1#error=access_denied&error_description=why+not&iss=i";
         assert_eq!(in_fragment.refused("i", "access_denied", "why not"), expected);
+        assert_eq!(with("app:/bye", &[]), "app:/bye");
+        assert_eq!(with("app:/bye?x=1", &[("state", "a b")]), "app:/bye?x=1&state=a+b");
     }
 }

@@ -29,6 +29,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "issuer": issuer,
         "authorization_endpoint": at(endpoint::AUTHORIZATION),
         "userinfo_endpoint": at(endpoint::USERINFO),
+        "end_session_endpoint": at(endpoint::END_SESSION),
         "token_endpoint": at(endpoint::TOKEN),
         "introspection_endpoint": at(endpoint::INTROSPECTION),
         "revocation_endpoint": at(endpoint::REVOCATION),

@@ -6,6 +6,9 @@ pub(crate) const AUTHORIZATION: &str = "/oauth/v2/authorize";
 /// Who somebody is (OpenID Connect Core 1.0, section 5.3).
 pub(crate) const USERINFO: &str = "/oidc/v1/userinfo";
 
+/// Where browsers are sent to sign out (OpenID Connect RP-Initiated Logout 1.0, section 2).
+pub(crate) const END_SESSION: &str = "/oidc/v1/end_session";
+
 /// Tokens (RFC 6749, section 3.2).
 pub(crate) const TOKEN: &str = "/oauth/v2/token";
 

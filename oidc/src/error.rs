@@ -156,12 +156,6 @@ pub(crate) fn no_store(response: &mut Response) {
     headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
 }
 
-/// An endpoint of the contract that is not built yet.
-pub(crate) async fn not_built() -> Response {
-    let body = Body { error: "server_error", error_description: "this endpoint is not built yet" };
-    (StatusCode::NOT_IMPLEMENTED, Json(body)).into_response()
-}
-
 /// The endpoints that clients send forms to take POST only (RFC 6749, section 3.2; RFC 7662, section 2.1).
 pub(crate) async fn takes_post() -> Response {
     method_not_allowed("POST")

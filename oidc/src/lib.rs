@@ -11,6 +11,7 @@ mod claims;
 mod client;
 mod code;
 mod discovery;
+mod end_session;
 mod endpoint;
 mod error;
 mod finish;
@@ -55,9 +56,6 @@ use crate::issue::Issuer;
 
 /// The endpoints that are built as an OpenAPI document has them.
 pub const DESCRIPTION: &str = include_str!("openapi.json");
-
-/// The endpoints of the contract that are not built yet. This list only shrinks; what leaves it is listed in [`discovery`].
-const NOT_BUILT: [&str; 1] = ["/oidc/v1/end_session"];
 
 /// What metrics call the endpoints together.
 const SERVICE: &str = "oauth";
@@ -107,20 +105,18 @@ impl Oidc {
     }
 }
 
-/// Every endpoint of the contract; those that are not built yet say so.
+/// Every endpoint of the contract.
 pub fn routes(parts: Parts) -> Router {
     let (edge, oidc) = (parts.edge.clone(), Arc::new(Oidc::new(parts)));
     let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);
-    let unbuilt = |router: Router<_>, path| router.route(path, any(error::not_built).layer(observe("unbuilt")));
     let token = post(token::token).fallback(error::takes_post);
     let revoke = post(revoke::revoke).fallback(error::takes_post);
     let introspect = post(introspect::introspect).fallback(error::takes_post);
     let operations = api::routes(Router::new(), &edge, &oidc);
-    let endpoints = NOT_BUILT
-        .into_iter()
-        .fold(Router::new(), unbuilt)
+    let endpoints = Router::new()
         .route(endpoint::AUTHORIZATION, any(authorize::authorize).layer(observe("authorize")))
         .route(endpoint::USERINFO, any(userinfo::userinfo).layer(observe("userinfo")))
+        .route(endpoint::END_SESSION, any(end_session::end_session).layer(observe("end_session")))
         .route(endpoint::DISCOVERY, get(discovery::document).layer(observe("discovery")))
         .route(endpoint::KEYS, get(keys::key_set).layer(observe("keys")))
         .route(endpoint::TOKEN, token.layer(observe("token")))

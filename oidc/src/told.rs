@@ -64,6 +64,26 @@ impl Told {
     pub(crate) const NO_REDIRECT_URI: Self =
         Self::bad("The app sent an address that is not registered. Tell its operator.");
 
+    pub(crate) const SIGNED_OUT: Self =
+        Self { status: StatusCode::OK, title: "You are signed out", text: "You can close this window." };
+    pub(crate) const NOT_SIGNED_OUT: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        title: "Nobody was signed out",
+        text: "The platform does not answer in full. Try again in a minute.",
+    };
+    pub(crate) const UNREADABLE_LOGOUT: Self =
+        Self::nobody("The app sent something that cannot be read, or said it twice. Tell its operator.");
+    pub(crate) const NO_HINT: Self =
+        Self::nobody("The app did not say who signs out. Sign out in the app, or tell its operator.");
+    pub(crate) const ANOTHER_APP: Self =
+        Self::nobody("The app signs somebody out who is signed in to another app. Tell its operator.");
+    pub(crate) const NO_LOGOUT_URI: Self =
+        Self::nobody("The app sent an address that is not registered. Tell its operator.");
+
+    const fn nobody(text: &'static str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, title: "Nobody was signed out", text }
+    }
+
     const fn bad(text: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, title: "This sign-in cannot go on", text }
     }

@@ -77,10 +77,10 @@ pub(super) fn checked(
     })
 }
 
-/// Whether people may be sent to a URI.
-pub(super) fn leads_to(settings: &Settings, uri: &str) -> bool {
+/// Whether people may be sent to a URI, of those that an app has registered for something.
+pub(crate) fn leads_to(settings: &Settings, registered: &[String], uri: &str) -> bool {
     let leniency = Leniency { any_port: settings.app_type == AppType::Native, wildcards: settings.dev_mode };
-    uri.len() <= LONGEST_URI && settings.redirect_uris.iter().any(|registered| is_registered(registered, uri, leniency))
+    uri.len() <= LONGEST_URI && registered.iter().any(|registered| is_registered(registered, uri, leniency))
 }
 
 /// Whether an app may ask for a code.
@@ -92,7 +92,7 @@ fn may_ask_for_code(settings: &Settings) -> bool {
 pub(crate) fn still_may(app: &Client, request: &AuthRequest) -> bool {
     let Some(settings) = app.app.config.oidc() else { return false };
     let is_safe = settings.auth_method != AuthMethod::None || request.challenge.is_some();
-    is_safe && may_ask_for_code(settings) && leads_to(settings, &request.callback.redirect_uri)
+    is_safe && may_ask_for_code(settings) && leads_to(settings, &settings.redirect_uris, &request.callback.redirect_uri)
 }
 
 /// Requests are sent as parameters (OpenID Connect Core 1.0, section 6): nothing is ever fetched.

@@ -11,6 +11,7 @@ mod hint;
 mod introspection;
 mod key;
 mod login_client;
+mod logout;
 mod model;
 mod opaque;
 mod personal;

@@ -24,7 +24,7 @@ fn claims(flow: &Flow, changes: &Value) -> Value {
 }
 
 /// The header of what the instance signs with its key for ES256.
-async fn header(flow: &Flow) -> Header {
+pub(super) async fn header(flow: &Flow) -> Header {
     let keys = send(flow.admin.anonymous(Method::GET, "/oauth/v2/keys")).await.body;
     let key = keys["keys"].as_array().expect("they are a list").iter().find(|key| key["alg"] == "ES256");
     let kid = key.expect("it has one")["kid"].as_str().map(str::to_owned);

@@ -1,0 +1,52 @@
+//! Ends a session that an ID token names.
+
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    log_class::LogClass,
+    resource::session::Session,
+    standard::{Command, Resource, Standard},
+};
+use eventlog::record::AggregateKey;
+use proto::bus::{EndSession, InternalOutcome};
+
+use super::{Ask, By, is_id};
+use crate::{
+    turn::{Decided, Refusal, Turn},
+    writer::Decide,
+};
+
+/// Ends a session.
+pub(super) struct End {
+    pub(super) by: By,
+    pub(super) asked: EndSession,
+}
+
+impl Ask for End {
+    const NAME: &'static str = "EndSession";
+
+    fn by(&self) -> &By {
+        &self.by
+    }
+
+    fn is_sound(&self) -> bool {
+        is_id(&self.asked.session_id) && is_id(&self.asked.user_id)
+    }
+}
+
+impl Decide for End {
+    type Outcome = InternalOutcome;
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
+        let By { instance_id, keys, cause } = &self.by;
+        let key = AggregateKey::of::<Standard<Session>>(instance_id.as_str(), self.asked.session_id.as_str());
+        let current = turn.get::<Standard<Session>>(&key).owned_by(&Owner::instance(instance_id));
+        let is_it = current.resource().is_some_and(|session| session.user_id() == Some(self.asked.user_id.as_str()));
+        let events = if is_it { Standard::<Session>::decide(&current.state, Command::Delete)? } else { vec![] };
+        Ok((turn.append(current, &events, keys, cause)?, InternalOutcome::default()))
+    }
+}

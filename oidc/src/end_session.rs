@@ -1,0 +1,119 @@
+//! Logout (OpenID Connect RP-Initiated Logout 1.0, section 2): an app sends a browser here, and the session ends that an ID token of the app
+//! names. Without one nobody's ends: any page may send any browser here.
+
+use std::sync::Arc;
+
+use axum::{body::Body, extract::State, response::Response};
+use base::explain::explain;
+use domain::resource::app::oidc::Oidc as Settings;
+use edge::{caller::issued_as, mount::LONGEST, trigger::trace_of};
+use http::{HeaderMap, Method, Request, StatusCode};
+use proto::bus::{EndSession, internal_command::Command};
+use serde::Deserialize;
+use tokio::time::timeout;
+use view::directory::Tenant;
+
+use crate::{
+    Oidc,
+    authorize::{checks, redirect},
+    callback,
+    error::{Refused, method_not_allowed},
+    form::{self, Form, Sent},
+    issue::ID_TYPE,
+    revoke,
+    told::Told,
+};
+
+/// Ends a session, and sends the browser on: to where the app wants it, or to a page that says so.
+pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
+    let status = match *request.method() {
+        Method::GET => StatusCode::FOUND,
+        Method::POST => StatusCode::SEE_OTHER,
+        _ => return method_not_allowed("GET, POST"),
+    };
+    let site = oidc.site(request.uri(), request.headers());
+    match timeout(LONGEST, end(&oidc, request)).await.unwrap_or(Err(Stopped::Shown(Told::NOT_SIGNED_OUT))) {
+        Ok(Some(url)) => redirect(status, &url),
+        Ok(None) => Told::SIGNED_OUT.answer(site.as_ref()),
+        Err(Stopped::Shown(told)) => told.answer(site.as_ref()),
+        Err(Stopped::Platform(error)) => axum::response::IntoResponse::into_response(error),
+    }
+}
+
+/// Why nothing ends.
+enum Stopped {
+    /// The person is shown it.
+    Shown(Told),
+    /// No instance answers here.
+    Platform(edge::error::Error),
+}
+
+impl From<Told> for Stopped {
+    fn from(told: Told) -> Self {
+        Self::Shown(told)
+    }
+}
+
+/// What an ID token says of the login that it was given for.
+#[derive(Deserialize)]
+struct Hinted {
+    sub: String,
+    azp: String,
+    sid: String,
+}
+
+/// Where the browser goes on, where the app says so.
+async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stopped> {
+    let read = if request.method() == Method::POST {
+        form::read(oidc, request).await
+    } else {
+        form::read_query(oidc, request).await
+    };
+    let Sent { tenant, headers, form } = read.map_err(|refused| match refused {
+        Refused::Platform(error) => Stopped::Platform(error),
+        Refused::OAuth(_) => Told::UNREADABLE_LOGOUT.into(),
+    })?;
+    let hinted = hinted(oidc, &tenant, &form)?;
+    // Everything is looked at before anything ends.
+    let next = next(oidc, &tenant, (&hinted, &form)).await?;
+    ended(oidc, &tenant, &hinted, &headers).await?;
+    Ok(next)
+}
+
+/// Whom the hint names. It may have expired, but must be an ID token of the app that is named beside it.
+fn hinted(oidc: &Oidc, tenant: &Tenant, form: &Form) -> Result<Hinted, Told> {
+    let hint = form.get("id_token_hint").ok_or(Told::NO_HINT)?;
+    let issuer = oidc.edge.external.issuer(tenant);
+    let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Told::NO_HINT)?;
+    if form.get("client_id").is_some_and(|client_id| client_id != hinted.azp) {
+        return Err(Told::ANOTHER_APP);
+    }
+    Ok(hinted)
+}
+
+/// Where the browser goes on afterwards: to a URI that the app has registered for that.
+async fn next(oidc: &Oidc, tenant: &Tenant, (hinted, form): (&Hinted, &Form)) -> Result<Option<String>, Told> {
+    let Some(uri) = form.get("post_logout_redirect_uri") else { return Ok(None) };
+    let found = oidc.edge.directory.app(&tenant.id, &hinted.azp, 0).await;
+    let app = found.map_err(|failure| {
+        tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
+        Told::NOT_SIGNED_OUT
+    })?;
+    let app = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Told::NO_LOGOUT_URI)?;
+    let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
+    if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
+        return Err(Told::NO_LOGOUT_URI);
+    }
+    let state: Vec<_> = form.get("state").map(|state| ("state", state)).into_iter().collect();
+    Ok(Some(callback::with(uri, &state)))
+}
+
+/// Ends the session, with all that was got in it, if it is still there.
+async fn ended(oidc: &Oidc, tenant: &Tenant, hinted: &Hinted, headers: &HeaderMap) -> Result<(), Told> {
+    let command = Command::EndSession(EndSession { session_id: hinted.sid.clone(), user_id: hinted.sub.clone() });
+    let outcome = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await.map_err(|undone| {
+        tracing::warn!(error = %explain(&undone), "a session was not ended");
+        Told::NOT_SIGNED_OUT
+    })?;
+    revoke::known(oidc, outcome.sequence).await.map_err(|_| Told::NOT_SIGNED_OUT)
+}

@@ -1,0 +1,189 @@
+//! Logout that apps begin: whose session ends, and where the browser goes on. Modules of the OpenID Foundation's conformance suite stand under
+//! their names; the numbers are those of the cases that the design lists.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    client::{Answer, send},
+    eventually,
+    secrets::Secrets,
+};
+
+use super::{
+    flow::{App, Flow, access_token, location, refresh_token},
+    hint::header,
+    token::{assert_error, parts},
+};
+
+const END: &str = "/oidc/v1/end_session";
+const BYE: &str = "https://shop.example/bye";
+const REDIRECT: &str = "post_logout_redirect_uri";
+
+async fn start() -> Flow {
+    let mut settings = App::public();
+    settings["postLogoutRedirectUris"] = json!([BYE, "https://shop.example/bye?kept=1"]);
+    settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
+    settings["grantTypes"] = json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"]);
+    Flow::with(settings).await
+}
+
+fn id_token(tokens: &Value) -> &str {
+    tokens["id_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
+}
+
+async fn ending(flow: &Flow, parameters: &[(&str, &str)]) -> Answer {
+    send(flow.admin.anonymous(Method::GET, END).query(parameters)).await
+}
+
+/// Waits until an access token is not valid any more.
+async fn is_over(flow: &Flow, tokens: &Value) {
+    eventually("the token is over", async || {
+        (flow.userinfo(access_token(tokens)).await.status == StatusCode::UNAUTHORIZED).then_some(())
+    })
+    .await;
+}
+
+/// Fails unless a page says so and leads nowhere.
+async fn assert_page(flow: &Flow, case: &str, parameters: &[(&str, &str)], (status, title): (u16, &str)) {
+    let request = flow.admin.anonymous(Method::GET, END).query(parameters);
+    let answer = request.send().await.expect("it is answered");
+    assert_eq!(answer.status().as_u16(), status, "{case}");
+    assert!(!answer.headers().contains_key("location"), "{case}: {answer:?}");
+    assert_eq!(answer.headers()["cache-control"], "no-store", "{case}");
+    let page = answer.text().await.expect("it is text");
+    assert!(page.contains(title), "{case}: {page}");
+}
+
+async fn assert_nobody(flow: &Flow, case: &str, parameters: &[(&str, &str)]) {
+    assert_page(flow, case, parameters, (400, "Nobody was signed out")).await;
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_discovery_endpoint_verification() {
+    let flow = Flow::start().await;
+    let document = send(flow.admin.anonymous(Method::GET, "/.well-known/openid-configuration")).await.body;
+    let issuer = &flow.tenant.bootstrap.issuer;
+    assert_eq!(document["end_session_endpoint"], json!(format!("{issuer}{END}")));
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout() {
+    let flow = start().await;
+    let (tokens, _) = flow.tokens(&[("scope", "openid offline_access")]).await;
+    let (other, _) = flow.tokens(&[]).await;
+    let asked = [("id_token_hint", id_token(&tokens)), (REDIRECT, BYE), ("state", "a b&c")];
+    let answer = ending(&flow, &asked).await;
+    assert_eq!(
+        (answer.status, location(&answer).as_str()),
+        (StatusCode::FOUND, "https://shop.example/bye?state=a+b%26c")
+    );
+    is_over(&flow, &tokens).await;
+    assert_error("80", &send(flow.refreshing(refresh_token(&tokens), &[])).await, 400, "invalid_grant");
+    assert_eq!(flow.userinfo(access_token(&other)).await.status, StatusCode::OK, "144: another session goes on");
+    let again = ending(&flow, &asked).await;
+    assert_eq!(again.status, StatusCode::FOUND, "whoever is signed out can sign out: {again:?}");
+    let form = [("id_token_hint", id_token(&other)), (REDIRECT, BYE), ("client_id", flow.app.id.as_str())];
+    let answer = send(flow.admin.anonymous(Method::POST, END).form(&form)).await;
+    assert_eq!((answer.status, location(&answer).as_str()), (StatusCode::SEE_OTHER, BYE));
+    is_over(&flow, &other).await;
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_no_state() {
+    let flow = start().await;
+    for uri in [BYE, "https://shop.example/bye?kept=1"] {
+        let (tokens, _) = flow.tokens(&[]).await;
+        let answer = ending(&flow, &[("id_token_hint", id_token(&tokens)), (REDIRECT, uri)]).await;
+        assert_eq!(location(&answer), uri);
+        is_over(&flow, &tokens).await;
+    }
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_no_post_logout_redirect_uri() {
+    let flow = start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    let asked = [("id_token_hint", id_token(&tokens)), ("state", "a")];
+    assert_page(&flow, "133", &asked, (200, "You are signed out")).await;
+    is_over(&flow, &tokens).await;
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_bad_post_logout_redirect_uri() {
+    let flow = start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    for uri in
+        ["https://evil.example/bye", "https://shop.example/callback", "javascript:alert(1)", "//shop.example/bye"]
+    {
+        assert_nobody(&flow, uri, &[("id_token_hint", id_token(&tokens)), (REDIRECT, uri)]).await;
+    }
+    assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "nothing has ended");
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_query_added_to_post_logout_redirect_uri() {
+    let flow = start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    let uri = "https://shop.example/bye?added=1";
+    assert_nobody(&flow, "135", &[("id_token_hint", id_token(&tokens)), (REDIRECT, uri)]).await;
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_no_id_token_hint() {
+    let flow = start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    for asked in [
+        &[][..],
+        &[("state", "a")],
+        &[(REDIRECT, BYE)],
+        &[(REDIRECT, BYE), ("client_id", flow.app.id.as_str()), ("state", "a")],
+    ] {
+        assert_nobody(&flow, "143", asked).await;
+    }
+    assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "nobody was signed out");
+}
+
+#[tokio::test]
+async fn oidcc_rp_initiated_logout_bad_and_modified_id_token_hint() {
+    let flow = start().await;
+    let (elsewhere, other) = (start().await, App::create(&flow.admin, &flow.project, App::public()).await);
+    let (tokens, session) = flow.tokens(&[]).await;
+    let (foreign, _) = elsewhere.tokens(&[]).await;
+    let (ours, theirs) = (Secrets::of(&flow.tenant).await, Secrets::of(&elsewhere.tenant).await);
+    let [_, claims] = parts(id_token(&tokens));
+    let with = |change: Value| {
+        let mut claims = claims.clone();
+        claims.as_object_mut().expect("it is one").extend(change.as_object().expect("it is one").clone());
+        claims
+    };
+    let (right, forged) = (header(&flow).await, header(&elsewhere).await);
+    let [head, body, signature]: [&str; 3] =
+        id_token(&tokens).split('.').collect::<Vec<_>>().try_into().expect("a token has three parts");
+    let unsigned = format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{body}.");
+    let changed = format!("{head}.{body}.{}{}", if signature.starts_with('A') { "B" } else { "A" }, &signature[1..]);
+    for (case, hint) in [
+        ("137: alg none", unsigned),
+        ("137: another signature", changed),
+        ("138: of another instance", id_token(&foreign).to_owned()),
+        ("138: signed by another instance", theirs.sign(&right, &claims)),
+        ("138: by its own key", theirs.sign(&forged, &claims)),
+        ("138: of another issuer", ours.sign(&right, &with(json!({ "iss": elsewhere.tenant.bootstrap.issuer })))),
+        ("138: an access token", access_token(&tokens).to_owned()),
+        ("138: without a session", ours.sign(&right, &with(json!({ "sid": null })))),
+        ("138: no token", "x".to_owned()),
+    ] {
+        assert_nobody(&flow, case, &[("id_token_hint", &hint), (REDIRECT, BYE)]).await;
+    }
+    let named = [("id_token_hint", id_token(&tokens)), ("client_id", other.id.as_str())];
+    assert_nobody(&flow, "140", &named).await;
+    let twice = [("id_token_hint", id_token(&tokens)), ("state", "a"), ("state", "a")];
+    assert_nobody(&flow, "twice", &twice).await;
+    assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "nothing has ended");
+
+    let of_somebody = ours.sign(&right, &with(json!({ "sub": "7", "sid": session })));
+    assert_page(&flow, "142", &[("id_token_hint", &of_somebody)], (200, "You are signed out")).await;
+    assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "142: not the user's session");
+    let expired = ours.sign(&right, &with(json!({ "exp": 1, "iat": 0 })));
+    assert_page(&flow, "141", &[("id_token_hint", &expired)], (200, "You are signed out")).await;
+    is_over(&flow, &tokens).await;
+}
