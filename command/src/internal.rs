@@ -29,7 +29,7 @@ use crate::{
 const MOST: u64 = 1024;
 /// The longest id of what is named.
 const LONGEST_ID: usize = 200;
-/// Who is named as having done it: the client and the user stand in the event.
+/// Who is named as having done it, where the event says itself which client and user it is about.
 const ACTOR: &str = "oidc";
 
 /// Takes commands of oidc nodes whenever this node writes.

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The longest state, in bytes. It comes back in a URL.
-const LONGEST_STATE: usize = 2048;
+pub(crate) const LONGEST_STATE: usize = 2048;
 
 /// Sends a browser on: to where a person logs in, or back to the app with an error.
 pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {

@@ -3,7 +3,11 @@
 
 use std::sync::Arc;
 
-use axum::{body::Body, extract::State, response::Response};
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
 use base::explain::explain;
 use domain::resource::app::oidc::Oidc as Settings;
 use edge::{caller::issued_as, mount::LONGEST, trigger::trace_of};
@@ -15,7 +19,7 @@ use view::directory::Tenant;
 
 use crate::{
     Oidc,
-    authorize::{checks, redirect},
+    authorize::{LONGEST_STATE, checks, redirect},
     callback,
     error::{Refused, method_not_allowed},
     form::{self, Form, Sent},
@@ -32,11 +36,11 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
         _ => return method_not_allowed("GET, POST"),
     };
     let site = oidc.site(request.uri(), request.headers());
-    match timeout(LONGEST, end(&oidc, request)).await.unwrap_or(Err(Stopped::Shown(Told::NOT_SIGNED_OUT))) {
+    match timeout(LONGEST, end(&oidc, request)).await.unwrap_or(Err(Stopped::Shown(Told::MAYBE_SIGNED_OUT))) {
         Ok(Some(url)) => redirect(status, &url),
         Ok(None) => Told::SIGNED_OUT.answer(site.as_ref()),
         Err(Stopped::Shown(told)) => told.answer(site.as_ref()),
-        Err(Stopped::Platform(error)) => axum::response::IntoResponse::into_response(error),
+        Err(Stopped::Platform(error)) => error.into_response(),
     }
 }
 
@@ -76,7 +80,7 @@ async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stop
     let hinted = hinted(oidc, &tenant, &form)?;
     // Everything is looked at before anything ends.
     let next = next(oidc, &tenant, (&hinted, &form)).await?;
-    ended(oidc, &tenant, &hinted, &headers).await?;
+    ended(oidc, &tenant, hinted, &headers).await?;
     Ok(next)
 }
 
@@ -84,36 +88,41 @@ async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stop
 fn hinted(oidc: &Oidc, tenant: &Tenant, form: &Form) -> Result<Hinted, Told> {
     let hint = form.get("id_token_hint").ok_or(Told::NO_HINT)?;
     let issuer = oidc.edge.external.issuer(tenant);
-    let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Told::NO_HINT)?;
+    let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Told::BAD_HINT)?;
     if form.get("client_id").is_some_and(|client_id| client_id != hinted.azp) {
         return Err(Told::ANOTHER_APP);
     }
     Ok(hinted)
 }
 
-/// Where the browser goes on afterwards: to a URI that the app has registered for that.
+/// Where the browser goes on afterwards: to a URI that the app has registered for that. To one that is switched off it does not.
 async fn next(oidc: &Oidc, tenant: &Tenant, (hinted, form): (&Hinted, &Form)) -> Result<Option<String>, Told> {
+    let state = form.get("state");
+    if state.is_some_and(|state| state.len() > LONGEST_STATE) {
+        return Err(Told::UNREADABLE_LOGOUT);
+    }
     let Some(uri) = form.get("post_logout_redirect_uri") else { return Ok(None) };
     let found = oidc.edge.directory.app(&tenant.id, &hinted.azp, 0).await;
     let app = found.map_err(|failure| {
         tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
-        Told::NOT_SIGNED_OUT
+        Told::MAYBE_SIGNED_OUT
     })?;
-    let app = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Told::NO_LOGOUT_URI)?;
+    let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
     let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
     if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
         return Err(Told::NO_LOGOUT_URI);
     }
-    let state: Vec<_> = form.get("state").map(|state| ("state", state)).into_iter().collect();
+    let state: Vec<_> = state.map(|state| ("state", state)).into_iter().collect();
     Ok(Some(callback::with(uri, &state)))
 }
 
 /// Ends the session, with all that was got in it, if it is still there.
-async fn ended(oidc: &Oidc, tenant: &Tenant, hinted: &Hinted, headers: &HeaderMap) -> Result<(), Told> {
-    let command = Command::EndSession(EndSession { session_id: hinted.sid.clone(), user_id: hinted.sub.clone() });
+async fn ended(oidc: &Oidc, tenant: &Tenant, hinted: Hinted, headers: &HeaderMap) -> Result<(), Told> {
+    let Hinted { sub: user_id, azp: client_id, sid: session_id } = hinted;
+    let command = Command::EndSession(EndSession { session_id, user_id, client_id });
     let outcome = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "a session was not ended");
-        Told::NOT_SIGNED_OUT
+        Told::MAYBE_SIGNED_OUT
     })?;
-    revoke::known(oidc, outcome.sequence).await.map_err(|_| Told::NOT_SIGNED_OUT)
+    revoke::known(oidc, outcome.sequence).await.map_err(|_| Told::MAYBE_SIGNED_OUT)
 }

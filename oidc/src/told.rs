@@ -1,4 +1,4 @@
-//! Pages that say that something is wrong, to whoever looks at them: nothing that was sent is repeated.
+//! Pages that tell a person how something ended, most of them that something is wrong: nothing that was sent is repeated.
 
 use std::sync::LazyLock;
 
@@ -51,34 +51,36 @@ struct Page {
     text: &'static str,
 }
 
+const UNREADABLE: &str =
+    "The app sent something that cannot be read, is too long, or was said twice. Tell its operator.";
+const UNREGISTERED: &str = "The app sent an address that is not registered. Tell its operator.";
+
 impl Told {
     pub(crate) const AWAY: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         title: "You cannot sign in at the moment",
         text: "The platform does not answer in full. Go back to the app and try again in a minute.",
     };
-    pub(crate) const UNREADABLE: Self =
-        Self::bad("The app sent something that cannot be read, or said it twice. Tell its operator.");
+    pub(crate) const UNREADABLE: Self = Self::bad(UNREADABLE);
     pub(crate) const NO_APP: Self =
         Self::bad("The app that sent you here is not known, or is switched off. Tell its operator.");
-    pub(crate) const NO_REDIRECT_URI: Self =
-        Self::bad("The app sent an address that is not registered. Tell its operator.");
+    pub(crate) const NO_REDIRECT_URI: Self = Self::bad(UNREGISTERED);
 
     pub(crate) const SIGNED_OUT: Self =
         Self { status: StatusCode::OK, title: "You are signed out", text: "You can close this window." };
-    pub(crate) const NOT_SIGNED_OUT: Self = Self {
+    pub(crate) const MAYBE_SIGNED_OUT: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
-        title: "Nobody was signed out",
-        text: "The platform does not answer in full. Try again in a minute.",
+        title: "You may still be signed in",
+        text: "The platform does not answer in full. Sign out once more in a minute.",
     };
-    pub(crate) const UNREADABLE_LOGOUT: Self =
-        Self::nobody("The app sent something that cannot be read, or said it twice. Tell its operator.");
+    pub(crate) const UNREADABLE_LOGOUT: Self = Self::nobody(UNREADABLE);
+    pub(crate) const NO_LOGOUT_URI: Self = Self::nobody(UNREGISTERED);
     pub(crate) const NO_HINT: Self =
         Self::nobody("The app did not say who signs out. Sign out in the app, or tell its operator.");
+    pub(crate) const BAD_HINT: Self =
+        Self::nobody("The app sent an ID token that is not from here, or is too old. Tell its operator.");
     pub(crate) const ANOTHER_APP: Self =
-        Self::nobody("The app signs somebody out who is signed in to another app. Tell its operator.");
-    pub(crate) const NO_LOGOUT_URI: Self =
-        Self::nobody("The app sent an address that is not registered. Tell its operator.");
+        Self::nobody("The app sent an ID token that was issued to another app. Tell its operator.");
 
     const fn nobody(text: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, title: "Nobody was signed out", text }

@@ -12,7 +12,7 @@ use proto::bus::{EndSession, InternalOutcome};
 
 use super::{Ask, By, is_id};
 use crate::{
-    turn::{Decided, Refusal, Turn},
+    turn::{Cause, Decided, Refusal, Turn},
     writer::Decide,
 };
 
@@ -30,7 +30,8 @@ impl Ask for End {
     }
 
     fn is_sound(&self) -> bool {
-        is_id(&self.asked.session_id) && is_id(&self.asked.user_id)
+        let EndSession { session_id, user_id, client_id } = &self.asked;
+        [session_id, user_id, client_id].into_iter().all(|id| is_id(id))
     }
 }
 
@@ -43,10 +44,11 @@ impl Decide for End {
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
         let By { instance_id, keys, cause } = &self.by;
+        let cause = Cause { actor: self.asked.client_id.clone(), ..cause.clone() };
         let key = AggregateKey::of::<Standard<Session>>(instance_id.as_str(), self.asked.session_id.as_str());
         let current = turn.get::<Standard<Session>>(&key).owned_by(&Owner::instance(instance_id));
         let is_it = current.resource().is_some_and(|session| session.user_id() == Some(self.asked.user_id.as_str()));
         let events = if is_it { Standard::<Session>::decide(&current.state, Command::Delete)? } else { vec![] };
-        Ok((turn.append(current, &events, keys, cause)?, InternalOutcome::default()))
+        Ok((turn.append(current, &events, keys, &cause)?, InternalOutcome::default()))
     }
 }

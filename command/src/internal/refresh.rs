@@ -91,6 +91,7 @@ impl Decide for Begin {
         let may = self.by.lives(turn, &session_id, &user_id);
         let expires_at = expires_at.min(turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS));
         let family = Family { user_id, client_id, session_id, expires_at, generation: FIRST, has_ended: false };
+        let may = may && current.state.as_ref().as_ref().is_none_or(|family| !family.has_ended);
         let events = if may { RefreshFamily::decide(&current.state, Command::Begin(family))? } else { vec![] };
         let decided = turn.append(current, &events, &self.by.keys, &self.by.cause)?;
         Ok((decided, InternalOutcome { generation: if may { FIRST } else { 0 }, ..InternalOutcome::default() }))

@@ -27,8 +27,9 @@ use tower_http::compression::{
 
 use crate::{Failure, cli};
 
-/// Below this many bytes an answer is sent as it is.
-const SMALLEST_COMPRESSED: u16 = 1024;
+/// Below this many bytes an answer is sent as it is: in the few packets that it takes nobody waits for any of them, and compressing it
+/// would be nearly all of its cost.
+const SMALLEST_COMPRESSED: u16 = 4096;
 
 /// Lets be compressed what does not say of itself that it must not be stored. Such answers have secrets beside what others may choose,
 /// and how long they get would tell of them; and most of what a token costs would be its compression.

@@ -4,13 +4,13 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, send},
+    client::{Answer, done, send},
     eventually,
     secrets::Secrets,
 };
 
 use super::{
-    flow::{App, Flow, access_token, location, refresh_token},
+    flow::{API, App, Flow, access_token, location, refresh_token},
     hint::header,
     token::{assert_error, parts},
 };
@@ -86,6 +86,48 @@ async fn oidcc_rp_initiated_logout() {
     let answer = send(flow.admin.anonymous(Method::POST, END).form(&form)).await;
     assert_eq!((answer.status, location(&answer).as_str()), (StatusCode::SEE_OTHER, BYE));
     is_over(&flow, &other).await;
+}
+
+#[tokio::test]
+async fn forms_and_methods_are_as_at_the_authorization_endpoint() {
+    let flow = start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    let hint = [("id_token_hint", id_token(&tokens))];
+    for method in [Method::HEAD, Method::PUT, Method::DELETE] {
+        let refused = send(flow.admin.anonymous(method.clone(), END).query(&hint)).await;
+        assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED, "{method}");
+        assert_eq!(refused.headers["allow"], "GET, POST", "{method}");
+    }
+    let post = || flow.admin.anonymous(Method::POST, END);
+    for (case, request) in [
+        ("in the address", post().query(&hint).form(&[("state", "a")])),
+        ("JSON", post().json(&json!({ "id_token_hint": id_token(&tokens) }))),
+        ("twice", post().form(&[hint[0], hint[0]])),
+        ("a long state", post().form(&[hint[0], ("state", &"a".repeat(2049)), (REDIRECT, BYE)])),
+    ] {
+        let answer = request.send().await.expect("it is answered");
+        assert_eq!((answer.status().as_u16(), answer.headers().get("location")), (400, None), "{case}");
+        let policy = answer.headers()["content-security-policy"].to_str().expect("it is text");
+        assert!(policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"), "{case}: {policy}");
+    }
+    assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "nothing has ended");
+}
+
+#[tokio::test]
+async fn to_a_device_any_port_leads_and_to_an_app_that_is_off_nothing() {
+    let mut settings = App::public();
+    settings["appType"] = json!("OIDC_APP_TYPE_NATIVE");
+    settings["postLogoutRedirectUris"] = json!(["http://127.0.0.1/bye"]);
+    let flow = Flow::with(settings).await;
+    let (first, _) = flow.tokens(&[]).await;
+    let (second, _) = flow.tokens(&[]).await;
+    let asked = [("id_token_hint", id_token(&first)), (REDIRECT, "http://127.0.0.1:4711/bye")];
+    assert_eq!(location(&ending(&flow, &asked).await), "http://127.0.0.1:4711/bye");
+    is_over(&flow, &first).await;
+    done(&flow.admin, &format!("{API}/apps/{}/_deactivate", flow.app.id), json!({})).await;
+    is_over(&flow, &second).await;
+    let asked = [("id_token_hint", id_token(&second)), (REDIRECT, "http://127.0.0.1:4711/bye")];
+    assert_page(&flow, "the app is off", &asked, (200, "You are signed out")).await;
 }
 
 #[tokio::test]
