@@ -28,7 +28,7 @@ use crate::{
     callback::{Callback, Refusal, with},
     endpoint,
     error::{Error, Refused, no_store},
-    form::{Form, Sent},
+    form::{self, Form, Sent},
     told::Told,
 };
 
@@ -94,11 +94,7 @@ impl Asked {
         let peer = request.extensions().get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
         let origin = hex::encode(&sha256(peer.unwrap_or_default().as_bytes())[..8]);
         let named = host(request.uri(), request.headers());
-        let read = if request.method() == Method::POST {
-            crate::form::read(oidc, request).await
-        } else {
-            crate::form::read_query(oidc, request).await
-        };
+        let read = form::read_either(oidc, request).await;
         let Sent { tenant, form, .. } = read.map_err(|refused| match refused {
             Refused::Platform(error) => Stopped::Platform(error),
             Refused::OAuth(_) => Stopped::Shown(Told::UNREADABLE),

@@ -68,11 +68,7 @@ struct Hinted {
 
 /// Where the browser goes on, where the app says so.
 async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stopped> {
-    let read = if request.method() == Method::POST {
-        form::read(oidc, request).await
-    } else {
-        form::read_query(oidc, request).await
-    };
+    let read = form::read_either(oidc, request).await;
     let Sent { tenant, headers, form } = read.map_err(|refused| match refused {
         Refused::Platform(error) => Stopped::Platform(error),
         Refused::OAuth(_) => Told::UNREADABLE_LOGOUT.into(),

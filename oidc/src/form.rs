@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use axum::body::{Body, Bytes};
 use edge::mount::{is_plain, read_body};
-use http::{HeaderMap, Request, header};
+use http::{HeaderMap, Method, Request, header};
 use view::directory::Tenant;
 
 use crate::{
@@ -23,8 +23,13 @@ pub(crate) struct Sent {
     pub(crate) form: Form,
 }
 
+/// Reads what a browser was sent with, in the query or in a form.
+pub(crate) async fn read_either(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+    if request.method() == Method::POST { read(oidc, request).await } else { read_query(oidc, request).await }
+}
+
 /// Reads what was sent to an endpoint in the query.
-pub(crate) async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
     let (parts, _) = request.into_parts();
     let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
     let form = Form::of(parts.uri.query().unwrap_or_default().as_bytes())?;

@@ -4,7 +4,7 @@ mod authorization_code;
 mod client_credentials;
 mod jwt_bearer;
 mod login;
-mod own;
+mod of_user;
 mod refresh;
 
 use std::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use view::directory::Tenant;
 
-use super::{Tokens, own};
+use super::{Tokens, of_user};
 use crate::{Oidc, client, error::Error, form::Form, recipient::Recipient};
 
 pub(super) async fn grant(
@@ -15,5 +15,5 @@ pub(super) async fn grant(
 ) -> Result<Tokens, Error> {
     let user = client::user(oidc, tenant, headers, form).await?;
     let recipient = Recipient::of_user(&user.id, &user.user);
-    Ok(own::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await?.0)
+    Ok(of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await?.0)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 use view::directory::Tenant;
 
-use super::{Tokens, own};
+use super::{Tokens, of_user};
 use crate::{
     Oidc,
     assertion::{Assertion, Flaw, Use},
@@ -35,12 +35,12 @@ pub(super) async fn grant(
     client::check_id(form, &[&user.id, &user.user.username])?;
     // It may end while the token is made.
     let recipient = Recipient::of_user(&user.id, &user.user);
-    let issued = own::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await;
+    let issued = of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await;
     let (tokens, subject) = issued.map_err(|error| match error {
         Error::InvalidClient => UNSIGNED,
         error => error,
     })?;
-    let id_token = own::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
+    let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
     Ok(Tokens { id_token, ..tokens })
 }
 

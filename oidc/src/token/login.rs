@@ -7,7 +7,7 @@ use domain::resource::app::oidc::{GrantType, Oidc as Settings};
 use http::HeaderMap;
 use view::directory::{Client, Name, Tenant};
 
-use super::{Tokens, own};
+use super::{Tokens, of_user};
 use crate::{
     Oidc, client,
     error::Error,
@@ -72,9 +72,9 @@ impl App {
         }
         let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));
         // Who is not active is no client that cannot authenticate here.
-        let issued = own::tokens(oidc, (tenant, user), (Some(scope), &recipient), headers).await;
+        let issued = of_user::tokens(oidc, (tenant, user), (Some(scope), &recipient), headers).await;
         let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
-        let id_token = own::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
+        let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
         Ok(Tokens { id_token, ..tokens })
     }
 
