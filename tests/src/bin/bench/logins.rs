@@ -15,13 +15,18 @@ use tests::{
 };
 use tokio::sync::Mutex;
 
-use crate::pair::{self, Call, Floor, Operation, Row};
+use crate::{
+    bare,
+    pair::{self, Call, Floor, Operation, Row},
+};
 
 const API: &str = "/resources/v3alpha";
 const CALLBACK: &str = "https://shop.example/callback";
 const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
 const SCOPE: &str = "openid profile email offline_access";
 const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
+/// What is said of a token that is good.
+const ACTIVE: &str = "\"active\":true";
 /// How many keep themselves logged in.
 const APPS: usize = 16;
 
@@ -32,6 +37,8 @@ struct Shop {
     http: reqwest::Client,
     issuer: String,
     app: String,
+    /// The app that checks tokens, and its secret.
+    checks: (String, String),
     session: String,
 }
 
@@ -39,15 +46,18 @@ struct Shop {
 pub(crate) async fn measure(platform: &mut Platform) {
     let (floor, shop) = (Floor::start(platform).await, Shop::open(platform).await);
     let tokens = shop.log_in().await.expect("somebody logs in");
-    let bare = bare_tokens(&floor.url).await;
+    let of_floor = bare_tokens(&floor.url).await;
     let text = |tokens: &Value, name: &str| tokens[name].as_str().expect("there is one").to_owned();
     let called = |name, ours: Call, bare: Call| Row { name, ours: ours.operation(), bare: bare.operation() };
     let bearing = |call: Call, tokens: &Value| Call { bearer: Some(text(tokens, "access_token")), ..call };
     let ours = |path: &str| format!("{}{path}", shop.issuer);
     let at_floor = |path: &str| format!("{}{path}", floor.url);
     let redeeming = Call::post(at_floor("/code"), vec![("scope", SCOPE.to_owned())], "id_token");
-    let token = ("refresh_token", text(&bare, "refresh_token"));
+    let token = ("refresh_token", text(&of_floor, "refresh_token"));
     let refreshing = Call::post(at_floor("/refresh"), vec![("scope", SCOPE.to_owned()), token], "id_token");
+    let secret = ("client_secret", bare::SECRET.to_owned());
+    let checked = vec![("token", text(&of_floor, "access_token")), secret];
+    let at_floor_introspecting = Call::post(at_floor("/introspect"), checked, ACTIVE);
     let document = || Call::get(at_floor("/document"), "iss");
     let rows = vec![
         Row { name: "a login: authorize, finish, token", ours: shop.logging_in(), bare: redeeming.operation() },
@@ -55,8 +65,9 @@ pub(crate) async fn measure(platform: &mut Platform) {
         called(
             "userinfo",
             bearing(Call::get(ours("/oidc/v1/userinfo"), "given_name"), &tokens),
-            bearing(Call::get(at_floor("/userinfo"), "given_name"), &bare),
+            bearing(Call::get(at_floor("/userinfo"), "given_name"), &of_floor),
         ),
+        called("introspection", shop.introspecting(&text(&tokens, "access_token")), at_floor_introspecting),
         called("discovery", Call::get(ours("/.well-known/openid-configuration"), "issuer"), document()),
         called("the key set", Call::get(ours("/oauth/v2/keys"), "keys"), document()),
     ];
@@ -83,16 +94,19 @@ impl Shop {
         });
         let app = json!({ "projectId": project, "name": "Shop", "oidc": oidc });
         let app = done(&admin, &format!("{API}/apps"), app).await.id();
+        let checks = json!({ "projectId": project, "name": "Checks", "api": { "authMethodType": "API_AUTH_METHOD_TYPE_BASIC" } });
+        let checks = done(&admin, &format!("{API}/apps"), checks).await;
+        let checks = (checks.id(), checks.body["clientSecret"].as_str().expect("it is shown").to_owned());
         let person = json!({ "username": "radia", "human": {
             "data": { "given_name": "Radia", "family_name": "Perlman" },
             "email": { "address": "radia@example.com" }, "password": { "password": PASSWORD },
         } });
         let person = done(&admin, &format!("{API}/users"), person).await.id();
-        let checks = json!({ "user": { "userId": person }, "password": { "password": PASSWORD } });
-        let session = post(&admin, &format!("{API}/sessions"), json!({ "checks": checks })).await;
+        let checked = json!({ "user": { "userId": person }, "password": { "password": PASSWORD } });
+        let session = post(&admin, &format!("{API}/sessions"), json!({ "checks": checked })).await;
         let session = session.body["sessionToken"].as_str().expect("there is one").to_owned();
         let issuer = platform.bootstrap.issuer.clone();
-        let shop = Self { admin, http: pair::client(), issuer, app, session };
+        let shop = Self { admin, http: pair::client(), issuer, app, checks, session };
         eventually("somebody can log in", async || shop.log_in().await.map(drop)).await;
         shop
     }
@@ -130,6 +144,12 @@ impl Shop {
         let answer = self.http.post(format!("{}/oauth/v2/token", self.issuer)).form(form).send().await.ok()?;
         let tokens: Value = answer.json().await.ok()?;
         tokens["refresh_token"].is_string().then_some(tokens)
+    }
+
+    fn introspecting(&self, token: &str) -> Call {
+        let url = format!("{}/oauth/v2/introspect", self.issuer);
+        let call = Call::post(url, vec![("token", token.to_owned())], ACTIVE);
+        Call { basic: Some(self.checks.clone()), ..call }
     }
 
     fn logging_in(&self) -> Operation {
