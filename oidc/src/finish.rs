@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{rejection::Rejection, resource::session::Session};
+use domain::{
+    rejection::Rejection,
+    resource::{session::Session, user::password::outdated},
+};
 use edge::{error::Error, refusal::read_model};
 use view::{
     directory::{Name, Principal, Tenant},
@@ -12,7 +15,7 @@ use view::{
 use crate::{
     Oidc, audience,
     auth_request::{AuthRequest, Waiting},
-    logged_in::{LoggedIn, outdated},
+    logged_in::LoggedIn,
     scope, session,
     subject::Subject,
 };
@@ -33,7 +36,7 @@ pub(crate) async fn logged_in(
     let checked = checked(waiting, &session)?;
     let user = oidc.edge.directory.principal(&tenant.id, Name::Id(checked.user_id.to_owned()), checked.seen).await;
     let user = user.map_err(read_model)?.ok_or(INACTIVE)?;
-    if let Some(why) = outdated(&user, checked.at) {
+    if let Some(why) = outdated(user.user.password.as_ref(), checked.at) {
         return Err(Rejection::Precondition(why).into());
     }
     let seen = admitted(oidc, (tenant, user), &waiting.request).await?;

@@ -1,7 +1,6 @@
 //! That a person has logged in to an app: what codes and refresh tokens stand for.
 
 use serde::{Deserialize, Serialize};
-use view::directory::Principal;
 
 /// That a person has logged in to an app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,15 +21,4 @@ pub(crate) struct LoggedIn {
     pub(crate) session_ends: i64,
     /// When the person was checked, in milliseconds since the Unix epoch.
     pub(crate) checked_at: i64,
-}
-
-/// Why the password that was checked is not enough any more, where it is not.
-pub(crate) fn outdated(user: &Principal, checked_at: i64) -> Option<&'static str> {
-    match &user.user.password {
-        Some(password) if password.is_change_required => {
-            Some("the person must choose another password first, and have it checked")
-        }
-        Some(password) if password.changed_at <= checked_at => None,
-        _ => Some("the password was changed since it was checked: check it again"),
-    }
 }

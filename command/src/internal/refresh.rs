@@ -10,7 +10,7 @@ use domain::{
     refresh_family::{Command, FIRST, Family, Fate, RefreshFamily, Shown},
     resource::{
         session::{LONGEST_LIFE_MS, Session},
-        user::User,
+        user::{User, password::outdated},
     },
     standard::Standard,
 };
@@ -60,8 +60,7 @@ impl By {
         let key = AggregateKey::of::<Standard<User>>(self.instance_id.as_str(), user_id);
         let current = turn.get::<Standard<User>>(&key);
         let live = current.resource().filter(|user| user.is_live());
-        let password = live.and_then(|user| user.password.as_ref());
-        password.is_some_and(|password| !password.is_change_required && password.changed_at <= checked_at)
+        live.is_some_and(|user| outdated(user.password.as_ref(), checked_at).is_none())
     }
 }
 
@@ -88,10 +87,10 @@ impl Decide for Begin {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
         let BeginFamily { family_id, user_id, client_id, session_id, expires_at } = self.asked.clone();
         let current = self.by.family(turn, &family_id);
-        let may = self.by.lives(turn, &session_id, &user_id);
+        let has_ended = current.state.as_ref().as_ref().is_some_and(|family| family.has_ended);
+        let may = self.by.lives(turn, &session_id, &user_id) && !has_ended;
         let expires_at = expires_at.min(turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS));
         let family = Family { user_id, client_id, session_id, expires_at, generation: FIRST, has_ended: false };
-        let may = may && current.state.as_ref().as_ref().is_none_or(|family| !family.has_ended);
         let events = if may { RefreshFamily::decide(&current.state, Command::Begin(family))? } else { vec![] };
         let decided = turn.append(current, &events, &self.by.keys, &self.by.cause)?;
         Ok((decided, InternalOutcome { generation: if may { FIRST } else { 0 }, ..InternalOutcome::default() }))

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use base::clock;
-use domain::resource::app::oidc::{GrantType, Oidc as Settings};
+use domain::resource::{
+    app::oidc::{GrantType, Oidc as Settings},
+    user::password::outdated,
+};
 use http::HeaderMap;
 use view::directory::{Client, Name, Tenant};
 
@@ -12,7 +15,7 @@ use crate::{
     Oidc, client,
     error::Error,
     form::Form,
-    logged_in::{LoggedIn, outdated},
+    logged_in::LoggedIn,
     recipient::{Login, Recipient},
 };
 
@@ -67,7 +70,7 @@ impl App {
         }
         let user = Name::Id(logged_in.user_id.clone());
         let user = oidc.edge.directory.principal(&tenant.id, user, logged_in.seen).await?.ok_or(ENDED)?;
-        if let Some(why) = outdated(&user, logged_in.checked_at) {
+        if let Some(why) = outdated(user.user.password.as_ref(), logged_in.checked_at) {
             return Err(Error::InvalidGrant(why));
         }
         let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));

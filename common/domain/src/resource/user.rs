@@ -1,7 +1,10 @@
 //! Users: people, and programs that act in their own name.
 
+pub mod password;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::password::Password;
 use super::{active, app::oidc::TokenType};
 use crate::{
     claim::Claim,
@@ -11,7 +14,7 @@ use crate::{
     person::{Person, Personal},
     projection::{ACCESS, Name},
     rejection::Rejection,
-    secret::{Hashed, Sealed},
+    secret::Hashed,
     standard::{Resource, States},
 };
 
@@ -79,19 +82,6 @@ pub struct Human {
     /// The same with a phone number.
     #[serde(default)]
     pub phone_key: Hashed,
-}
-
-/// What is kept of a password.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Password {
-    /// Its hash, under the key of the person.
-    #[serde(flatten)]
-    pub hash: Sealed,
-    /// When it was set, in milliseconds since 1970.
-    pub changed_at: i64,
-    /// Whether the person has to choose another one at the next login.
-    #[serde(default)]
-    pub is_change_required: bool,
 }
 
 impl Human {

@@ -106,7 +106,7 @@ async fn code(State(floor): State<Floor>, Form(request): Form<Request>) -> Json<
 /// All tokens of a login for a refresh token, once that is written down as used.
 async fn refresh(State(floor): State<Floor>, Form(request): Form<Request>) -> Json<Value> {
     let opened = floor.key.open(PURPOSE, &request.refresh_token);
-    let written = match floor.log.publish(STREAM, vec![7; 400].into()).await {
+    let written = match floor.log.publish(STREAM, vec![7; 450].into()).await {
         Ok(answer) => answer.await.is_ok(),
         Err(_) => false,
     };

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    secret::Sealed,
     standard::{Command, Event, Standard},
     testing::{assert_columns, given},
     with_unknown::WithUnknown,
