@@ -13,7 +13,7 @@ mod personal_access_token;
 mod project;
 mod project_grant;
 mod project_role;
-mod session;
+pub(crate) mod session;
 mod system;
 mod target;
 mod user;

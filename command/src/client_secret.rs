@@ -11,16 +11,20 @@ use view::keyring::{Purpose, secret_hash};
 
 use crate::execute::Commands;
 
-/// A new secret of what has an id, and the keyed hash that is kept of it.
-pub(crate) async fn draw(commands: &Commands, call: &Call, id: &str) -> Result<(String, Hashed), Error> {
+/// A new secret of what has an id in an instance, and the keyed hash that is kept of it.
+pub(crate) async fn draw(commands: &Commands, instance_id: &str, id: &str) -> Result<(String, Hashed), Error> {
     let secret = random_secret();
-    let hash = hash_of(commands, call, (id, &secret)).await?;
+    let hash = hash_of(commands, instance_id, (id, &secret)).await?;
     Ok((secret, hash))
 }
 
-/// The keyed hash of a secret of what has an id.
-pub(crate) async fn hash_of(commands: &Commands, call: &Call, (id, secret): (&str, &str)) -> Result<Hashed, Error> {
-    let key = commands.keyring.key(&call.tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+/// The keyed hash of a secret of what has an id in an instance.
+pub(crate) async fn hash_of(
+    commands: &Commands,
+    instance_id: &str,
+    (id, secret): (&str, &str),
+) -> Result<Hashed, Error> {
+    let key = commands.keyring.key(instance_id, Purpose::ClientSecret).await.map_err(unavailable)?;
     Ok(secret_hash(&key, id, secret))
 }
 
@@ -42,7 +46,7 @@ impl NewSecret {
         id: &str,
         previous_expiration: Option<wellknown::Duration>,
     ) -> Result<Self, Error> {
-        let (secret, hash) = draw(commands, call, id).await?;
+        let (secret, hash) = draw(commands, &call.tenant.id, id).await?;
         let expiration = previous_expiration.and_then(|duration| Duration::try_from(duration).ok());
         let left = expiration.filter(|left| !left.is_zero());
         let left = left.map(|left| i64::try_from(left.as_millis()).unwrap_or(i64::MAX));

@@ -1,6 +1,8 @@
 //! The commands that oidc nodes send: a closed list. Only the node that writes listens to them.
 
+mod choose_password;
 mod end_session;
+mod log_in;
 mod refresh;
 mod revoke;
 
@@ -8,12 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_nats::{Client, Message, Subject};
 use base::{explain::explain, fair::Room, secret::Key};
-use edge::internal::{answer, key, opened, subject};
+use edge::{
+    error::Error,
+    internal::{answer, key, opened, subject},
+};
 use futures::StreamExt;
 use prost::Message as _;
-use proto::bus::{InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, internal_command::Command};
+use proto::bus::{
+    Checked, InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, checked::Fault, internal_command::Command,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use view::keyring::Keyring;
 
 use self::{
     end_session::End,
@@ -21,8 +27,9 @@ use self::{
     revoke::Revoke,
 };
 use crate::{
+    execute::Commands,
     turn::{Cause, ClaimKeys},
-    writer::{Decide, Handle, Origin, Phase, Verdict},
+    writer::{Decide, Origin, Phase, Verdict},
 };
 
 /// How many are done at a time; no instance has more of them than it leaves to others.
@@ -35,22 +42,21 @@ const ACTOR: &str = "oidc";
 /// Takes commands of oidc nodes whenever this node writes.
 #[derive(Clone)]
 pub struct Taker {
-    writer: Handle,
-    keyring: Keyring,
+    commands: Arc<Commands>,
     client: Client,
     shard: u16,
     room: Arc<Mutex<Room<Arc<str>>>>,
 }
 
 impl Taker {
-    /// One that has commands of a shard decided by this writer. The keyring has the key that they are signed with.
-    pub fn new(writer: Handle, keyring: Keyring, client: Client, shard: u16) -> Self {
-        Self { writer, keyring, client, shard, room: Arc::new(Mutex::new(Room::new(MOST))) }
+    /// One that has commands of a shard decided by the writer of this node.
+    pub fn new(commands: Arc<Commands>, client: Client, shard: u16) -> Self {
+        Self { commands, client, shard, room: Arc::new(Mutex::new(Room::new(MOST))) }
     }
 
     /// Does so until `stopping`. What it has taken is done by these tasks.
     pub async fn work(self, tasks: TaskTracker, stopping: CancellationToken) {
-        let mut phases = self.writer.phases();
+        let mut phases = self.commands.writer.phases();
         loop {
             tokio::select! {
                 active = phases.wait_for(|phase| *phase == Phase::Active) => {
@@ -108,7 +114,7 @@ impl Taker {
 
     /// What a node has signed, with the key that it did so with; otherwise what its sender is told.
     async fn opened(&self, payload: &[u8]) -> Result<(Arc<Key>, InternalCommand), InternalAnswer> {
-        let key = key(&self.keyring).await.map_err(|failure| {
+        let key = key(&self.commands.keyring).await.map_err(|failure| {
             tracing::warn!(error = explain(&failure), "a command of an oidc node cannot be verified");
             InternalAnswer::default()
         })?;
@@ -136,7 +142,7 @@ impl Taker {
 
     async fn done(&self, command: InternalCommand, bytes: usize) -> Result<InternalOutcome, Undone> {
         let InternalCommand { instance_id, trace_context, command, .. } = command;
-        let keys = ClaimKeys::of(&self.keyring, &instance_id).await.map_err(|_| Undone::Untaken)?;
+        let keys = ClaimKeys::of(&self.commands.keyring, &instance_id).await.map_err(|_| Undone::Untaken)?;
         let cause = Cause { actor: ACTOR.to_owned(), trace_context, ..Cause::default() };
         let by = By { instance_id, keys, cause };
         match command {
@@ -144,6 +150,8 @@ impl Taker {
             Some(Command::BeginFamily(asked)) => self.decided(Begin { by, asked }, bytes).await,
             Some(Command::UseRefreshToken(asked)) => self.decided(Use { by, asked }, bytes).await,
             Some(Command::EndSession(asked)) => self.decided(End { by, asked }, bytes).await,
+            Some(Command::CheckPassword(asked)) => self.told(log_in::check(&self.commands, by, asked).await),
+            Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),
             None => Err(Undone::Refused),
         }
     }
@@ -153,18 +161,31 @@ impl Taker {
             return Err(Undone::Refused);
         }
         let origin = Origin { operation: C::NAME, instance_id: command.by().instance_id.as_str().into(), bytes };
-        match self.writer.submit(origin, command, None).await {
+        match self.commands.writer.submit(origin, command, None).await {
             Ok(Verdict::Decided(decided, outcome)) => Ok(InternalOutcome { sequence: decided.sequence, ..outcome }),
             Ok(Verdict::Replayed(_)) => Err(Undone::Refused),
-            Err(error) if *self.writer.phases().borrow() != Phase::Active => {
-                tracing::debug!(reason = error.reason().name(), "a command of an oidc node is left to another writer");
-                Err(Undone::Untaken)
-            }
-            Err(error) => {
-                tracing::warn!(reason = error.reason().name(), "a command of an oidc node was not done");
-                Err(Undone::Refused)
-            }
+            Err(error) => Err(self.undone(&error)),
         }
+    }
+
+    /// What became of a person who logs in.
+    fn told(&self, checked: Result<Checked, Error>) -> Result<InternalOutcome, Undone> {
+        let checked = checked.map_err(|error| self.undone(&error))?;
+        if checked.fault() == Fault::Busy && *self.commands.writer.phases().borrow() != Phase::Active {
+            return Err(Undone::Untaken);
+        }
+        Ok(InternalOutcome { checked: Some(checked), ..InternalOutcome::default() })
+    }
+
+    /// Why a command was not done.
+    fn undone(&self, error: &Error) -> Undone {
+        let reason = error.reason().name();
+        if *self.commands.writer.phases().borrow() != Phase::Active {
+            tracing::debug!(reason, "a command of an oidc node is left to another writer");
+            return Undone::Untaken;
+        }
+        tracing::warn!(reason, "a command of an oidc node was not done");
+        Undone::Refused
     }
 }
 
@@ -181,6 +202,7 @@ trait Ask: Decide<Outcome = InternalOutcome> {
 }
 
 /// In whose name something is done, and where.
+#[derive(Clone)]
 struct By {
     instance_id: String,
     keys: ClaimKeys,

@@ -59,8 +59,8 @@ pub(crate) enum Whose {
 /// A person whose password was found right.
 #[derive(Clone)]
 pub(crate) struct Proven {
-    user_id: String,
-    password: Password,
+    pub(crate) user_id: String,
+    pub(crate) password: Password,
 }
 
 impl Proven {
@@ -86,6 +86,33 @@ fn uncounted(failure: &LogFailure) -> Error {
     writer_unavailable("tries cannot be counted at the moment, so none is let through")
 }
 
+/// In whose name a password is tried, and where.
+#[derive(Clone)]
+pub(crate) struct Trial {
+    pub(crate) instance_id: String,
+    /// What is asked for, as metrics have it.
+    pub(crate) operation: &'static str,
+    pub(crate) cause: Cause,
+}
+
+impl Trial {
+    /// By whoever sends a call.
+    pub(crate) fn of(call: &Call) -> Self {
+        let cause = Cause {
+            actor: call.caller.id.clone(),
+            trace_context: call.trace_context.clone(),
+            causation_id: delivery::causation(call.depth),
+            ..Cause::default()
+        };
+        Self { instance_id: call.tenant.id.clone(), operation: call.operation.method, cause }
+    }
+
+    /// Where a command of it comes from.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { operation: self.operation, instance_id: self.instance_id.as_str().into(), bytes: 0 }
+    }
+}
+
 impl Commands {
     /// Who it is whose password is right. A hash of another system, or one that takes less than new ones do, is replaced.
     ///
@@ -94,9 +121,19 @@ impl Commands {
     pub(crate) async fn proven(&self, call: &Call, whose: Whose, said: &str) -> Result<Proven, Error> {
         let said = Zeroizing::new(said.to_owned());
         let found = self.seen_at_any_sequence(call, Look(whose)).await?;
-        let right = self.tried(call, &found, said.clone()).await?;
+        self.proven_of(&Trial::of(call), found, said).await
+    }
+
+    /// The same of whom was found.
+    pub(crate) async fn proven_of(
+        &self,
+        trial: &Trial,
+        found: Found,
+        said: Zeroizing<String>,
+    ) -> Result<Proven, Error> {
+        let right = self.tried(trial, &found, said.clone()).await?;
         let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
-        let password = self.renewed(call, &login, (hash, said)).await;
+        let password = self.renewed(trial, &login, (hash, said)).await;
         Ok(Proven { user_id: login.user.id, password })
     }
 
@@ -106,14 +143,14 @@ impl Commands {
     /// Where there were too many tries, and where it cannot be told.
     pub(crate) async fn tried(
         &self,
-        call: &Call,
+        trial: &Trial,
         Found { tries, login }: &Found,
         said: Zeroizing<String>,
     ) -> Result<Option<Zeroizing<String>>, Error> {
         let counted = match self.tries.count(tries).await.map_err(|failure| uncounted(&failure))? {
             Counted::Try(counted) => counted,
             Counted::Late => {
-                self.compare(call, None, said).await?;
+                self.compare(trial, None, said).await?;
                 return Ok(None);
             }
             Counted::TooEarly(left) => {
@@ -121,10 +158,10 @@ impl Commands {
                 return Err(Error::new(Reason::RateLimited, message).with("limit", "tries").retry_after(left));
             }
         };
-        let most = login.as_ref().map_or(0, |login| self.most_tries(&call.tenant.id, &login.owner));
+        let most = login.as_ref().map_or(0, |login| self.most_tries(&trial.instance_id, &login.owner));
         // Beyond the last one they fail before they are compared: those that come at one time, and those that looked before the lock.
         let compared = login.as_ref().filter(|_| most == 0 || counted.count <= most);
-        match self.compare(call, compared, said).await {
+        match self.compare(trial, compared, said).await {
             Ok(Some(hash)) => {
                 if let Err(failure) = self.tries.forget(&tries.key).await {
                     tracing::warn!(error = explain(&failure), "tries before one that did not fail count");
@@ -133,7 +170,7 @@ impl Commands {
             }
             Ok(None) => {
                 if let Some(login) = login.as_ref().filter(|_| most > 0 && counted.count >= most) {
-                    self.lock(call, login, counted.count).await;
+                    self.lock(trial, login, counted.count).await;
                 }
                 Ok(None)
             }
@@ -156,7 +193,7 @@ impl Commands {
     /// as long, and nothing comes of it.
     async fn compare(
         &self,
-        call: &Call,
+        trial: &Trial,
         login: Option<&Login>,
         said: Zeroizing<String>,
     ) -> Result<Option<Zeroizing<String>>, Error> {
@@ -171,10 +208,10 @@ impl Commands {
                 None => None,
             };
             let compare = move || is_hash_of(kept.as_ref().map_or_else(|| nobodys(), |kept| kept.as_str()), &said);
-            self.hashed(call, compare).await?;
+            self.hashed(&trial.instance_id, compare).await?;
             return Ok(None);
         };
-        let right = self.hashed(call, move || is_hash_of(&kept, &said).then_some(kept)).await?;
+        let right = self.hashed(&trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
         // One of another system, or of another cost, takes another time.
         if right.as_ref().is_some_and(|kept| is_usual(kept)) {
             self.let_in.remember(login);
@@ -194,7 +231,7 @@ impl Commands {
     /// What is kept of a password that is right, from now on.
     async fn renewed(
         &self,
-        call: &Call,
+        trial: &Trial,
         login: &Login,
         (kept, said): (Zeroizing<String>, Zeroizing<String>),
     ) -> Password {
@@ -202,7 +239,7 @@ impl Commands {
         if !is_outdated(&kept) || said.len() > MOST_RENEWED {
             return before;
         }
-        match self.renew(call, login, said).await {
+        match self.renew(trial, login, said).await {
             Ok(renewed) => renewed.unwrap_or(before),
             Err(error) => {
                 tracing::warn!(reason = error.reason().name(), "a hash of another system is replaced another time");
@@ -211,16 +248,16 @@ impl Commands {
         }
     }
 
-    async fn renew(&self, call: &Call, login: &Login, said: Zeroizing<String>) -> Result<Option<Password>, Error> {
-        let hash = self.hashed(call, move || hash(&said)).await?;
+    async fn renew(&self, trial: &Trial, login: &Login, said: Zeroizing<String>) -> Result<Option<Password>, Error> {
+        let hash = self.hashed(&trial.instance_id, move || hash(&said)).await?;
         let (sealing, _) = self.key_of_person(&login.user.instance_id, &login.user.id, &login.human).await?;
         let renewed = Password { hash: sealing.seal_password(&hash), ..login.password.clone() };
         let patch = UserPatch { password: Some(renewed.clone()), ..UserPatch::default() };
-        Ok(self.follow(call, login, Asked::Patch(patch)).await?.then_some(renewed))
+        Ok(self.follow(trial, login, Asked::Patch(patch)).await?.then_some(renewed))
     }
 
-    async fn lock(&self, call: &Call, login: &Login, tries: u64) {
-        match self.follow(call, login, Asked::Lock(true)).await {
+    async fn lock(&self, trial: &Trial, login: &Login, tries: u64) {
+        match self.follow(trial, login, Asked::Lock(true)).await {
             Ok(true) => tracing::info!(user = login.user.id, tries, "a user is locked after wrong passwords"),
             Ok(false) => {}
             // The next try finds as many.
@@ -229,15 +266,9 @@ impl Commands {
     }
 
     /// Does to a person what follows from a try, where the password is the same still; `false` where nothing does.
-    async fn follow(&self, call: &Call, login: &Login, asked: Asked<User>) -> Result<bool, Error> {
-        let keys = ClaimKeys::of(&self.keyring, &call.tenant.id).await.map_err(unavailable)?;
-        let cause = Cause {
-            actor: call.caller.id.clone(),
-            trace_context: call.trace_context.clone(),
-            causation_id: delivery::causation(call.depth),
-            ..Cause::default()
-        };
-        let origin = Origin { operation: call.operation.method, instance_id: call.tenant.id.as_str().into(), bytes: 0 };
+    async fn follow(&self, trial: &Trial, login: &Login, asked: Asked<User>) -> Result<bool, Error> {
+        let keys = ClaimKeys::of(&self.keyring, &trial.instance_id).await.map_err(unavailable)?;
+        let (cause, origin) = (trial.cause.clone(), trial.origin());
         let (user, password) = (login.user.clone(), login.password.clone());
         match self.writer.submit(origin, Follow { user, password, asked, keys, cause }, None).await? {
             Verdict::Decided(_, follows) => Ok(follows),
@@ -291,11 +322,8 @@ impl Command for Look {
         let (instance_id, key, said) = match &self.0 {
             Whose::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
-                let said = match search {
-                    Search::UserId(id) => deciding.keys.instance.mac(&[b"id", id.as_bytes()]),
-                    Search::LoginName(name) => claim_hash(&deciding.keys.instance, &User::username_claim(name)),
-                };
-                (instance_id, named(turn, deciding, (instance_id, search)), said)
+                let found = found_by_name(turn, &deciding.keys, (instance_id, search))?;
+                return Ok((turn.nothing_decided(Session::NAME), found));
             }
             Whose::OfSession(session) => {
                 let current = turn.get::<Standard<Session>>(session);
@@ -305,15 +333,29 @@ impl Command for Look {
                 let rule = "is required, since the session is of nobody yet";
                 let id = found.user_id().ok_or_else(|| Rejection::invalid("session.checks.user", rule))?;
                 let key = AggregateKey::of::<Standard<User>>(&*session.instance_id, id);
-                (&session.instance_id, Some(key), deciding.keys.instance.mac(&[b"id", id.as_bytes()]))
+                (&session.instance_id, key, deciding.keys.instance.mac(&[b"id", id.as_bytes()]))
             }
         };
-        let found = match key {
-            Some(key) => found(turn, deciding, &key)?,
-            None => None,
-        };
-        Ok((turn.nothing_decided(Session::NAME), found.unwrap_or_else(|| nobody(instance_id, &said))))
+        let found = found(turn, &deciding.keys, &key)?.unwrap_or_else(|| nobody(instance_id, &said));
+        Ok((turn.nothing_decided(Session::NAME), found))
     }
+}
+
+/// Whose password is said, by how that one is named; of a name that nobody has it is nobody's.
+pub(crate) fn found_by_name(
+    turn: &mut Turn<'_>,
+    keys: &ClaimKeys,
+    (instance_id, search): (&str, &Search),
+) -> Result<Found, Refusal> {
+    let said = match search {
+        Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
+        Search::LoginName(name) => claim_hash(&keys.instance, &User::username_claim(name)),
+    };
+    let found = match named(turn, keys, (instance_id, search)) {
+        Some(key) => found(turn, keys, &key)?,
+        None => None,
+    };
+    Ok(found.unwrap_or_else(|| nobody(instance_id, &said)))
 }
 
 /// Whom there is not. Many share one place to count, and there each counts for itself, as whoever there is does.
@@ -326,12 +368,12 @@ fn nobody(instance_id: &str, said: &[u8; 32]) -> Found {
 /// The user of an instance that is named.
 pub(crate) fn named(
     turn: &mut Turn<'_>,
-    deciding: &Deciding,
+    keys: &ClaimKeys,
     (instance_id, search): (&str, &Search),
 ) -> Option<AggregateKey> {
     let key = match search {
         Search::UserId(id) => Some(AggregateKey::of::<Standard<User>>(instance_id, id.as_str())),
-        Search::LoginName(name) => turn.holder(&claim_hash(&deciding.keys.instance, &User::username_claim(name))),
+        Search::LoginName(name) => turn.holder(&claim_hash(&keys.instance, &User::username_claim(name))),
     };
     // Postgres has no U+0000 in texts.
     key.filter(|key| !key.id.contains('\0'))
@@ -351,7 +393,7 @@ pub(crate) fn organization_of_live(
 }
 
 /// Whose password is said of a person: of one who may not log in, tries count too, but there is nothing to log in with.
-pub(crate) fn found(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey) -> Result<Option<Found>, Refusal> {
+pub(crate) fn found(turn: &mut Turn<'_>, keys: &ClaimKeys, key: &AggregateKey) -> Result<Option<Found>, Refusal> {
     let current = turn.get::<Standard<User>>(key);
     let is_live = existence::is_there::<User>(turn, key) && organization_of_live(turn, &current)?.is_some();
     let Some(User { human: Some(human), password, .. }) = current.resource().cloned() else { return Ok(None) };
@@ -359,7 +401,7 @@ pub(crate) fn found(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey
     let login = password.filter(|_| is_live).map(|password| Login { user, owner, human, password });
     // By the id, so that all its names lead there. Whatever happens to a person who may log in lets that one begin anew, such as to be
     // unlocked, or to get another password; to be locked does not.
-    let place = hex::encode(deciding.keys.instance.mac(&[b"tries", key.id.as_bytes()]));
+    let place = hex::encode(keys.instance.mac(&[b"tries", key.id.as_bytes()]));
     let (key, since) = (format!("{}.{place}", key.instance_id), current.head.sequence);
     Ok(Some(Found { tries: Counting { key, of: String::new(), since, begins: is_live }, login }))
 }

@@ -25,14 +25,14 @@ use zeroize::Zeroizing;
 use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
-    login::{Found, found},
+    login::{Found, Trial, found},
     person_key::away,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };
 
 /// What is said of a password that is easy to guess.
-const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
+pub(crate) const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
 
 const CURRENT: &str = "password.current_password";
 const NOT_CURRENT: &str = "is not the password that the person has";
@@ -43,7 +43,7 @@ const SAME: &str = "must be another one than the current one";
 #[derive(Clone)]
 pub(crate) struct Faults {
     field: &'static str,
-    rules: Vec<String>,
+    pub(crate) rules: Vec<String>,
 }
 
 impl Faults {
@@ -80,7 +80,7 @@ impl Commands {
                     person: person.clone(),
                     field: "user.human.password.password",
                 };
-                self.hash_of(call, &call.context, chosen).await?
+                self.hash_of(&call.tenant.id, &call.context, chosen).await?
             }
             // Such a request was refused before.
             None => Err(Faults::one("user.human.password", "is required")),
@@ -100,7 +100,7 @@ impl Commands {
         let (sealing, sealed) = self.key_of_person(&call.tenant.id, &key.id, &human).await?;
         let person = sealing.open(sealed).map_err(away)?;
         if let Some(said) = &asked.current_password {
-            if self.tried(call, &found, said.clone().into()).await?.is_none() {
+            if self.tried(&Trial::of(call), &found, said.clone().into()).await?.is_none() {
                 return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NOT_CURRENT)) }));
             }
             if prepared(said) == prepared(&asked.new_password) {
@@ -108,20 +108,20 @@ impl Commands {
             }
         }
         let chosen = Chosen { password: asked.new_password.clone().into(), person, field: NEW };
-        let hashed = self.hash_of(call, &owner, chosen).await?;
+        let hashed = self.hash_of(&call.tenant.id, &owner, chosen).await?;
         Ok(Some(Another { before, new: hashed.map(|hash| sealed_password(&sealing, &hash, asked.change_required)) }))
     }
 
     /// Hashes what was chosen for a person of a context.
-    async fn hash_of(
+    pub(crate) async fn hash_of(
         &self,
-        call: &Call,
+        instance_id: &str,
         context: &Owner,
         Chosen { password, person, field }: Chosen,
     ) -> Result<Hashed, Error> {
         let password = prepared(&password);
-        let instance_id = instance_of(&call.tenant.id, context);
-        let rules = lacks(&self.settings.effective::<password::Password>(instance_id, context).chain, &password);
+        let of = instance_of(instance_id, context);
+        let rules = lacks(&self.settings.effective::<password::Password>(of, context).chain, &password);
         if !rules.is_empty() {
             return Ok(Err(Faults { field, rules }));
         }
@@ -131,19 +131,19 @@ impl Commands {
             }
             Ok(hash(&password))
         };
-        self.hashed(call, hashing).await
+        self.hashed(instance_id, hashing).await
     }
 }
 
 /// A password that somebody has chosen for a person.
-struct Chosen {
-    password: Zeroizing<String>,
-    person: Person,
+pub(crate) struct Chosen {
+    pub(crate) password: Zeroizing<String>,
+    pub(crate) person: Person,
     /// Where it stands in the request.
-    field: &'static str,
+    pub(crate) field: &'static str,
 }
 
-fn sealed_password(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
+pub(crate) fn sealed_password(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
     Password { hash: sealing.seal_password(hash), changed_at: clock::now().as_millisecond(), is_change_required }
 }
 
@@ -157,7 +157,7 @@ impl Command for LookAtUser {
         let current = turn.get::<Standard<User>>(&self.0);
         let user = current.resource().ok_or(Rejection::NotFound(User::NAME))?.clone();
         permit_user(turn, deciding, &current, true)?;
-        let seen = (user, current.owner()?.clone(), found(turn, deciding, &self.0)?);
+        let seen = (user, current.owner()?.clone(), found(turn, &deciding.keys, &self.0)?);
         Ok((deciding.nothing(turn, current)?, seen))
     }
 }

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use edge::{
-    call::Call,
     error::{Error, Reason},
     seats::Seats,
 };
@@ -16,39 +15,39 @@ use crate::execute::Commands;
 const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 impl Commands {
-    /// What is generated for a caller: a key takes up to some seconds.
+    /// What is generated for an instance: a key takes up to some seconds.
     ///
     /// # Errors
     /// Where too many others wait.
     pub(crate) async fn generated<T: Send + 'static>(
         &self,
-        call: &Call,
+        instance_id: &str,
         generate: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        seated(&self.pairs, call, "too many keys are made at the moment", generate).await
+        seated(&self.pairs, instance_id, "too many keys are made at the moment", generate).await
     }
 
-    /// What becomes of a password that is hashed for a caller or compared with a hash.
+    /// What becomes of a password that is hashed for an instance or compared with a hash.
     ///
     /// # Errors
     /// Where too many others wait.
     pub(crate) async fn hashed<T: Send + 'static>(
         &self,
-        call: &Call,
+        instance_id: &str,
         hash: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        seated(&self.passwords, call, "too many passwords are hashed at the moment", hash).await
+        seated(&self.passwords, instance_id, "too many passwords are hashed at the moment", hash).await
     }
 }
 
 async fn seated<T: Send + 'static>(
     seats: &Seats,
-    call: &Call,
+    instance_id: &str,
     refusal: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
     let busy = || Error::new(Reason::WriterUnavailable, refusal).retry_after(Duration::from_secs(1));
-    let seat = timeout(SEAT_WAIT, seats.take(&call.tenant.id)).await.ok().flatten().ok_or_else(busy)?;
+    let seat = timeout(SEAT_WAIT, seats.take(instance_id)).await.ok().flatten().ok_or_else(busy)?;
     let working = spawn_blocking(move || {
         let _seat = seat;
         work()

@@ -12,12 +12,7 @@ use proto::auth_request::{
 };
 use view::directory::Client;
 
-use crate::{
-    Oidc,
-    auth_request::{AuthRequest, Waiting},
-    authorize::checks,
-    code, finish,
-};
+use crate::{Oidc, auth_request::Waiting, ending, finish};
 
 /// What an authorization request is called where there is none.
 const NOUN: &str = "auth_request";
@@ -43,12 +38,9 @@ async fn finish(
 ) -> Result<Answer<FinishAuthRequestResponse>, Error> {
     let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
     let shown = request.finish.unwrap_or_default().session_token;
-    let logged_in = finish::logged_in(&oidc, &call.tenant, (&waiting, &shown)).await?;
-    let code = code::draw(&oidc, &request.id, (logged_in, (&waiting.request).into())).await?;
-    let code = code.ok_or(Rejection::NotFound(NOUN))?;
-    over(&oidc, &call, &request.id).await;
-    let issuer = oidc.edge.external.issuer(&call.tenant);
-    let callback_url = waiting.request.callback.url(&issuer, &[("code", &code)]);
+    let (logged_in, _) = finish::logged_in(&oidc, &call.tenant, &waiting, (&shown, 0)).await?;
+    let ended = ending::finish(&oidc, &call.tenant, (&request.id, &waiting), logged_in).await?;
+    let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, FinishAuthRequestResponse { callback_url }).await
 }
 
@@ -59,12 +51,9 @@ async fn refuse(
 ) -> Result<Answer<RefuseAuthRequestResponse>, Error> {
     let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
     let refusal = request.refusal.unwrap_or_default();
-    if !code::refuse(&oidc, &request.id).await? {
-        return Err(Rejection::NotFound(NOUN).into());
-    }
-    over(&oidc, &call, &request.id).await;
-    let issuer = oidc.edge.external.issuer(&call.tenant);
-    let callback_url = waiting.request.callback.refused(&issuer, name(refusal.error()), &refusal.description);
+    let told = (name(refusal.error()), refusal.description.as_str());
+    let ended = ending::refuse(&oidc, &call.tenant, (&request.id, &waiting), told).await?;
+    let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, RefuseAuthRequestResponse { callback_url }).await
 }
 
@@ -80,23 +69,7 @@ async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(Waiting, Arc<Cli
     // What is kept for ever was waited for at admission.
     let asked = call.consistency.sessions;
     asked.accept(oidc.edge.ended.revoked().reached().processed_by(asked.required, asked.left()).await)?;
-    let found = AuthRequest::waiting(oidc, &call.tenant.id, id).await?;
-    let waiting = found.ok_or(Rejection::NotFound(NOUN))?;
-    let app = oidc.edge.directory.app(&call.tenant.id, &waiting.request.client_id, 0).await;
-    // The app may have been set up in another way meanwhile.
-    let app =
-        app.map_err(edge::refusal::read_model)?.filter(|app| oidc.edge.is_live_app(&call.tenant, app, app.processed));
-    let app = app.filter(|app| checks::still_may(app, &waiting.request));
-    Ok((waiting, app.ok_or(Rejection::NotFound(NOUN))?))
-}
-
-/// Removes a request that was finished or refused. If it stays, it cannot be finished again as long as its code is remembered.
-async fn over(oidc: &Oidc, call: &Call, id: &str) {
-    if let Err(failure) = oidc.flow.remove(&call.tenant.id, id).await
-        && let Err(_) = oidc.flow.remove(&call.tenant.id, id).await
-    {
-        tracing::warn!(error = base::explain::explain(&failure), "an authorization request that is over stays");
-    }
+    Ok(ending::waiting(oidc, &call.tenant, id).await?.ok_or(Rejection::NotFound(NOUN))?)
 }
 
 fn shown(id: String, Waiting { request, since }: Waiting, app: &Client) -> auth_request::AuthRequest {

@@ -29,7 +29,9 @@ use crate::{
     endpoint,
     error::{Error, Refused, no_store},
     form::{self, Form, Sent},
+    pages,
     told::Told,
+    words::Words,
 };
 
 /// The longest state, in bytes. It comes back in a URL.
@@ -43,11 +45,11 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
         Method::POST => StatusCode::SEE_OTHER,
         _ => return crate::error::method_not_allowed("GET, POST"),
     };
-    let site = oidc.site(request.uri(), request.headers());
+    let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     let led = timeout(LONGEST, lead(&oidc, request)).await;
     match led.unwrap_or(Err(Stopped::Shown(Told::AWAY))) {
         Ok(url) | Err(Stopped::Told(url)) => redirect(status, &url),
-        Err(Stopped::Shown(told)) => told.answer(site.as_ref()),
+        Err(Stopped::Shown(told)) => told.answer(site.as_ref(), &words),
         Err(Stopped::Platform(error)) => error.into_response(),
     }
 }
@@ -79,6 +81,8 @@ struct Asked {
     form: Form,
     /// Where the browser is, as what those who ask too often are known by.
     origin: String,
+    /// Whether pages are served here.
+    has_pages: bool,
 }
 
 /// Where something was asked.
@@ -94,6 +98,7 @@ impl Asked {
         let peer = request.extensions().get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
         let origin = hex::encode(&sha256(peer.unwrap_or_default().as_bytes())[..8]);
         let named = host(request.uri(), request.headers());
+        let has_pages = oidc.site(request.uri(), request.headers()).is_some();
         let read = form::read_either(oidc, request).await;
         let Sent { tenant, form, .. } = read.map_err(|refused| match refused {
             Refused::Platform(error) => Stopped::Platform(error),
@@ -104,7 +109,7 @@ impl Asked {
             let (issuer, query) = (oidc.edge.external.issuer(&tenant), form.encoded());
             return Ok(Here::Elsewhere(format!("{issuer}{}?{query}", endpoint::AUTHORIZATION)));
         }
-        Ok(Here::Asked(Self { tenant, form, origin }))
+        Ok(Here::Asked(Self { tenant, form, origin, has_pages }))
     }
 
     /// By which app: one that is there and switched on, in which people log in.
@@ -166,8 +171,8 @@ impl Answerable {
     /// Where the person logs in who the request waits for.
     async fn waiting(self, oidc: &Oidc) -> Result<String, Stopped> {
         let ByApp { asked, app, settings } = &self.by_app;
-        if settings.login_uri.is_empty() {
-            let description = "the app has no loginUri, and the platform has no login pages of its own yet";
+        if settings.login_uri.is_empty() && !asked.has_pages {
+            let description = "the app has no loginUri, and the platform's own login pages are served over https only";
             return Err(self.told(Refusal { error: "server_error", description }));
         }
         let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"));
@@ -179,7 +184,7 @@ impl Answerable {
             self.told(Refusal { error: "temporarily_unavailable", description })
         };
         match request.wait(oidc, (&asked.tenant.id, &asked.origin)).await {
-            Ok(Put::Waits(id)) => Ok(login_url(settings, &id)),
+            Ok(Put::Waits(id)) => Ok(login_url(&self.issuer, settings, &id)),
             Ok(Put::Long) => {
                 let description = "the request is too long: send a shorter state, fewer scopes or shorter hints";
                 Err(self.told(Refusal { error: "invalid_request", description }))
@@ -193,9 +198,11 @@ impl Answerable {
     }
 }
 
-/// Where a person logs in.
-fn login_url(Settings { login_uri, .. }: &Settings, id: &str) -> String {
-    with(login_uri, &[("authRequest", id)])
+/// Where a person logs in: on pages of the app's operator, or on the platform's own.
+fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> String {
+    let own = || format!("{issuer}{}", pages::LOGIN);
+    let at = if login_uri.is_empty() { own() } else { login_uri.clone() };
+    with(&at, &[(pages::REQUEST, id)])
 }
 
 /// What a person is shown while something does not answer.

@@ -1,5 +1,5 @@
 //! Logout (OpenID Connect RP-Initiated Logout 1.0, section 2): an app sends a browser here, and the session ends that an ID token of the app
-//! names. Without one nobody's ends: any page may send any browser here.
+//! names. Without one the person is asked on a page: any page may send any browser here.
 
 use std::sync::Arc;
 
@@ -22,10 +22,12 @@ use crate::{
     authorize::{LONGEST_STATE, checks, redirect},
     callback,
     error::{Refused, method_not_allowed},
-    form::{self, Form, Sent},
+    form::{self, Sent},
     issue::ID_TYPE,
+    pages::LOGOUT,
     revoke,
     told::Told,
+    words::Words,
 };
 
 /// Ends a session, and sends the browser on: to where the app wants it, or to a page that says so.
@@ -35,11 +37,11 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
         Method::POST => StatusCode::SEE_OTHER,
         _ => return method_not_allowed("GET, POST"),
     };
-    let site = oidc.site(request.uri(), request.headers());
+    let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     match timeout(LONGEST, end(&oidc, request)).await.unwrap_or(Err(Stopped::Shown(Told::MAYBE_SIGNED_OUT))) {
         Ok(Some(url)) => redirect(status, &url),
-        Ok(None) => Told::SIGNED_OUT.answer(site.as_ref()),
-        Err(Stopped::Shown(told)) => told.answer(site.as_ref()),
+        Ok(None) => Told::SIGNED_OUT.answer(site.as_ref(), &words),
+        Err(Stopped::Shown(told)) => told.answer(site.as_ref(), &words),
         Err(Stopped::Platform(error)) => error.into_response(),
     }
 }
@@ -73,43 +75,60 @@ async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stop
         Refused::Platform(error) => Stopped::Platform(error),
         Refused::OAuth(_) => Told::UNREADABLE_LOGOUT.into(),
     })?;
-    let hinted = hinted(oidc, &tenant, &form)?;
+    let along = |client_id| Along {
+        client_id,
+        uri: form.get("post_logout_redirect_uri"),
+        state: form.get("state"),
+    };
+    let Some(hint) = form.get("id_token_hint") else {
+        // What is wrong with it is told before anybody is asked.
+        along(form.get("client_id")).next(oidc, &tenant).await?;
+        return Ok(Some(format!("{}{LOGOUT}?{}", oidc.edge.external.issuer(&tenant), form.encoded())));
+    };
+    let hinted = hinted(oidc, &tenant, (hint, form.get("client_id")))?;
     // Everything is looked at before anything ends.
-    let next = next(oidc, &tenant, (&hinted, &form)).await?;
+    let next = along(Some(&hinted.azp)).next(oidc, &tenant).await?;
     ended(oidc, &tenant, hinted, &headers).await?;
     Ok(next)
 }
 
 /// Whom the hint names. It may have expired, but must be an ID token of the app that is named beside it.
-fn hinted(oidc: &Oidc, tenant: &Tenant, form: &Form) -> Result<Hinted, Told> {
-    let hint = form.get("id_token_hint").ok_or(Told::NO_HINT)?;
+fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>)) -> Result<Hinted, Told> {
     let issuer = oidc.edge.external.issuer(tenant);
     let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Told::BAD_HINT)?;
-    if form.get("client_id").is_some_and(|client_id| client_id != hinted.azp) {
+    if client_id.is_some_and(|client_id| client_id != hinted.azp) {
         return Err(Told::ANOTHER_APP);
     }
     Ok(hinted)
 }
 
-/// Where the browser goes on afterwards: to a URI that the app has registered for that. To one that is switched off it does not.
-async fn next(oidc: &Oidc, tenant: &Tenant, (hinted, form): (&Hinted, &Form)) -> Result<Option<String>, Told> {
-    let state = form.get("state");
-    if state.is_some_and(|state| state.len() > LONGEST_STATE) {
-        return Err(Told::UNREADABLE_LOGOUT);
+/// What an app says of where the browser goes on afterwards.
+pub(crate) struct Along<'a> {
+    pub(crate) client_id: Option<&'a str>,
+    pub(crate) uri: Option<&'a str>,
+    pub(crate) state: Option<&'a str>,
+}
+
+impl Along<'_> {
+    /// Where it goes on: to a URI that the app has registered for that. To an app that is switched off, or to none, it does not.
+    pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Told> {
+        if self.state.is_some_and(|state| state.len() > LONGEST_STATE) {
+            return Err(Told::UNREADABLE_LOGOUT);
+        }
+        let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
+        let found = oidc.edge.directory.app(&tenant.id, client_id, 0).await;
+        let app = found.map_err(|failure| {
+            tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
+            Told::MAYBE_SIGNED_OUT
+        })?;
+        let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
+        let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
+        if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
+            return Err(Told::NO_LOGOUT_URI);
+        }
+        let state: Vec<_> = self.state.map(|state| ("state", state)).into_iter().collect();
+        Ok(Some(callback::with(uri, &state)))
     }
-    let Some(uri) = form.get("post_logout_redirect_uri") else { return Ok(None) };
-    let found = oidc.edge.directory.app(&tenant.id, &hinted.azp, 0).await;
-    let app = found.map_err(|failure| {
-        tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
-        Told::MAYBE_SIGNED_OUT
-    })?;
-    let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
-    let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
-    if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
-        return Err(Told::NO_LOGOUT_URI);
-    }
-    let state: Vec<_> = state.map(|state| ("state", state)).into_iter().collect();
-    Ok(Some(callback::with(uri, &state)))
 }
 
 /// Ends the session, with all that was got in it, if it is still there.

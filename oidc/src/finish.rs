@@ -1,10 +1,13 @@
-//! Whether what was checked in a session is enough for what an app has asked for.
+//! Whether what was checked in a session is enough for what an app has asked for, and what is missing otherwise.
 
 use std::sync::Arc;
 
 use domain::{
     rejection::Rejection,
-    resource::{session::Session, user::password::outdated},
+    resource::{
+        session::Session,
+        user::password::{CHANGED, MUST_CHOOSE, outdated},
+    },
 };
 use edge::{error::Error, refusal::read_model};
 use view::{
@@ -20,27 +23,105 @@ use crate::{
     subject::Subject,
 };
 
-/// That somebody has logged in, for a session that is shown by its newest token.
+/// Why a session is not enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// It has ended, or its token is not the newest.
+    Session,
+    /// Nobody was checked in it, or no password.
+    Check,
+    /// The password was checked too long ago.
+    Late,
+    /// The person has another password now.
+    Changed,
+    /// The person must choose another password.
+    Choice,
+    /// The person may not log in now.
+    Inactive,
+    /// The app asks for somebody else.
+    User,
+    /// The app asks for people of another organization.
+    Organization,
+    /// A project does not let the person in.
+    Project,
+}
+
+impl From<Lack> for Rejection {
+    fn from(lack: Lack) -> Self {
+        let message = match lack {
+            Lack::Session => {
+                let rule = "must be the newest token of a session that has not ended";
+                return Self::invalid("finish.session_token", rule);
+            }
+            Lack::Check => "the session lacks a check: of the user, or of the password",
+            Lack::Late => "the password was checked too long ago for what the app asks: check it again",
+            Lack::Changed => CHANGED,
+            Lack::Choice => MUST_CHOOSE,
+            Lack::Inactive => "the user is inactive or locked, or the organization of the user is inactive",
+            Lack::User => "the session is of another user than the app asks for",
+            Lack::Organization => "the user is of another organization than the app asks for",
+            Lack::Project => "a project that the app asks for does not admit the user",
+        };
+        Self::Precondition(message)
+    }
+}
+
+/// Why it is not known that somebody has logged in.
+pub(crate) enum Unfinished {
+    /// Something is missing.
+    Lacks(Lack),
+    /// It cannot be known.
+    Failed(Error),
+}
+
+impl From<Lack> for Unfinished {
+    fn from(lack: Lack) -> Self {
+        Self::Lacks(lack)
+    }
+}
+
+impl From<Error> for Unfinished {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<crate::error::Error> for Unfinished {
+    fn from(error: crate::error::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Unfinished> for Error {
+    fn from(unfinished: Unfinished) -> Self {
+        match unfinished {
+            Unfinished::Lacks(lack) => Rejection::from(lack).into(),
+            Unfinished::Failed(error) => error,
+        }
+    }
+}
+
+/// That somebody has logged in, for a session that is shown by its newest token, and who that is, as of a sequence or later.
 ///
 /// # Errors
 /// Where there is no such session, or more has to be checked, or the app or its project does not let the user in.
 pub(crate) async fn logged_in(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (waiting, token): (&Waiting, &str),
-) -> Result<LoggedIn, Error> {
-    let found = session::shown(oidc, tenant, token).await?;
-    let session = found.ok_or_else(|| {
-        Rejection::invalid("finish.session_token", "must be the newest token of a session that has not ended")
-    })?;
+    waiting: &Waiting,
+    (token, seen): (&str, u64),
+) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
+    let session = session::shown(oidc, tenant, token).await?.ok_or(Lack::Session)?;
     let checked = checked(waiting, &session)?;
-    let user = oidc.edge.directory.principal(&tenant.id, Name::Id(checked.user_id.to_owned()), checked.seen).await;
-    let user = user.map_err(read_model)?.ok_or(INACTIVE)?;
-    if let Some(why) = outdated(user.user.password.as_ref(), checked.at) {
-        return Err(Rejection::Precondition(why).into());
+    let user = oidc.edge.directory.principal(&tenant.id, Name::Id(checked.user_id.to_owned()), checked.seen.max(seen)).await;
+    let user = user.map_err(read_model)?.ok_or(Lack::Inactive)?;
+    match outdated(user.user.password.as_ref(), checked.at) {
+        None => {}
+        Some(MUST_CHOOSE) => return Err(Lack::Choice.into()),
+        Some(_) => return Err(Lack::Changed.into()),
     }
-    let seen = admitted(oidc, (tenant, user), &waiting.request).await?;
-    Ok(LoggedIn {
+    let seen = admitted(oidc, (tenant, user.clone()), &waiting.request).await?;
+    let logged_in = LoggedIn {
         instance_id: tenant.id.clone(),
         client_id: waiting.request.client_id.clone(),
         scope: waiting.request.scope.clone(),
@@ -49,11 +130,9 @@ pub(crate) async fn logged_in(
         session_ends: session.state.expires_at,
         checked_at: checked.at,
         session_id: session.id,
-    })
+    };
+    Ok((logged_in, user))
 }
-
-const INACTIVE: Rejection =
-    Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
 
 /// What was checked in a session.
 struct Checked<'a> {
@@ -65,17 +144,16 @@ struct Checked<'a> {
 }
 
 /// Whether the session is of the right person, and that was checked lately enough.
-fn checked<'a>(waiting: &Waiting, session: &'a Found<Session>) -> Result<Checked<'a>, Rejection> {
+fn checked<'a>(waiting: &Waiting, session: &'a Found<Session>) -> Result<Checked<'a>, Lack> {
     let Session { user: Some(user), password_checked_at: Some(at), .. } = &session.state else {
-        return Err(Rejection::Precondition("the session lacks a check: of the user, or of the password"));
+        return Err(Lack::Check);
     };
     if waiting.checked_since().is_some_and(|since| *at < since) {
-        let message = "the password was checked too long ago for what the app asks: check it again";
-        return Err(Rejection::Precondition(message));
+        return Err(Lack::Late);
     }
     let hinted = waiting.request.hint_user_id.as_ref();
     if hinted.is_some_and(|hinted| *hinted != user.id) {
-        return Err(Rejection::Precondition("the session is of another user than the app asks for"));
+        return Err(Lack::User);
     }
     Ok(Checked { user_id: &user.id, seen: user.seen, at: *at })
 }
@@ -85,22 +163,20 @@ async fn admitted(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),
     request: &AuthRequest,
-) -> Result<u64, Error> {
+) -> Result<u64, Unfinished> {
     let known = scope::parse(Some(&request.scope)).unwrap_or_default();
     let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
     let named: Vec<&str> = named.chain([request.project_id.as_str()]).collect();
     let subject = Subject::read(oidc, (tenant.clone(), user), &named).await.map_err(|error| match error {
-        crate::error::Error::InvalidClient => INACTIVE.into(),
-        error => Error::from(error),
+        crate::error::Error::InvalidClient => Unfinished::Lacks(Lack::Inactive),
+        error => error.into(),
     })?;
     let Subject { user, grants, projects, sequence, .. } = &subject;
     if request.organization_id.as_ref().is_some_and(|id| *id != user.owner.id) {
-        let message = "the user is of another organization than the app asks for";
-        return Err(Rejection::Precondition(message).into());
+        return Err(Lack::Organization.into());
     }
     if projects.values().any(|project| !project.admits(grants)) {
-        let message = "a project that the app asks for does not admit the user";
-        return Err(Rejection::Precondition(message).into());
+        return Err(Lack::Project.into());
     }
     Ok(*sequence)
 }

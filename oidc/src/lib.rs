@@ -12,6 +12,7 @@ mod client;
 mod code;
 mod discovery;
 mod end_session;
+mod ending;
 mod endpoint;
 mod error;
 mod finish;
@@ -24,6 +25,7 @@ mod lifetime;
 mod logged_in;
 mod metadata;
 mod owner;
+mod pages;
 mod recipient;
 mod refresh_token;
 mod revoke;
@@ -34,6 +36,7 @@ mod subject;
 mod token;
 mod told;
 mod userinfo;
+mod words;
 
 use std::sync::Arc;
 
@@ -122,6 +125,7 @@ pub fn routes(parts: Parts) -> Router {
         .route(endpoint::TOKEN, token.layer(observe("token")))
         .route(endpoint::REVOCATION, revoke.layer(observe("revoke")))
         .route(endpoint::INTROSPECTION, introspect.layer(observe("introspect")))
-        .with_state(oidc);
-    endpoints.merge(operations).merge(told::files())
+        .with_state(oidc.clone());
+    let pages = pages::routes(oidc);
+    endpoints.merge(operations).merge(pages)
 }

@@ -1,41 +1,17 @@
 //! Pages that tell a person how something ended, most of them that something is wrong: nothing that was sent is repeated.
 
-use std::sync::LazyLock;
-
 use askama::Template;
-use axum::{
-    Router,
-    response::{IntoResponse, Response},
-};
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use page::{
     answer::{Policy, page, secure},
-    asset::{self, Asset},
-    component::{Frame, ICON},
+    component::Frame,
     site::Site,
-    theme,
 };
 
-/// Where the files of the pages are.
-const FOLDER: &str = "/ui/login/static/";
+use crate::{pages::FILES, words::Words};
 
-/// The files of the pages.
-struct Files {
-    stylesheet: Asset,
-    icon: Asset,
-}
-
-static FILES: LazyLock<Files> = LazyLock::new(|| Files {
-    stylesheet: Asset::new(FOLDER, "page.css", theme::built_in()),
-    icon: Asset::new(FOLDER, "icon.svg", ICON),
-});
-
-/// Serves the files.
-pub(crate) fn files() -> Router {
-    asset::routes(&[FILES.stylesheet.clone(), FILES.icon.clone()])
-}
-
-/// What a person is told.
+/// What a person is told, by the keys of title and text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {
     status: StatusCode,
@@ -45,64 +21,61 @@ pub(crate) struct Told {
 
 #[derive(Template)]
 #[template(path = "told.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    title: &'static str,
-    text: &'static str,
+    title: &'a str,
+    text: &'a str,
 }
-
-const UNREADABLE: &str =
-    "The app sent something that cannot be read, is too long, or was said twice. Tell its operator.";
-const UNREGISTERED: &str = "The app sent an address that is not registered. Tell its operator.";
 
 impl Told {
     pub(crate) const AWAY: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
-        title: "You cannot sign in at the moment",
-        text: "The platform does not answer in full. Go back to the app and try again in a minute.",
+        title: "told.away.title",
+        text: "told.away",
     };
-    pub(crate) const UNREADABLE: Self = Self::bad(UNREADABLE);
-    pub(crate) const NO_APP: Self =
-        Self::bad("The app that sent you here is not known, or is switched off. Tell its operator.");
-    pub(crate) const NO_REDIRECT_URI: Self = Self::bad(UNREGISTERED);
+    pub(crate) const EXPIRED: Self =
+        Self { status: StatusCode::NOT_FOUND, title: "told.expired.title", text: "told.expired" };
+    pub(crate) const FOREIGN: Self =
+        Self { status: StatusCode::FORBIDDEN, title: "told.bad.title", text: "told.foreign" };
+    pub(crate) const UNREADABLE: Self = Self::bad("told.unreadable");
+    pub(crate) const NO_APP: Self = Self::bad("told.no_app");
+    pub(crate) const NO_PAGES: Self = Self::bad("told.no_pages");
+    pub(crate) const NO_PASSWORD: Self = Self::bad("told.no_password");
+    pub(crate) const NO_REDIRECT_URI: Self = Self::bad("told.no_redirect_uri");
 
     pub(crate) const SIGNED_OUT: Self =
-        Self { status: StatusCode::OK, title: "You are signed out", text: "You can close this window." };
+        Self { status: StatusCode::OK, title: "told.signed_out.title", text: "told.signed_out" };
     pub(crate) const MAYBE_SIGNED_OUT: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
-        title: "You may still be signed in",
-        text: "The platform does not answer in full. Sign out once more in a minute.",
+        title: "told.maybe_signed_out.title",
+        text: "told.maybe_signed_out",
     };
-    pub(crate) const UNREADABLE_LOGOUT: Self = Self::nobody(UNREADABLE);
-    pub(crate) const NO_LOGOUT_URI: Self = Self::nobody(UNREGISTERED);
-    pub(crate) const NO_HINT: Self =
-        Self::nobody("The app did not say who signs out. Sign out in the app, or tell its operator.");
-    pub(crate) const BAD_HINT: Self =
-        Self::nobody("The app sent an ID token that is not from here, or is too old. Tell its operator.");
-    pub(crate) const ANOTHER_APP: Self =
-        Self::nobody("The app sent an ID token that was issued to another app. Tell its operator.");
+    pub(crate) const UNREADABLE_LOGOUT: Self = Self::nobody("told.unreadable");
+    pub(crate) const NO_LOGOUT_URI: Self = Self::nobody("told.no_redirect_uri");
+    pub(crate) const BAD_HINT: Self = Self::nobody("told.bad_hint");
+    pub(crate) const ANOTHER_APP: Self = Self::nobody("told.another_app");
 
     const fn nobody(text: &'static str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, title: "Nobody was signed out", text }
+        Self { status: StatusCode::BAD_REQUEST, title: "told.nobody.title", text }
     }
 
     const fn bad(text: &'static str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, title: "This sign-in cannot go on", text }
+        Self { status: StatusCode::BAD_REQUEST, title: "told.bad.title", text }
     }
 
     /// The page; as plain text where no pages are served.
-    pub(crate) fn answer(self, site: Option<&Site>) -> Response {
-        let Self { status, title, text } = self;
+    pub(crate) fn answer(self, site: Option<&Site>, words: &Words) -> Response {
+        let (status, title, text) = (self.status, words.get(self.title), words.get(self.text));
         let Some(site) = site else {
             let mut response = (status, format!("{title}. {text}\n")).into_response();
             secure(&mut response);
             return response;
         };
         let frame = Frame {
-            stylesheet: FILES.stylesheet.path.clone(),
-            icon: FILES.icon.path.clone(),
-            script: None,
-            live: None,
+            lang: words.language.code,
+            dir: words.language.dir,
+            skip: words.get("page.skip").to_owned(),
+            ..Frame::english(&FILES.stylesheet.path, &FILES.icon.path)
         };
         page(status, &Page { frame, title, text }, &Policy::default().text(site))
     }

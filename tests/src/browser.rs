@@ -91,7 +91,7 @@ impl Shown {
 
     /// The hidden fields of the last form of the page, which every page with a menu has after that for signing out.
     pub fn hidden(&self) -> Vec<(String, String)> {
-        let form = self.text.rfind("<form method=\"post\"").map_or("", |at| &self.text[at..]);
+        let form = self.last_form();
         let fields = form.split("<input type=\"hidden\" name=\"").skip(1);
         let of = |field: &str| {
             let (name, rest) = field.split_once("\" value=\"").expect("it has a value");
@@ -100,7 +100,17 @@ impl Shown {
         fields.map(of).collect()
     }
 
-    /// The same with more.
+    fn last_form(&self) -> &str {
+        self.text.rfind("<form method=\"post\"").map_or("", |at| &self.text[at..])
+    }
+
+    /// Where the last form of the page is sent.
+    pub fn action(&self) -> String {
+        let action = self.last_form().split_once("action=\"").map_or("", |(_, rest)| rest);
+        unescaped(action.split('"').next().unwrap_or_default())
+    }
+
+    /// The hidden fields of that form, with more.
     pub fn form(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         self.hidden().into_iter().chain(more).collect()

@@ -20,6 +20,9 @@ pub struct Chromium {
 /// How a page is looked at: width, height, and whether colours are dark.
 pub type Look = (u32, u32, bool);
 
+/// How pages are looked at.
+const LOOKS: [Look; 3] = [(390, 844, false), (1280, 800, true), (320, 640, true)];
+
 impl Chromium {
     /// Opens one; nothing where there is no Chromium.
     pub async fn open() -> Option<Self> {
@@ -136,5 +139,32 @@ impl Chromium {
         let picture = self.ask(Method::GET, "/screenshot", None).await.expect("there is a page");
         let picture = STANDARD.decode(picture.as_str().unwrap_or_default()).expect("it is base64");
         fs::write(folder.join(format!("{name}.png")), picture).expect("the folder can be written");
+    }
+
+    /// What axe finds wrong on the page.
+    async fn faults(&self, axe: &str) -> Vec<String> {
+        self.run(axe).await;
+        let script = "const done = arguments[arguments.length - 1];
+            axe.run().then((found) => done(found.violations.map((fault) =>
+                fault.id + ': ' + fault.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; '))));";
+        let found = self.run_long(script).await;
+        found.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// Fails where axe finds something on the page, in light or dark, or where it does not fit into a narrow window.
+    pub async fn assert_usable(&self, axe: &str, name: &str) {
+        for (width, height, is_dark) in LOOKS {
+            self.look((width, height, is_dark)).await;
+            let found = self.faults(axe).await;
+            assert!(found.is_empty(), "{name} {width} {}: {found:#?}", self.url().await);
+            let is_cut = "return document.documentElement.scrollWidth > innerWidth";
+            assert_eq!(self.run(is_cut).await, false, "{name} fits into {width}");
+            self.keep_picture(&format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" })).await;
+        }
+    }
+
+    /// Waits for a page that says something.
+    pub async fn says(&self, what: &str) {
+        eventually(what, async || self.text().await.contains(what).then_some(())).await;
     }
 }

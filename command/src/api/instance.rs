@@ -69,7 +69,7 @@ async fn create(
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let (keyring, ids, planned) = (commands.keyring.clone(), commands.ids.clone(), plan.clone());
-    let founding = commands.generated(&call, move || Founding::new(&keyring, &ids, planned, system)).await?;
+    let founding = commands.generated(&call.tenant.id, move || Founding::new(&keyring, &ids, planned, system)).await?;
     let issuer = commands.external.url(&plan.hosts[0]);
     let answer = move |decided: &Decided, (): &()| CreateInstanceResponse {
         details: Some(details(&plan.instance_id, decided)),

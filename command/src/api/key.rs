@@ -44,7 +44,7 @@ async fn create<H: KeyHolder>(
             commands.look::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let r#type = KeyType::try_from(r#type).unwrap_or_default();
-            let pair = commands.generated(&call, move || key_pair::generate(words::made(r#type))).await?;
+            let pair = commands.generated(&call.tenant.id, move || key_pair::generate(words::made(r#type))).await?;
             (pair.public.clone(), Some(private_key(&pair, &id)))
         }
     };

@@ -29,7 +29,7 @@ async fn create(
 ) -> Result<Answer<CreatePersonalAccessTokenResponse>, Error> {
     let expires_at = end("token.expiration_date", request.token.unwrap_or_default().expiration_date)?;
     let (user, id) = (holder::<User>(&call, &request)?, commands.ids.next());
-    let (secret, hash) = draw(&commands, &call, &id).await?;
+    let (secret, hash) = draw(&commands, &call.tenant.id, &id).await?;
     let new = PersonalAccessToken { user_id: user.id.clone(), secret: hash, expires_at };
     let command = Give::<User, _>::new(&call, user, (&id, new));
     let answer = move |decided: &Decided, (): &()| CreatePersonalAccessTokenResponse {

@@ -49,7 +49,7 @@ async fn create(
 ) -> Result<Answer<CreateSessionResponse>, Error> {
     let (id, asked) = (commands.ids.next(), request.session.clone().unwrap_or_default());
     let checks = asked.checks.unwrap_or_default();
-    let (secret, token) = draw(&commands, &call, &id).await?;
+    let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let command = Create {
         key: standard::key::<Session>(&call, &id)?,
         owner: Owner::instance(&call.tenant.id),
@@ -73,7 +73,7 @@ async fn patch(
 ) -> Result<Answer<PatchSessionResponse>, Error> {
     let (id, asked) = (request.id.clone(), request.session.clone().unwrap_or_default());
     let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
-    let (secret, token) = draw(&commands, &call, &id).await?;
+    let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let command = Patch {
         proven: proven(&commands, &call, (&checks, Some(&key))).await?,
         key,
@@ -107,7 +107,7 @@ struct Shown(Option<Hashed>);
 impl Shown {
     async fn of(commands: &Commands, call: &Call, (id, token): (&str, &str)) -> Result<Self, Error> {
         let Some(sent) = SESSION.parse(token).filter(|sent| sent.id == id) else { return Ok(Self(None)) };
-        Ok(Self(Some(hash_of(commands, call, (id, sent.secret)).await?)))
+        Ok(Self(Some(hash_of(commands, &call.tenant.id, (id, sent.secret)).await?)))
     }
 
     /// Lets the caller do what it asks for, where the token is the newest of the session.
@@ -264,7 +264,7 @@ fn checked(
         None => refusal.into(),
     };
     let nobody = || or_wrong(Rejection::NotFound(User::NAME));
-    let key = named(turn, deciding, (instance_id, search)).ok_or_else(nobody)?;
+    let key = named(turn, &deciding.keys, (instance_id, search)).ok_or_else(nobody)?;
     let current = turn.get::<Standard<User>>(&key);
     if !existence::is_there::<User>(turn, &key) {
         return Err(nobody());
@@ -275,8 +275,13 @@ fn checked(
     let inactive =
         Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
     let organization_id = organization_of_live(turn, &current)?.ok_or_else(|| or_wrong(inactive))?;
+    Ok(Some(checked_now(turn, (&key.id, organization_id))))
+}
+
+/// That a user of an organization is checked now.
+pub(crate) fn checked_now(turn: &Turn<'_>, (id, organization_id): (&str, String)) -> CheckedUser {
     let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
-    Ok(Some(CheckedUser { id: key.id, organization_id, checked_at, seen }))
+    CheckedUser { id: id.to_owned(), organization_id, checked_at, seen }
 }
 
 /// Whom a check names.

@@ -45,7 +45,7 @@ async fn create(
     let (id, signs) = (commands.ids.next(), words::wanted(&request));
     let data_key = commands.keyring.key(&call.tenant.id, Purpose::SigningKey).await.map_err(unavailable)?;
     let kid = id.clone();
-    let generated = commands.generated(&call, move || signing::generate(signs, &kid)).await?;
+    let generated = commands.generated(&call.tenant.id, move || signing::generate(signs, &kid)).await?;
     let key = AggregateKey::of::<Standard<SigningKey>>(&call.tenant.id, &id);
     let command = Create { key, new: sealed(&call.tenant.id, &data_key, generated) };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await

@@ -148,6 +148,11 @@ impl Error {
         self.0.forwarded.unwrap_or((self.0.reason.code(), self.0.reason.http_status()))
     }
 
+    /// After what time it can be asked for again, where that is known.
+    pub fn delay(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
     /// The reason.
     pub fn reason(&self) -> Reason {
         self.0.reason

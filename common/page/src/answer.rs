@@ -14,6 +14,8 @@ pub struct Policy {
     pub scripts: Vec<String>,
     /// Whether they may ask this site.
     pub connects: bool,
+    /// Whether a form of the page may lead to another site: browsers look at every redirect that follows one.
+    pub leaves: bool,
 }
 
 impl Policy {
@@ -21,9 +23,10 @@ impl Policy {
     pub fn text(&self, site: &Site) -> String {
         let scripts: Vec<String> = self.scripts.iter().map(|path| format!("{}{path}", site.origin)).collect();
         let scripts = if scripts.is_empty() { "'none'".to_owned() } else { scripts.join(" ") };
+        let forms = if self.leaves { "" } else { "form-action 'self'; " };
         let connects = if self.connects { "'self'" } else { "'none'" };
         format!(
-            "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; style-src 'self'; \
+            "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; {forms}style-src 'self'; \
              img-src 'self'; font-src 'self'; connect-src {connects}; script-src {scripts}; trusted-types 'none'; \
              require-trusted-types-for 'script'"
         )
@@ -89,12 +92,13 @@ mod tests {
     fn a_policy_names_each_script_and_nothing_more() {
         let host = HeaderMap::from_iter([(header::HOST, "localhost:8080".parse().unwrap())]);
         let site = Site::of("http", &Uri::from_static("/"), &host).unwrap();
-        let text = Policy { scripts: vec!["/ui/static/a.js".to_owned()], connects: true }.text(&site);
+        let text = Policy { scripts: vec!["/ui/static/a.js".to_owned()], connects: true, leaves: true }.text(&site);
         assert!(
             text.contains("script-src http://localhost:8080/ui/static/a.js;") && text.contains("connect-src 'self'")
         );
         let closed = Policy::default().text(&site);
         assert!(closed.contains("script-src 'none'") && closed.contains("connect-src 'none'"));
+        assert!(closed.contains("form-action 'self';") && !text.contains("form-action"));
         for text in [text, closed] {
             assert!(!text.contains("unsafe") && !text.contains('*') && !text.contains("data:"), "{text}");
         }

@@ -31,7 +31,8 @@ impl Asset {
         Self { path: format!("{folder}{name}.{digest}.{ending}"), content, kind }
     }
 
-    fn answer(&self) -> Response {
+    /// The answer to whoever asks for it.
+    pub fn answer(&self) -> Response {
         let mut response = Response::new(Body::from(self.content.to_string()));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));

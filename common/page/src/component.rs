@@ -16,6 +16,30 @@ pub struct Frame {
     pub script: Option<String>,
     /// The path of the stream that the page follows, where it follows one.
     pub live: Option<String>,
+    /// The language of the page, as HTML names it.
+    pub lang: &'static str,
+    /// Which way it is read: `ltr` or `rtl`.
+    pub dir: &'static str,
+    /// The schemes of colours that it has: `light`, `dark` or both.
+    pub schemes: &'static str,
+    /// What leads past what stands above the content.
+    pub skip: String,
+}
+
+impl Frame {
+    /// That of a page in English, with these files, and colours for light and dark.
+    pub fn english(stylesheet: &str, icon: &str) -> Self {
+        Self {
+            stylesheet: stylesheet.to_owned(),
+            icon: icon.to_owned(),
+            script: None,
+            live: None,
+            lang: "en",
+            dir: "ltr",
+            schemes: "light dark",
+            skip: "Skip to the content".to_owned(),
+        }
+    }
 }
 
 /// The state of something: by shape, word and colour, so that none of them alone has to be seen.

@@ -36,6 +36,11 @@ impl Form {
         Some(value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// The first value of a field as it was sent, such as a password.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
     /// All values of a field.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())

@@ -2,7 +2,10 @@
 //!
 //! Who chooses may choose what nobody can read; what comes out can be read.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::LazyLock};
+
+use base::secret;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::colour::{BLACK, Colour, WHITE};
 
@@ -121,15 +124,25 @@ impl Theme {
     }
 }
 
-/// The stylesheet with these colours, the second where a browser asks for dark ones.
-pub fn stylesheet(light: Scheme, dark: Scheme) -> String {
-    let (light, dark) = (light.theme().declarations(), dark.theme().declarations());
-    format!(":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{RULES}")
+/// The stylesheet with these colours, the second where a browser asks for dark ones and there are others for that.
+pub fn stylesheet(light: Scheme, dark: Option<Scheme>) -> String {
+    let mut text = format!(":root{{{}}}\n", light.theme().declarations());
+    if let Some(dark) = dark {
+        let _ = writeln!(text, "@media (prefers-color-scheme:dark){{:root{{{}}}}}", dark.theme().declarations());
+    }
+    text + RULES
+}
+
+/// What names the rules of this build, whatever the colours are.
+pub fn rules() -> &'static str {
+    static NAME: LazyLock<String> =
+        LazyLock::new(|| URL_SAFE_NO_PAD.encode(&secret::sha256(RULES.as_bytes())[..12]));
+    &NAME
 }
 
 /// The stylesheet of the platform's own pages.
 pub fn built_in() -> String {
-    stylesheet(LIGHT, DARK)
+    stylesheet(LIGHT, Some(DARK))
 }
 
 #[cfg(test)]

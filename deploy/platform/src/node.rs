@@ -311,7 +311,7 @@ impl Node {
         });
         let routes = command::api::routes(Router::new(), edge, &commands);
         let Adapters { log, leases, .. } = &self.adapters;
-        let taker = Taker::new(commands.writer.clone(), self.keyring.clone(), log.client(), SHARD);
+        let taker = Taker::new(commands.clone(), log.client(), SHARD);
         tasks.spawn(taker.work(tasks.clone(), stopping.clone()));
         let bus = Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
         Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)

@@ -54,8 +54,8 @@ pub(super) fn checked(
         return Err(invalid("nonce is longer than 512 bytes"));
     }
     let challenge = challenge(form, settings)?;
-    if prompts.iter().any(|prompt| prompt == "none") {
-        // Who has logged in with this browser is not known.
+    if prompts.iter().any(|prompt| prompt == "none") && !settings.login_uri.is_empty() {
+        // Whom the login pages of somebody else know is not known.
         let description = "nobody is logged in, and nobody may be asked to";
         return Err(Refusal { error: "login_required", description });
     }

@@ -66,12 +66,13 @@ pub(super) struct Told {
 /// The files of a page that follows this stream, if it follows one.
 pub(super) fn frame(live: Option<String>) -> Frame {
     let script = live.is_some().then(|| FILES.script.path.clone());
-    Frame { stylesheet: FILES.stylesheet.path.clone(), icon: FILES.icon.path.clone(), script, live }
+    Frame { script, live, ..Frame::english(&FILES.stylesheet.path, &FILES.icon.path) }
 }
 
 /// What such a page may do.
 pub(super) fn policy(frame: &Frame, site: &Site) -> String {
-    Policy { scripts: frame.script.iter().cloned().collect(), connects: frame.live.is_some() }.text(site)
+    Policy { scripts: frame.script.iter().cloned().collect(), connects: frame.live.is_some(), leaves: false }
+        .text(site)
 }
 
 impl Told {

@@ -14,6 +14,7 @@ mod login_client;
 mod logout;
 mod model;
 mod opaque;
+mod pages;
 mod personal;
 mod redemption;
 mod redirect;

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// The languages that the system has texts in, by their keys of ISO 639-1.
-pub const SUPPORTED: [&str; 10] = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"];
+pub const SUPPORTED: [&str; 11] = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar"];
 
 properties! {
     /// The languages of one context.
@@ -61,8 +61,8 @@ impl Chain<Languages> {
 }
 
 /// In words, so that a test compares them with [`SUPPORTED`].
-const RULE: &str = "must be one of en, de, fr, es, it, pt, nl, pl, ja, zh";
-const RULES: &str = "must each be one of en, de, fr, es, it, pt, nl, pl, ja, zh";
+const RULE: &str = "must be one of en, de, fr, es, it, pt, nl, pl, ja, zh, ar";
+const RULES: &str = "must each be one of en, de, fr, es, it, pt, nl, pl, ja, zh, ar";
 const AMONG: &str = "must be among the restricted languages that hold in the context: set both at once, or reset one";
 
 #[cfg(test)]

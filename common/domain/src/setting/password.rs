@@ -23,26 +23,62 @@ properties! {
     }
 }
 
+/// Something that new passwords must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// So many characters.
+    Length(u64),
+    /// An upper case letter.
+    Uppercase,
+    /// A lower case letter.
+    Lowercase,
+    /// A digit.
+    Number,
+    /// A character that is neither letter nor digit.
+    Symbol,
+}
+
+impl Rule {
+    /// Whether a password has it.
+    pub fn is_kept(self, password: &str) -> bool {
+        let has = |is: fn(char) -> bool| password.chars().any(is);
+        match self {
+            Self::Length(least) => u64::try_from(password.chars().count()).unwrap_or(u64::MAX) >= least,
+            Self::Uppercase => has(char::is_uppercase),
+            Self::Lowercase => has(char::is_lowercase),
+            Self::Number => has(char::is_numeric),
+            Self::Symbol => has(|of| !of.is_alphanumeric()),
+        }
+    }
+
+    /// In words that follow the name of a field.
+    fn words(self) -> String {
+        match self {
+            Self::Length(least) => format!("must have at least {least} characters"),
+            Self::Uppercase => "must have an upper case letter".into(),
+            Self::Lowercase => "must have a lower case letter".into(),
+            Self::Number => "must have a digit".into(),
+            Self::Symbol => "must have a character that is neither letter nor digit".into(),
+        }
+    }
+}
+
+/// What new passwords must have.
+pub fn rules(chain: &Chain<Password>) -> Vec<Rule> {
+    let asks = |property: fn(&Password) -> Option<&bool>, rule| chain.resolve(property).value.then_some(rule);
+    let more = [
+        asks(|it| it.requires_uppercase.as_ref(), Rule::Uppercase),
+        asks(|it| it.requires_lowercase.as_ref(), Rule::Lowercase),
+        asks(|it| it.requires_number.as_ref(), Rule::Number),
+        asks(|it| it.requires_symbol.as_ref(), Rule::Symbol),
+    ];
+    let least = Rule::Length(*chain.resolve(|it| it.min_length.as_ref()).value);
+    [least].into_iter().chain(more.into_iter().flatten()).collect()
+}
+
 /// What a password lacks of what new ones must have, in words that follow the name of its field.
 pub fn lacks(chain: &Chain<Password>, password: &str) -> Vec<String> {
-    let has = |is: fn(char) -> bool| password.chars().any(is);
-    let least = *chain.resolve(|it| it.min_length.as_ref()).value;
-    let is_short = u64::try_from(password.chars().count()).unwrap_or(u64::MAX) < least;
-    let asks = |property: fn(&Password) -> Option<&bool>| *chain.resolve(property).value;
-    let rules = [
-        (is_short, format!("must have at least {least} characters")),
-        (
-            asks(|it| it.requires_uppercase.as_ref()) && !has(char::is_uppercase),
-            "must have an upper case letter".into(),
-        ),
-        (asks(|it| it.requires_lowercase.as_ref()) && !has(char::is_lowercase), "must have a lower case letter".into()),
-        (asks(|it| it.requires_number.as_ref()) && !has(char::is_numeric), "must have a digit".into()),
-        (
-            asks(|it| it.requires_symbol.as_ref()) && !has(|of| !of.is_alphanumeric()),
-            "must have a character that is neither letter nor digit".into(),
-        ),
-    ];
-    rules.into_iter().filter(|(is_lacking, _)| *is_lacking).map(|(_, rule)| rule).collect()
+    rules(chain).into_iter().filter(|rule| !rule.is_kept(password)).map(Rule::words).collect()
 }
 
 #[cfg(test)]

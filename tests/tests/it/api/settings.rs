@@ -57,7 +57,7 @@ fn languages(keys: &[&str]) -> Vec<Value> {
 }
 
 fn supported() -> Vec<Value> {
-    languages(&["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"])
+    languages(&["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar"])
 }
 
 /// A user of an organization with these roles there.
@@ -343,7 +343,7 @@ async fn what_was_set_goes_with_its_organization() {
 async fn of_two_who_change_the_same_one_is_told() {
     let tenant = Tenant::start().await;
     let admin = Arc::new(tenant.client().await);
-    let keys = ["de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"];
+    let keys = ["de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar"];
     let tries = keys.map(|key| {
         let admin = admin.clone();
         tokio::spawn(async move {

@@ -17,15 +17,19 @@ pub struct Password {
     pub is_change_required: bool,
 }
 
+/// The person has another password since, or none.
+pub const CHANGED: &str = "the password was changed since it was checked: check it again";
+/// The one that was checked is good for nothing else than to choose another one.
+pub const MUST_CHOOSE: &str = "the person must choose another password first, and have it checked";
+
 /// Why the password that somebody has is not the one that was checked at a time, in milliseconds since 1970, or is not enough any
 /// more, where that is so.
 pub fn outdated(password: Option<&Password>, checked_at: i64) -> Option<&'static str> {
     match password {
-        Some(password) if password.is_change_required => {
-            Some("the person must choose another password first, and have it checked")
-        }
-        Some(password) if password.changed_at <= checked_at => None,
-        _ => Some("the password was changed since it was checked: check it again"),
+        Some(password) if password.changed_at > checked_at => Some(CHANGED),
+        Some(password) if password.is_change_required => Some(MUST_CHOOSE),
+        Some(_) => None,
+        None => Some(CHANGED),
     }
 }
 

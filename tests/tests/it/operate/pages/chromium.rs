@@ -2,43 +2,13 @@
 
 use std::fs;
 
-use serde_json::Value;
 use tests::{
     browser::link,
-    chromium::{Chromium, Look},
+    chromium::Chromium,
     eventually, tools,
 };
 
 use super::mending::Failing;
-
-/// How pages are looked at.
-const LOOKS: [Look; 3] = [(390, 844, false), (1280, 800, true), (320, 640, true)];
-
-/// What axe finds wrong on the page.
-async fn faults(chromium: &Chromium, axe: &str) -> Vec<String> {
-    chromium.run(axe).await;
-    let script = "const done = arguments[arguments.length - 1];
-        axe.run().then((found) => done(found.violations.map((fault) =>
-            fault.id + ': ' + fault.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; '))));";
-    let found = chromium.run_long(script).await;
-    found.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-async fn assert_usable(chromium: &Chromium, axe: &str, name: &str) {
-    for (width, height, is_dark) in LOOKS {
-        chromium.look((width, height, is_dark)).await;
-        let found = faults(chromium, axe).await;
-        assert!(found.is_empty(), "{name} {width} {}: {found:#?}", chromium.url().await);
-        let is_cut = "return document.documentElement.scrollWidth > innerWidth";
-        assert_eq!(chromium.run(is_cut).await, false, "{name} fits into {width}");
-        chromium.keep_picture(&format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" })).await;
-    }
-}
-
-/// Waits for a page that says something.
-async fn says(chromium: &Chromium, what: &str) {
-    eventually(what, async || chromium.text().await.contains(what).then_some(())).await;
-}
 
 #[tokio::test]
 async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
@@ -50,13 +20,13 @@ async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
     let at = |path: &str| format!("{base}/ui/operate{path}");
 
     chromium.visit(&at("")).await;
-    assert_usable(&chromium, &axe, "signed-out").await;
+    chromium.assert_usable(&axe, "signed-out").await;
     chromium.visit(&link(&failing.platform.data(), &[])).await;
-    assert_usable(&chromium, &axe, "sign-in").await;
+    chromium.assert_usable(&axe, "sign-in").await;
     chromium.click("main button").await;
-    says(&chromium, "All ").await;
+    chromium.says("All ").await;
     chromium.visit(&at("/failed")).await;
-    assert_usable(&chromium, &axe, "failed-none").await;
+    chromium.assert_usable(&axe, "failed-none").await;
     failing.park(&["a", "b", "c"]).await;
     for (name, path) in [
         ("overview", ""),
@@ -71,7 +41,7 @@ async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
         ("nowhere", "/nowhere"),
     ] {
         chromium.visit(&at(path)).await;
-        assert_usable(&chromium, &axe, name).await;
+        chromium.assert_usable(&axe, name).await;
     }
 
     // It keeps itself up to date, and says nothing of rules that it breaks.
@@ -83,7 +53,7 @@ async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
     };
     eventually("numbers that move", moves).await;
     chromium.click("#pause").await;
-    says(&chromium, "Resume").await;
+    chromium.says("Resume").await;
     let complaints = chromium.complaints().await;
     let breaks = |line: &&String| line.contains("Content Security Policy") || line.contains("TrustedHTML");
     assert_eq!(complaints.iter().find(breaks), None);
@@ -97,24 +67,24 @@ async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
     retries(&chromium, &at("/failed")).await;
     failing.shows(3).await;
     chromium.click(".who button").await;
-    says(&chromium, "You are signed out").await;
+    chromium.says("You are signed out").await;
 }
 
 /// Discards the first failed event, with a mistake on the way.
 async fn discards(chromium: &Chromium, list: &str, axe: &str) {
     chromium.visit(list).await;
     chromium.click("td a").await;
-    says(chromium, "failed in").await;
-    assert_usable(chromium, axe, "one").await;
+    chromium.says("failed in").await;
+    chromium.assert_usable(axe, "one").await;
     chromium.click("a.dangerous").await;
-    says(chromium, "Discard 1 failed event?").await;
+    chromium.says("Discard 1 failed event?").await;
     chromium.click("main form button").await;
-    says(chromium, "Enter the reason").await;
-    assert_usable(chromium, axe, "discard-error").await;
+    chromium.says("Enter the reason").await;
+    chromium.assert_usable(axe, "discard-error").await;
     assert_eq!(chromium.run("return document.activeElement.id").await, "reason");
     chromium.fill("#reason", "known").await;
     chromium.click("main form button").await;
-    says(chromium, "1 failed event was discarded").await;
+    chromium.says("1 failed event was discarded").await;
 }
 
 /// Retries the first failed event of the list.
@@ -122,5 +92,5 @@ async fn retries(chromium: &Chromium, list: &str) {
     chromium.visit(list).await;
     chromium.click("input[name=id]").await;
     chromium.click("main form[method=post] button.primary").await;
-    says(chromium, "1 failed event was tried again").await;
+    chromium.says("1 failed event was tried again").await;
 }

@@ -1,0 +1,139 @@
+//! Gives another password to a person who must choose one.
+
+use base::password::{is_hash_of, prepared};
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    log_class::LogClass,
+    resource::{
+        session::Session,
+        user::{Password, User, UserPatch},
+    },
+    secret::Hashed,
+    standard::{Command, Resource, Standard},
+};
+use edge::{error::Error, secret_token::SESSION};
+use eventlog::record::AggregateKey;
+use proto::bus::{ChangePassword, Checked, checked::Fault};
+
+use super::{
+    By,
+    log_in::{decided, log_in, shown_by, told},
+};
+use crate::{
+    client_secret::hash_of,
+    execute::Commands,
+    login::{Proven, Trial, organization_of_live},
+    password::{Chosen, GUESSABLE, sealed_password},
+    person_key::away,
+    turn::{Cause, Decided, Refusal, Turn},
+    writer::Decide,
+};
+
+/// What it is called in metrics.
+const NAME: &str = "ChangePassword";
+/// How long after the check of the password before it another one can be chosen, in milliseconds.
+const LONGEST_WAIT_MS: i64 = 60 * 60 * 1000;
+
+/// Changes a password, and says what became of it.
+pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
+    chosen(commands, by, asked).await.or_else(told)
+}
+
+async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
+    let fault = |fault: Fault| Ok(Checked { fault: fault.into(), ..Checked::default() });
+    let ChangePassword { session_token, new_password } = asked;
+    let Some(sent) = SESSION.parse(&session_token) else { return fault(Fault::Over) };
+    let trial = Trial { instance_id: by.instance_id.clone(), operation: NAME, cause: by.cause.clone() };
+    let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);
+    let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
+    let look = Look { session, shown };
+    let Some(Seen { user, resource, owner, password }) = decided(commands, &trial, look).await? else {
+        return fault(Fault::Over);
+    };
+    let Some(human) = resource.human else { return fault(Fault::Over) };
+    let (sealing, sealed) = commands.key_of_person(&by.instance_id, &user.id, &human).await?;
+    let person = sealing.open(sealed).map_err(away)?;
+    let (kept, said) = (sealing.open_password(&password.hash).map_err(away)?, prepared(&new_password));
+    if commands.hashed(&by.instance_id, move || is_hash_of(&kept, &said)).await? {
+        return fault(Fault::Same);
+    }
+    let choice = Chosen { password: new_password.into(), person, field: "new_password" };
+    let hash = match commands.hash_of(&by.instance_id, &owner, choice).await? {
+        Ok(hash) => hash,
+        Err(faults) if faults.rules == [GUESSABLE] => return fault(Fault::Guessable),
+        Err(_) => return fault(Fault::Rules),
+    };
+    let new = sealed_password(&sealing, &hash, false);
+    let proven = Proven { user_id: user.id.clone(), password: new.clone() };
+    if !decided(commands, &trial, Set { by: by.clone(), user, before: password, new }).await? {
+        return fault(Fault::Over);
+    }
+    // Whoever has just chosen it need not say it again.
+    log_in(commands, &by, (&trial, proven), &session_token).await
+}
+
+/// Looks who must choose another password.
+struct Look {
+    session: AggregateKey,
+    shown: Hashed,
+}
+
+/// A person who must.
+struct Seen {
+    user: AggregateKey,
+    resource: User,
+    owner: Owner,
+    password: Password,
+}
+
+impl Decide for Look {
+    type Outcome = Option<Seen>;
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<Seen>), Refusal> {
+        let nothing = turn.nothing_decided(Session::NAME);
+        let session = turn.get::<Standard<Session>>(&self.session);
+        let checked = shown_by(turn, (&session, &self.shown));
+        let checked_at = session.resource().and_then(|session| session.password_checked_at);
+        let (Some(checked), Some(checked_at)) = (checked, checked_at) else { return Ok((nothing, None)) };
+        let user = AggregateKey::of::<Standard<User>>(&*self.session.instance_id, checked.id.as_str());
+        let current = turn.get::<Standard<User>>(&user);
+        let is_live = organization_of_live(turn, &current)?.is_some();
+        let is_lately = turn.now().as_millisecond().saturating_sub(checked_at) <= LONGEST_WAIT_MS;
+        let Some(resource) = current.resource().filter(|_| is_live && is_lately) else { return Ok((nothing, None)) };
+        let must = |password: &&Password| password.is_change_required && password.changed_at <= checked_at;
+        let Some(password) = resource.password.as_ref().filter(must).cloned() else { return Ok((nothing, None)) };
+        let (resource, owner) = (resource.clone(), current.owner()?.clone());
+        Ok((nothing, Some(Seen { user, resource, owner, password })))
+    }
+}
+
+/// Sets it, where the person has the one before still.
+struct Set {
+    by: By,
+    user: AggregateKey,
+    before: Password,
+    new: Password,
+}
+
+impl Decide for Set {
+    /// Whether it is set.
+    type Outcome = bool;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
+        let current = turn.get::<Standard<User>>(&self.user);
+        let is_live = organization_of_live(turn, &current)?.is_some();
+        if !is_live || !current.resource().is_some_and(|user| user.password.as_ref() == Some(&self.before)) {
+            return Ok((turn.nothing_decided(User::NAME), false));
+        }
+        let patch = UserPatch { password: Some(self.new.clone()), ..UserPatch::default() };
+        let events = Standard::<User>::decide(&current.state, Command::Patch(patch))?;
+        // It is the person who does it.
+        let cause = Cause { actor: self.user.id.clone(), ..self.by.cause.clone() };
+        Ok((turn.append(current, &events, &self.by.keys, &cause)?, true))
+    }
+}

@@ -1,0 +1,194 @@
+//! Checks the password of a person who logs in on a page.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    log_class::LogClass,
+    resource::{
+        session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch},
+        user::User,
+    },
+    secret::Hashed,
+    standard::{Command, Resource, Standard},
+};
+use edge::{
+    error::{Error, Reason},
+    secret_token::{SESSION, is_kept},
+};
+use eventlog::record::AggregateKey;
+use proto::{
+    bus::{CheckPassword, Checked, checked::Fault},
+    session::check_user::Search,
+};
+
+use super::By;
+use crate::{
+    api::session::checked_now,
+    client_secret::{draw, hash_of},
+    execute::Commands,
+    login::{Found, Proven, Trial, found_by_name, organization_of_live, wrong},
+    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    writer::{Decide, Verdict, writer_unavailable},
+};
+
+/// What a check is called in metrics.
+const NAME: &str = "CheckPassword";
+
+/// Checks a password, and says what became of it.
+pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
+    let CheckPassword { login_name, password, session_token } = asked;
+    let trial = Trial { instance_id: by.instance_id.clone(), operation: NAME, cause: by.cause.clone() };
+    let look = Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
+    let checked = async {
+        let found = decided(commands, &trial, look).await?;
+        let proven = commands.proven_of(&trial, found, password.into()).await?;
+        log_in(commands, &by, (&trial, proven), &session_token).await
+    };
+    checked.await.or_else(told)
+}
+
+/// What a person is told who is not let in; of other errors it is not known what became of it.
+pub(super) fn told(error: Error) -> Result<Checked, Error> {
+    let wait_seconds = error.delay().map_or(0, |delay| delay.as_secs().max(1));
+    let fault = match error.reason() {
+        Reason::CredentialsInvalid => Fault::Wrong,
+        Reason::RateLimited => Fault::Tries,
+        Reason::WriterUnavailable => Fault::Busy,
+        _ => return Err(error),
+    };
+    Ok(Checked { fault: fault.into(), wait_seconds, ..Checked::default() })
+}
+
+/// Adds the check of a password to the session that is shown, if it is one of that person, or to a new one.
+pub(super) async fn log_in(
+    commands: &Commands,
+    by: &By,
+    (trial, proven): (&Trial, Proven),
+    session_token: &str,
+) -> Result<Checked, Error> {
+    if let Some(sent) = SESSION.parse(session_token) {
+        let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
+        let again = (sent.id.to_owned(), Some(shown));
+        if let Some(checked) = logged_in(commands, by, (trial, &proven), again).await? {
+            return Ok(checked);
+        }
+    }
+    let checked = logged_in(commands, by, (trial, &proven), (commands.ids.next(), None)).await?;
+    checked.ok_or_else(|| writer_unavailable("a new session was there before"))
+}
+
+/// Nothing where the session that was shown is over, or of another person.
+async fn logged_in(
+    commands: &Commands,
+    by: &By,
+    (trial, proven): (&Trial, &Proven),
+    (id, shown): (String, Option<Hashed>),
+) -> Result<Option<Checked>, Error> {
+    let (secret, token) = draw(commands, &by.instance_id, &id).await?;
+    let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), id.as_str());
+    let user_id = proven.user_id.clone();
+    let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), shown, token };
+    let seen = decided(commands, trial, log_in).await?;
+    let session_token = SESSION.token(&id, &secret);
+    Ok(seen.map(|seen| Checked { session_token, user_id, seen, ..Checked::default() }))
+}
+
+/// What a command comes to.
+pub(super) async fn decided<C: Decide>(commands: &Commands, trial: &Trial, command: C) -> Result<C::Outcome, Error> {
+    match commands.writer.submit(trial.origin(), command, None).await? {
+        Verdict::Decided(_, outcome) => Ok(outcome),
+        Verdict::Replayed(_) => Err(writer_unavailable("it was done before")),
+    }
+}
+
+/// Looks whose password is said.
+struct Look {
+    instance_id: String,
+    keys: ClaimKeys,
+    search: Search,
+}
+
+impl Decide for Look {
+    type Outcome = Found;
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Found), Refusal> {
+        let found = found_by_name(turn, &self.keys, (&self.instance_id, &self.search))?;
+        Ok((turn.nothing_decided(Session::NAME), found))
+    }
+}
+
+/// A session in which a password was checked.
+struct LogIn {
+    by: By,
+    session: AggregateKey,
+    proven: Proven,
+    /// The hash of the token of a session that there is.
+    shown: Option<Hashed>,
+    token: Hashed,
+}
+
+impl Decide for LogIn {
+    /// The sequence of the events as of which it is checked in that session; nothing where it is not.
+    type Outcome = Option<u64>;
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<u64>), Refusal> {
+        let Self { by, proven, token, .. } = self;
+        let user = AggregateKey::of::<Standard<User>>(by.instance_id.as_str(), proven.user_id.as_str());
+        let at = proven.decide(turn, &user)?;
+        // It is the person who does it.
+        let cause = Cause { actor: proven.user_id.clone(), ..by.cause.clone() };
+        let user = turn.get::<Standard<User>>(&user);
+        let organization_id = organization_of_live(turn, &user)?.ok_or_else(wrong)?;
+        let checked = checked_now(turn, (&proven.user_id, organization_id));
+        let owner = Owner::instance(&by.instance_id);
+        let (current, command) = match &self.shown {
+            None => {
+                let session = Session {
+                    user: Some(checked),
+                    password_checked_at: Some(at),
+                    metadata: BTreeMap::new(),
+                    token: token.clone(),
+                    expires_at: turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS),
+                };
+                (turn.unborn::<Standard<Session>>(&self.session, &owner)?, Command::Create(session))
+            }
+            Some(shown) => {
+                let current = turn.get::<Standard<Session>>(&self.session).owned_by(&owner);
+                let Some(before) = shown_by(turn, (&current, shown)).filter(|before| before.id == checked.id) else {
+                    return Ok((turn.nothing_decided(Session::NAME), None));
+                };
+                let patch = SessionPatch {
+                    // To check the same user again brings back no session that was to end meanwhile.
+                    user: Some(CheckedUser { seen: before.seen, ..checked }),
+                    password_checked_at: Some(at),
+                    metadata: BTreeMap::new(),
+                    expires_at: None,
+                    token: token.clone(),
+                };
+                (current, Command::Patch(patch))
+            }
+        };
+        let (events, seen) = (Standard::<Session>::decide(&current.state, command)?, turn.ends().events);
+        Ok((turn.append(current, &events, &by.keys, &cause)?, Some(seen)))
+    }
+}
+
+/// Whom a session is of that lives, and whose newest token was shown.
+pub(super) fn shown_by(
+    turn: &Turn<'_>,
+    (session, shown): (&Current<Standard<Session>>, &Hashed),
+) -> Option<CheckedUser> {
+    let now = turn.now().as_millisecond();
+    let session = session.resource().filter(|session| session.expires_at > now && is_kept(shown, &session.token))?;
+    session.user.clone()
+}

@@ -1,0 +1,88 @@
+//! With which of the accounts of a browser somebody goes on, and which of them it forgets.
+
+use askama::Template;
+use axum::response::Response;
+use http::StatusCode;
+use page::component::Frame;
+
+use super::{
+    logout::end,
+    next::go_on,
+    shell::Shell,
+    visit::{Known, Posted, Stop, Visit},
+};
+use crate::told::Told;
+
+/// An account as a page shows it.
+pub(super) struct Shown {
+    pub(super) user_id: String,
+    pub(super) login_name: String,
+    pub(super) name: String,
+}
+
+impl From<&Known> for Shown {
+    fn from(known: &Known) -> Self {
+        let (login_name, name) = (known.login_name().to_owned(), known.name());
+        Self { user_id: known.account.user_id.clone(), login_name, name }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "accounts.html")]
+struct Accounts<'a> {
+    frame: Frame,
+    shell: Shell<'a>,
+    message: String,
+    accounts: Vec<Shown>,
+}
+
+/// Asks which account.
+pub(super) async fn show(mut visit: Visit) -> Result<Response, Stop> {
+    let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
+    if known.is_empty() {
+        return Ok(visit.visitor.step("/ui/login/name"));
+    }
+    let message = visit.words.with("accounts.message", &[("app", &visit.app.app.name)]);
+    let (frame, shell) = Shell::new(&visit, visit.words.get("accounts.title").to_owned());
+    let page = Accounts { frame, shell, message, accounts: known.iter().rev().map(Shown::from).collect() };
+    Ok(visit.visitor.page(StatusCode::OK, &page))
+}
+
+/// Goes on with one.
+pub(super) async fn choose(Posted(mut visit): Posted) -> Result<Response, Stop> {
+    let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
+    if visit.visitor.browser.account(&user_id).is_none() {
+        return Ok(visit.visitor.step("/ui/login/accounts"));
+    }
+    go_on(&mut visit, &user_id, false).await
+}
+
+#[derive(Template)]
+#[template(path = "remove.html")]
+struct Removal<'a> {
+    frame: Frame,
+    shell: Shell<'a>,
+    accounts: Vec<(String, String)>,
+}
+
+/// Asks which account is removed.
+pub(super) async fn removal(mut visit: Visit) -> Result<Response, Stop> {
+    let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
+    if known.is_empty() {
+        return Ok(visit.visitor.step("/ui/login/name"));
+    }
+    let text = |known: &Known| visit.words.with("remove.submit", &[("name", known.login_name())]);
+    let accounts = known.iter().rev().map(|known| (known.account.user_id.clone(), text(known))).collect();
+    let (frame, shell) = Shell::new(&visit, visit.words.get("remove.title").to_owned());
+    Ok(visit.visitor.page(StatusCode::OK, &Removal { frame, shell, accounts }))
+}
+
+/// Ends the session of an account, and forgets it.
+pub(super) async fn remove(Posted(mut visit): Posted) -> Result<Response, Stop> {
+    let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
+    if let Some(account) = visit.visitor.browser.account(&user_id).cloned() {
+        end(&visit.visitor, &account).await.map_err(|_| visit.told(Told::MAYBE_SIGNED_OUT))?;
+        visit.visitor.browser.forget(&user_id);
+    }
+    Ok(visit.visitor.step("/ui/login/accounts"))
+}

@@ -1,0 +1,240 @@
+//! What a browser is known by: a sealed cookie that names its sessions. Nobody outside can make, read or change one, and it is good on one
+//! instance only.
+
+use std::time::Duration;
+
+use base::{
+    explain::explain,
+    secret::{Key, random_text},
+};
+use http::{HeaderMap, HeaderValue};
+use page::{cookie, site::Site};
+use serde::{Deserialize, Serialize};
+use view::keyring::Purpose;
+
+use crate::{Oidc, error::Error};
+
+/// The cookie.
+const COOKIE: &str = "login";
+/// As long as a session lives at most.
+const LASTS: Duration = Duration::from_hours(90 * 24);
+/// How many accounts a browser has at a time: more are too long for a cookie.
+const MOST_ACCOUNTS: usize = 8;
+/// How many apps an account has allowed in a browser, so that they do not ask again.
+const MOST_ALLOWED: usize = 4;
+/// How many bytes of a login name are kept between two pages.
+const LONGEST_NAME: usize = 800;
+const ID: usize = 22;
+
+/// A browser as its cookie says. Names of members are short, because cookies are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Browser {
+    /// What its forms are bound to. Whenever somebody has logged in it is another one.
+    #[serde(rename = "i")]
+    id: String,
+    #[serde(rename = "a")]
+    accounts: Vec<Account>,
+    /// Who says to log in, until that is known.
+    #[serde(rename = "n")]
+    named: Option<Named>,
+    #[serde(rename = "l")]
+    language: Option<Picked>,
+}
+
+/// An account with which somebody has logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Account {
+    /// The user.
+    #[serde(rename = "u")]
+    pub(super) user_id: String,
+    /// The newest token of the session.
+    #[serde(rename = "t")]
+    pub(super) token: String,
+    /// The sequence of the log as of which the user was checked: no node knows less of that one afterwards.
+    #[serde(rename = "s")]
+    pub(super) seen: u64,
+    /// The apps that may have what they ask for, newest last, each with the digest of that.
+    #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
+    allowed: Vec<String>,
+}
+
+/// A login name that was said for a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Named {
+    #[serde(rename = "r")]
+    request: String,
+    #[serde(rename = "n")]
+    name: String,
+}
+
+/// A language that was picked at a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Picked {
+    #[serde(rename = "r")]
+    request: String,
+    #[serde(rename = "l")]
+    code: String,
+}
+
+/// The keys of an instance's cookies and forms.
+pub(super) struct Keys {
+    seal: Key,
+    pub(super) form: Key,
+}
+
+impl Keys {
+    pub(super) async fn of(oidc: &Oidc, instance_id: &str) -> Result<Self, Error> {
+        let key = oidc.keyring.key(instance_id, Purpose::ClientSecret).await?;
+        Ok(Self { seal: key.derived("browsers at login pages"), form: key.derived("forms of login pages") })
+    }
+}
+
+/// What the ciphertext is bound to.
+fn purpose(instance_id: &str) -> String {
+    format!("browser at login pages of {instance_id}")
+}
+
+impl Browser {
+    /// One that was never here.
+    pub(super) fn new() -> Self {
+        Self { id: random_text(ID), accounts: vec![], named: None, language: None }
+    }
+
+    /// The one that a cookie of an instance names.
+    pub(super) fn read(keys: &Keys, (instance_id, site): (&str, &Site), headers: &HeaderMap) -> Option<Self> {
+        let sealed = cookie::read(headers, site, COOKIE)?;
+        let said = keys.seal.open(&purpose(instance_id), sealed).ok()?;
+        serde_json::from_slice(&said).ok()
+    }
+
+    /// The cookie that names it.
+    pub(super) fn cookie(&self, keys: &Keys, (instance_id, site): (&str, &Site)) -> Option<HeaderValue> {
+        let said = serde_json::to_vec(self)
+            .inspect_err(|error| tracing::error!(error = explain(error), "a cookie cannot be made"))
+            .ok()?;
+        cookie::set(site, (COOKIE, &keys.seal.seal(&purpose(instance_id), &said)), LASTS)
+    }
+
+    /// What a form is bound to that is about a request, or about none.
+    pub(super) fn binding(&self, request: &str) -> String {
+        format!("{}/{request}", self.id)
+    }
+
+    /// The accounts, newest last.
+    pub(super) fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// The account of a user.
+    pub(super) fn account(&self, user_id: &str) -> Option<&Account> {
+        self.accounts.iter().find(|account| account.user_id == user_id)
+    }
+
+    /// That a user has logged in, in the session of this token. Whoever knew the browser before does not know it any more.
+    pub(super) fn logged_in(&mut self, user_id: String, (token, seen): (String, u64)) {
+        let allowed = self.account(&user_id).map(|account| account.allowed.clone()).unwrap_or_default();
+        self.forget(&user_id);
+        self.accounts.push(Account { user_id, token, seen, allowed });
+        let beyond = self.accounts.len().saturating_sub(MOST_ACCOUNTS);
+        self.accounts.drain(..beyond);
+        (self.id, self.named) = (random_text(ID), None);
+    }
+
+    /// Forgets an account.
+    pub(super) fn forget(&mut self, user_id: &str) {
+        self.accounts.retain(|account| account.user_id != user_id);
+    }
+
+    /// Whether a user has let an app have something in this browser.
+    pub(super) fn has_allowed(&self, user_id: &str, what: &str) -> bool {
+        self.account(user_id).is_some_and(|account| account.allowed.iter().any(|allowed| allowed == what))
+    }
+
+    /// Lets an app have it.
+    pub(super) fn allow(&mut self, user_id: &str, what: String) {
+        let Some(account) = self.accounts.iter_mut().find(|account| account.user_id == user_id) else { return };
+        account.allowed.retain(|allowed| *allowed != what);
+        account.allowed.push(what);
+        let beyond = account.allowed.len().saturating_sub(MOST_ALLOWED);
+        account.allowed.drain(..beyond);
+    }
+
+    /// The login name that was said for a request.
+    pub(super) fn named(&self, request: &str) -> Option<&str> {
+        self.named.as_ref().filter(|named| named.request == request).map(|named| named.name.as_str())
+    }
+
+    /// Keeps a login name until the next page of a request. One that is longer than any is cut.
+    pub(super) fn name(&mut self, request: &str, name: &str) {
+        let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end)).unwrap_or_default();
+        self.named = Some(Named { request: request.to_owned(), name: name[..end].to_owned() });
+    }
+
+    /// The language that was picked at a request, and the one that was picked last.
+    pub(super) fn languages(&self, request: &str) -> (Option<&str>, Option<&str>) {
+        let last = self.language.as_ref();
+        (last.filter(|picked| picked.request == request).map(|picked| picked.code.as_str()), last.map(|it| it.code.as_str()))
+    }
+
+    /// Picks a language.
+    pub(super) fn pick(&mut self, request: &str, code: &str) {
+        let code = code.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+        self.language = Some(Picked { request: request.to_owned(), code });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Uri, header};
+
+    use super::*;
+
+    fn site() -> Site {
+        let headers = HeaderMap::from_iter([(header::HOST, "localhost:8080".parse().unwrap())]);
+        Site::of("http", &Uri::from_static("/ui/login"), &headers).unwrap()
+    }
+
+    fn sent(cookie: &HeaderValue) -> HeaderMap {
+        let pair = cookie.to_str().unwrap().split(';').next().unwrap().to_owned();
+        HeaderMap::from_iter([(header::COOKIE, pair.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_cookie_is_of_one_instance_and_fits() {
+        let keys = Keys { seal: Key::random(), form: Key::random() };
+        let mut browser = Browser::new();
+        for number in 0..MOST_ACCOUNTS + 2 {
+            let user_id = format!("11748651421191373{number}");
+            browser.logged_in(user_id.clone(), (format!("sess-{user_id}-{}", "s".repeat(43)), u64::MAX >> 20));
+            for app in 0..MOST_ALLOWED + 1 {
+                browser.allow(&user_id, format!("{app}-{}", "d".repeat(22)));
+            }
+        }
+        browser.name("1-request-of-the-usual-length", &"ä".repeat(1000));
+        assert_eq!(browser.accounts().len(), MOST_ACCOUNTS);
+        let cookie = browser.cookie(&keys, ("1", &site())).unwrap();
+        assert!(cookie.len() <= 4096, "{}", cookie.len());
+        assert_eq!(Browser::read(&keys, ("1", &site()), &sent(&cookie)), Some(browser));
+        assert_eq!(Browser::read(&keys, ("2", &site()), &sent(&cookie)), None, "of another instance");
+        let others = Keys { seal: Key::random(), form: Key::random() };
+        assert_eq!(Browser::read(&others, ("1", &site()), &sent(&cookie)), None, "of another key");
+    }
+
+    #[test]
+    fn whoever_logs_in_is_known_by_something_new() {
+        let mut browser = Browser::new();
+        let before = browser.binding("r");
+        browser.name("r", "radia");
+        assert_eq!((browser.named("r"), browser.named("other")), (Some("radia"), None));
+        browser.logged_in("7".into(), ("a".into(), 1));
+        browser.allow("7", "x".into());
+        browser.logged_in("7".into(), ("b".into(), 2));
+        assert_ne!(browser.binding("r"), before);
+        assert_eq!((browser.named("r"), browser.accounts().len()), (None, 1));
+        assert!(browser.has_allowed("7", "x") && !browser.has_allowed("8", "x") && !browser.has_allowed("7", "y"));
+        assert_eq!(browser.account("7").map(|account| account.token.as_str()), Some("b"));
+        browser.pick("r", "de");
+        assert_eq!(browser.languages("r"), (Some("de"), Some("de")));
+        assert_eq!(browser.languages("s"), (None, Some("de")));
+    }
+}

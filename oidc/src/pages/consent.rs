@@ -1,0 +1,98 @@
+//! Whether somebody lets an app of another organization have what it asks for.
+
+use askama::Template;
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use page::component::Frame;
+use view::directory::{Named, Tenant};
+
+use super::{
+    next::{consent, go_on},
+    shell::Shell,
+    visit::{Posted, Stop, Visit},
+};
+use crate::{
+    audience,
+    scope::{self, Scope},
+};
+
+#[derive(Template)]
+#[template(path = "consent.html")]
+struct Page<'a> {
+    frame: Frame,
+    shell: Shell<'a>,
+    message: String,
+    account: &'a str,
+    wants: Vec<&'a str>,
+}
+
+/// Asks for consent.
+pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+    let account = visit.visitor.form.get("account").unwrap_or_default();
+    if visit.visitor.browser.account(account).is_none() {
+        return Ok(visit.visitor.step(super::LOGIN));
+    }
+    let (directory, tenant) = (&visit.visitor.oidc.edge.directory, &visit.visitor.tenant);
+    let owner = directory.organization(&tenant.id, Named::Id(visit.app.owner.id.clone()), 0).await;
+    let owner = owner.map_err(|_| visit.away())?;
+    let organization = owner.as_ref().map_or("", |found| &found.organization.name);
+    let host = host(&visit.waiting.request.callback.redirect_uri);
+    let message = visit.words.with("consent.message", &[("organization", organization), ("host", &host)]);
+    let title = visit.words.with("consent.title", &[("app", &visit.app.app.name)]);
+    let known = scope::parse(Some(&visit.waiting.request.scope)).unwrap_or_default();
+    let mut wants: Vec<&str> = vec![];
+    for key in known.iter().filter_map(|(_, scope)| key(tenant, scope)) {
+        let text = visit.words.get(key);
+        if !wants.contains(&text) {
+            wants.push(text);
+        }
+    }
+    let (frame, shell) = Shell::new(&visit, title);
+    let page = Page { frame, shell, message, account, wants };
+    Ok(visit.visitor.page(StatusCode::OK, &page))
+}
+
+/// Lets the app have it.
+pub(super) async fn allow(Posted(mut visit): Posted) -> Result<Response, Stop> {
+    let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
+    let what = consent(&visit);
+    visit.visitor.browser.allow(&user_id, what);
+    go_on(&mut visit, &user_id, true).await
+}
+
+/// Where the browser goes on: a host, or the scheme of a native app.
+fn host(redirect_uri: &str) -> String {
+    let host = redirect_uri.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+    host.unwrap_or_else(|| redirect_uri.split(':').next().unwrap_or_default().to_owned())
+}
+
+/// What a scope gives the app, as a person understands it.
+fn key(tenant: &Tenant, scope: &Scope<'_>) -> Option<&'static str> {
+    Some(match scope {
+        Scope::OpenId => "consent.openid",
+        Scope::Profile => "consent.profile",
+        Scope::Email => "consent.email",
+        Scope::Phone => "consent.phone",
+        Scope::Address => "consent.address",
+        Scope::Offline => "consent.offline",
+        Scope::Metadata => "consent.metadata",
+        Scope::Roles | Scope::Role(_) | Scope::RolesOf(_) | Scope::ResourceOwner => "consent.roles",
+        Scope::Audience(_) if audience::of(tenant, scope) == Some(&tenant.instance.platform_project_id) => {
+            "consent.platform"
+        }
+        Scope::Audience(_) => "consent.projects",
+        Scope::Organization(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_sees_where_it_goes_on() {
+        assert_eq!(host("https://shop.example:8443/callback?a=b"), "shop.example");
+        assert_eq!(host("http://127.0.0.1/callback"), "127.0.0.1");
+        assert_eq!([host("com.example.app:/callback"), host("com.example.app://callback")], ["com.example.app", "callback"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Signing out of all accounts of a browser, where no app has said whose session ends: any page can send a browser here, so the person is
+//! asked.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use base::explain::explain;
+use domain::context::Owner;
+use edge::{secret_token::SESSION, trigger::trace_of};
+use http::StatusCode;
+use page::component::Frame;
+use proto::bus::{EndSession, internal_command::Command};
+
+use super::{
+    LOGOUT,
+    accounts::Shown,
+    browser::Account,
+    shell::Shell,
+    visit::{Stop, Visitor},
+};
+use crate::{Oidc, end_session, error::Error, revoke, told::Told, words::Words};
+
+/// The parameters that come along from the app.
+const ALONG: [&str; 3] = ["client_id", "post_logout_redirect_uri", "state"];
+
+#[derive(Template)]
+#[template(path = "logout.html")]
+struct Page<'a> {
+    frame: Frame,
+    shell: Shell<'a>,
+    accounts: Vec<Shown>,
+    along: Vec<(&'a str, &'a str)>,
+    /// Where the browser goes on as it is.
+    stay: Option<String>,
+}
+
+/// Asks whether the person signs out.
+pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
+    let mut visitor = Visitor::read(&oidc, request).await?;
+    let (context, words) = words(&visitor);
+    let next = next(&visitor, &words).await?;
+    let known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
+    if known.is_empty() {
+        return over(&visitor, next, &words);
+    }
+    let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("logout.title").to_owned());
+    let accounts = known.iter().rev().map(Shown::from).collect();
+    let along = ALONG.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?))).collect();
+    Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))
+}
+
+/// Ends every session of the browser.
+pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
+    let mut visitor = Visitor::read(&oidc, request).await?;
+    let (_, words) = words(&visitor);
+    let next = next(&visitor, &words).await?;
+    if !visitor.is_given() {
+        let along = ALONG.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?)));
+        let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
+        return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
+    }
+    for account in visitor.browser.accounts().to_vec() {
+        end(&visitor, &account).await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
+        visitor.browser.forget(&account.user_id);
+    }
+    over(&visitor, next, &words)
+}
+
+fn words(visitor: &Visitor) -> (Owner, Words) {
+    let context = Owner::instance(&visitor.tenant.id);
+    let words = visitor.words(&context, &[]);
+    (context, words)
+}
+
+/// Where the browser goes on afterwards, where the app that is named may say so.
+async fn next(visitor: &Visitor, words: &Words) -> Result<Option<String>, Stop> {
+    let along = end_session::Along {
+        client_id: visitor.form.get("client_id"),
+        uri: visitor.form.get("post_logout_redirect_uri"),
+        state: visitor.form.get("state"),
+    };
+    along.next(&visitor.oidc, &visitor.tenant).await.map_err(|told| visitor.told(told, words))
+}
+
+fn over(visitor: &Visitor, next: Option<String>, words: &Words) -> Result<Response, Stop> {
+    match next {
+        Some(url) => Ok(visitor.leave(&url)),
+        None => Err(visitor.told(Told::SIGNED_OUT, words)),
+    }
+}
+
+/// Ends the session of an account, with all that was got in it.
+pub(super) async fn end(visitor: &Visitor, account: &Account) -> Result<(), Error> {
+    let Some(sent) = SESSION.parse(&account.token) else { return Ok(()) };
+    let (session_id, user_id) = (sent.id.to_owned(), account.user_id.clone());
+    let command = Command::EndSession(EndSession { session_id, client_id: user_id.clone(), user_id });
+    let asked = visitor.oidc.internal.ask(&visitor.tenant.id, &trace_of(&visitor.headers), command).await;
+    let outcome = asked.map_err(|undone| {
+        tracing::warn!(error = %explain(&undone), "a session was not ended");
+        Error::Unavailable
+    })?;
+    revoke::known(&visitor.oidc, outcome.sequence).await
+}

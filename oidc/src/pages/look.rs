@@ -1,0 +1,122 @@
+//! How pages look: the colours that hold in a context. A stylesheet is named by its colours, so that every node makes the same of it and
+//! browsers keep it for good.
+
+use axum::{
+    extract::Path,
+    response::{IntoResponse, Response},
+};
+use domain::{
+    context::Owner,
+    setting::branding::{Branding, ThemeMode},
+};
+use http::StatusCode;
+use page::{
+    asset::Asset,
+    colour::Colour,
+    theme::{self, Scheme},
+};
+use view::settings::SettingsIndex;
+
+/// Where stylesheets are.
+const FOLDER: &str = "/ui/login/theme/";
+/// The same for the router.
+pub(super) const ROUTE: &str = "/ui/login/theme/{name}";
+/// How many letters a scheme has in a name.
+const OF_SCHEME: usize = 24;
+
+/// How pages of a context look.
+pub(super) struct Look {
+    /// The path of the stylesheet.
+    pub(super) stylesheet: String,
+    /// The schemes of colours that it has, as HTML names them.
+    pub(super) schemes: &'static str,
+    /// Whether it is said whose product this is.
+    pub(super) has_watermark: bool,
+}
+
+impl Look {
+    /// How they look in a context of an instance.
+    pub(super) fn of(settings: &SettingsIndex, (instance_id, context): (&str, &Owner)) -> Self {
+        let chain = settings.effective::<Branding>(instance_id, context).chain;
+        let colour = |property: fn(&Branding) -> Option<&String>| {
+            let set = chain.values(property).find_map(|found| Colour::read(found.value));
+            set.unwrap_or(page::colour::BLACK)
+        };
+        let light = || Scheme {
+            background: colour(|it| it.light_background_color.as_ref()),
+            font: colour(|it| it.light_font_color.as_ref()),
+            primary: colour(|it| it.light_primary_color.as_ref()),
+            warn: colour(|it| it.light_warn_color.as_ref()),
+        };
+        let dark = || Scheme {
+            background: colour(|it| it.dark_background_color.as_ref()),
+            font: colour(|it| it.dark_font_color.as_ref()),
+            primary: colour(|it| it.dark_primary_color.as_ref()),
+            warn: colour(|it| it.dark_warn_color.as_ref()),
+        };
+        let (colours, schemes) = match chain.resolve(|it| it.theme_mode.as_ref()).value {
+            ThemeMode::Auto => (named(light()) + &named(dark()), "light dark"),
+            ThemeMode::Light => (named(light()), "light"),
+            ThemeMode::Dark => (named(dark()), "dark"),
+        };
+        let is_disabled = *chain.resolve(|it| it.disable_watermark.as_ref()).value;
+        Self { stylesheet: format!("{FOLDER}{colours}.{}.css", theme::rules()), schemes, has_watermark: !is_disabled }
+    }
+}
+
+/// The name of a scheme.
+fn named(Scheme { background, font, primary, warn }: Scheme) -> String {
+    [background, font, primary, warn].map(|colour| colour.hex().trim_start_matches('#').to_owned()).concat()
+}
+
+/// The scheme that has a name.
+fn read(name: &str) -> Option<Scheme> {
+    if name.len() != OF_SCHEME || !name.is_ascii() {
+        return None;
+    }
+    let colour = |at: usize| Colour::read(&format!("#{}", &name[at * 6..][..6]));
+    Some(Scheme { background: colour(0)?, font: colour(1)?, primary: colour(2)?, warn: colour(3)? })
+}
+
+/// The stylesheet of a name.
+pub(super) async fn stylesheet(Path(name): Path<String>) -> Response {
+    let Some(text) = text(&name) else { return StatusCode::NOT_FOUND.into_response() };
+    Asset::new(FOLDER, "theme.css", text).answer()
+}
+
+fn text(name: &str) -> Option<String> {
+    let (colours, rules) = name.strip_suffix(".css")?.split_once('.')?;
+    // Those of another build look otherwise.
+    if rules != theme::rules() || !colours.is_ascii() {
+        return None;
+    }
+    let (light, dark) = colours.split_at_checked(OF_SCHEME)?;
+    let dark = if dark.is_empty() { None } else { Some(read(dark)?) };
+    Some(theme::stylesheet(read(light)?, dark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stylesheet_is_made_of_its_name_alone() {
+        let rules = theme::rules();
+        let one = "fafafa0000005469d4cd3d56";
+        let (light, both) = (text(&format!("{one}.{rules}.css")), text(&format!("{one}{one}.{rules}.css")));
+        assert!(light.is_some_and(|text| text.contains("--page:#fafafa") && !text.contains("prefers-color-scheme")));
+        assert!(both.is_some_and(|text| text.contains("prefers-color-scheme")));
+        for wrong in [
+            "",
+            ".css",
+            &format!("{one}.{rules}"),
+            &format!("{one}.x.css"),
+            &format!("{}g.{rules}.css", &one[1..]),
+            &format!("{one}{}.{rules}.css", &one[1..]),
+            &format!("{one}{one}{one}.{rules}.css"),
+            &format!("äääääääääääää.{rules}.css"),
+        ] {
+            assert_eq!(text(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How it goes on for an account: back to the app once its session is enough, or to the page that asks for what is missing.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use base::{clock, secret::sha256};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use domain::{setting::login::Login, settings::Milliseconds};
+use edge::error::Error;
+use view::directory::Principal;
+
+use super::visit::{Stop, Visit};
+use crate::{
+    ending,
+    finish::{self, Lack, Unfinished},
+    logged_in::LoggedIn,
+};
+
+/// What there is of an account for what the app asks.
+enum Found {
+    /// All.
+    Enough(LoggedIn),
+    /// The person must let the app have it first.
+    Unconsented,
+    Lacks(Lack),
+}
+
+/// Leads the browser on with the account of a user. `has_consented` says that this one has just let the app have what it asks for.
+pub(super) async fn go_on(visit: &mut Visit, user_id: &str, has_consented: bool) -> Result<Response, Stop> {
+    let step = |visit: &Visit, path: &str| Ok(visit.visitor.step_with(path, user_id));
+    match found(visit, user_id, has_consented).await? {
+        Found::Enough(logged_in) => finish(visit, logged_in).await,
+        Found::Unconsented => step(visit, "/ui/login/consent"),
+        Found::Lacks(Lack::Session) => {
+            visit.visitor.browser.forget(user_id);
+            let user = visit.visitor.user(user_id).await.map_err(|_| visit.away())?;
+            let Some(user) = user else { return Ok(visit.visitor.step("/ui/login/name")) };
+            let request = visit.visitor.request.clone();
+            visit.visitor.browser.name(&request, login_name(&user));
+            Ok(visit.visitor.step("/ui/login/password"))
+        }
+        Found::Lacks(Lack::Check | Lack::Late | Lack::Changed) => step(visit, "/ui/login/password"),
+        Found::Lacks(Lack::Choice) => step(visit, "/ui/login/change"),
+        Found::Lacks(Lack::Inactive | Lack::User | Lack::Organization | Lack::Project) => {
+            step(visit, "/ui/login/refused")
+        }
+    }
+}
+
+/// By what a person logs in.
+pub(super) fn login_name(user: &Principal) -> &str {
+    user.user.person().map_or(&user.user.username, |person| &person.username)
+}
+
+/// Why an account cannot be used for what the app asks, where that is so.
+pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, Stop> {
+    Ok(match found(visit, user_id, true).await? {
+        Found::Lacks(lack) => Some(lack),
+        Found::Enough(_) | Found::Unconsented => None,
+    })
+}
+
+/// Answers an app that wants nobody to be asked, with the account of a user where there is one.
+pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Response, Stop> {
+    let Some(user_id) = user_id else { return refuse(visit, "login_required", "nobody is logged in here").await };
+    match found(visit, user_id, false).await? {
+        Found::Enough(logged_in) => finish(visit, logged_in).await,
+        Found::Unconsented => refuse(visit, "consent_required", "the person has to be asked").await,
+        Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => {
+            refuse(visit, "login_required", "the person has to log in again").await
+        }
+        Found::Lacks(_) => refuse(visit, "interaction_required", "the person has to do something first").await,
+    }
+}
+
+async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Found, Stop> {
+    let visitor = &visit.visitor;
+    let Some(account) = visitor.browser.account(user_id) else { return Ok(Found::Lacks(Lack::Session)) };
+    let shown = (account.token.as_str(), account.seen);
+    let (logged_in, user) = match finish::logged_in(&visitor.oidc, &visitor.tenant, &visit.waiting, shown).await {
+        Ok(found) => found,
+        Err(Unfinished::Lacks(lack)) => return Ok(Found::Lacks(lack)),
+        Err(Unfinished::Failed(error)) => return Err(failed(visit, &error)),
+    };
+    if is_late(visit, &logged_in, &user) {
+        return Ok(Found::Lacks(Lack::Late));
+    }
+    let has_to_ask = visit.asks("consent") || visit.app.owner != user.owner && !has_allowed(visit, user_id);
+    Ok(if has_to_ask && !has_consented { Found::Unconsented } else { Found::Enough(logged_in) })
+}
+
+fn failed(visit: &Visit, error: &Error) -> Stop {
+    tracing::warn!(reason = error.reason().name(), "it is not known whether a session is enough");
+    visit.away()
+}
+
+/// Whether the password was checked longer ago than the settings of the person let it count.
+fn is_late(visit: &Visit, logged_in: &LoggedIn, user: &Arc<Principal>) -> bool {
+    let (settings, instance_id) = (&visit.visitor.oidc.edge.settings, &visit.visitor.tenant.id);
+    let chain = settings.effective::<Login>(instance_id, &user.owner).chain;
+    let counts: Milliseconds = *chain.resolve(|it| it.password_check_lifetime.as_ref()).value;
+    let counts = i64::try_from(counts.whole_seconds()).unwrap_or(i64::MAX).saturating_mul(1000);
+    clock::now().as_millisecond().saturating_sub(logged_in.checked_at) > counts
+}
+
+/// What a person lets an app have: all of a scope.
+pub(super) fn consent(visit: &Visit) -> String {
+    let request = &visit.waiting.request;
+    let digest = sha256(request.scope.as_bytes());
+    format!("{}-{}", request.client_id, URL_SAFE_NO_PAD.encode(&digest[..9]))
+}
+
+fn has_allowed(visit: &Visit, user_id: &str) -> bool {
+    visit.visitor.browser.has_allowed(user_id, &consent(visit))
+}
+
+async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<Response, Stop> {
+    let visitor = &visit.visitor;
+    let of = (visitor.request.as_str(), &visit.waiting);
+    let ended = ending::finish(&visitor.oidc, &visitor.tenant, of, logged_in).await;
+    leave(visit, ended)
+}
+
+/// Tells the app that nobody logs in, and leads the browser back to it.
+pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Stop> {
+    let visitor = &visit.visitor;
+    let of = (visitor.request.as_str(), &visit.waiting);
+    let ended = ending::refuse(&visitor.oidc, &visitor.tenant, of, (error, description)).await;
+    leave(visit, ended)
+}
+
+fn leave(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<Response, Stop> {
+    let url = ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(crate::told::Told::EXPIRED))?;
+    Ok(visit.visitor.leave(&url))
+}

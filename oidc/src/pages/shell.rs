@@ -1,0 +1,116 @@
+//! What stands around every login page: its title, the languages that may be picked, and where people are helped.
+
+use domain::{context::Owner, setting::help::Help, settings::Chain};
+use page::component::Frame;
+
+use super::{
+    FILES, REQUEST,
+    look::Look,
+    visit::{Visit, Visitor},
+};
+use crate::words::Words;
+
+/// What stands around a page, within its frame.
+pub(super) struct Shell<'a> {
+    pub(super) words: &'a Words,
+    pub(super) title: String,
+    /// Whether something is wrong with what was sent.
+    pub(super) is_wrong: bool,
+    /// What names the authorization request in forms.
+    pub(super) request: &'a str,
+    /// The token of the forms.
+    pub(super) token: String,
+    pub(super) languages: Vec<Pick>,
+    pub(super) links: Vec<Link>,
+    pub(super) has_watermark: bool,
+}
+
+/// A language that may be picked.
+pub(super) struct Pick {
+    pub(super) code: &'static str,
+    pub(super) name: &'static str,
+    pub(super) path: String,
+    pub(super) is_picked: bool,
+}
+
+/// Where somebody is helped.
+pub(super) struct Link {
+    pub(super) text: String,
+    pub(super) url: String,
+}
+
+impl<'a> Shell<'a> {
+    /// That of a page on the way to an app.
+    pub(super) fn new(visit: &'a Visit, title: String) -> (Frame, Self) {
+        Self::of(&visit.visitor, (&visit.words, &visit.context), title)
+    }
+
+    /// That of a page in a context.
+    pub(super) fn of(visitor: &'a Visitor, (words, context): (&'a Words, &Owner), title: String) -> (Frame, Self) {
+        let (settings, instance_id) = (&visitor.oidc.edge.settings, visitor.tenant.id.as_str());
+        let look = Look::of(settings, (instance_id, context));
+        let frame = Frame {
+            script: Some(FILES.script.path.clone()),
+            lang: words.language.code,
+            dir: words.language.dir,
+            schemes: look.schemes,
+            skip: words.get("page.skip").to_owned(),
+            ..Frame::english(&look.stylesheet, &FILES.icon.path)
+        };
+        let shell = Self {
+            words,
+            title,
+            is_wrong: false,
+            request: &visitor.request,
+            token: visitor.token(),
+            languages: picks(visitor, words),
+            links: links(words, &settings.effective::<Help>(instance_id, context).chain),
+            has_watermark: look.has_watermark,
+        };
+        (frame, shell)
+    }
+
+    /// The same where something is wrong.
+    pub(super) fn wrong(self, is_wrong: bool) -> Self {
+        Self { is_wrong, ..self }
+    }
+
+    /// A text.
+    pub(super) fn get(&self, key: &str) -> &str {
+        self.words.get(key)
+    }
+}
+
+/// The languages, where there is a choice.
+fn picks(visitor: &Visitor, words: &Words) -> Vec<Pick> {
+    let path = |code: &str| {
+        let query = serde_urlencoded::to_string([(REQUEST, visitor.request.as_str()), ("language", code)]);
+        format!("{}?{}", visitor.path(), query.unwrap_or_default())
+    };
+    let pick = |language: &&'static crate::words::Language| Pick {
+        code: language.code,
+        name: language.name,
+        path: path(language.code),
+        is_picked: language.code == words.language.code,
+    };
+    if words.languages.len() > 1 { words.languages.iter().map(pick).collect() } else { vec![] }
+}
+
+/// The links that are set, as far as they lead to pages or write mails.
+fn links(words: &Words, help: &Chain<Help>) -> Vec<Link> {
+    let set = |property: fn(&Help) -> Option<&String>| help.resolve(property).value.as_str();
+    let is_page = |url: &str| url.starts_with("https://") || url.starts_with("http://");
+    let mail = Some(set(|it| it.support_email.as_ref())).filter(|mail| mail.contains('@'));
+    let mail = mail.map(|mail| format!("mailto:{}", mail.replace(['?', '&', '%', ' '], "")));
+    let custom = Some(set(|it| it.custom_link_text.as_ref())).filter(|text| !text.is_empty());
+    let all = [
+        (words.get("help.terms"), set(|it| it.tos_link.as_ref())),
+        (words.get("help.privacy"), set(|it| it.privacy_policy_link.as_ref())),
+        (words.get("help.help"), set(|it| it.help_link.as_ref())),
+        (words.get("help.docs"), set(|it| it.docs_link.as_ref())),
+        (custom.unwrap_or_else(|| words.get("help.custom")), set(|it| it.custom_link.as_ref())),
+    ];
+    let pages = all.into_iter().filter(|(_, url)| is_page(url));
+    let pages = pages.map(|(text, url)| Link { text: text.to_owned(), url: url.to_owned() });
+    pages.chain(mail.map(|url| Link { text: words.get("help.support").to_owned(), url })).collect()
+}

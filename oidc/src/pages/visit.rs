@@ -1,0 +1,286 @@
+//! A request of a browser for a page: from where, on which instance, by which browser, and for which authorization request.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{FromRequest, Request},
+    response::{IntoResponse, Response},
+};
+use domain::{context::Owner, resource::project::PrivateLabeling};
+use edge::{
+    header::host,
+    mount::read_body,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use page::{
+    answer::{Policy, page, see_other},
+    form::{self, Form},
+    origin,
+    site::Site,
+};
+use view::directory::{Client, Name, Principal, Tenant};
+
+use super::{
+    FILES, LOGIN, REQUEST,
+    browser::{Account, Browser, Keys},
+};
+use crate::{
+    Oidc,
+    auth_request::Waiting,
+    ending,
+    error::{Error, no_store},
+    told::Told,
+    words::Words,
+};
+
+/// An answer instead of the page that was asked for.
+pub(super) struct Stop(Box<Response>);
+
+impl From<Response> for Stop {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+impl IntoResponse for Stop {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}
+
+/// Who looks at a page of an instance.
+pub(super) struct Visitor {
+    pub(super) oidc: Arc<Oidc>,
+    pub(super) site: Site,
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) headers: HeaderMap,
+    pub(super) browser: Browser,
+    /// What was sent, in the query or in a form.
+    pub(super) form: Form,
+    /// The authorization request that it names, or nothing.
+    pub(super) request: String,
+    path: String,
+    keys: Keys,
+    /// The browser as its cookie says.
+    before: Option<Browser>,
+    /// Whether the form is one that this browser was given.
+    is_given: bool,
+}
+
+/// Who looks at a page on the way to an app.
+pub(super) struct Visit {
+    pub(super) visitor: Visitor,
+    pub(super) waiting: Waiting,
+    pub(super) app: Arc<Client>,
+    /// The context whose look and words its pages have.
+    pub(super) context: Owner,
+    pub(super) words: Words,
+}
+
+/// The same, who has sent a form of ours.
+pub(super) struct Posted(pub(super) Visit);
+
+/// An account of a browser whose user is known.
+pub(super) struct Known {
+    pub(super) account: Account,
+    pub(super) user: Arc<Principal>,
+}
+
+impl Known {
+    /// By what the person logs in.
+    pub(super) fn login_name(&self) -> &str {
+        self.user.user.person().map_or(&self.user.user.username, |person| &person.username)
+    }
+
+    /// What the person is called.
+    pub(super) fn name(&self) -> String {
+        self.user.user.person().map_or_else(|| self.user.user.username.clone(), |person| person.name())
+    }
+}
+
+impl Visitor {
+    pub(super) async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Stop> {
+        let (parts, body) = request.into_parts();
+        let is_post = parts.method == Method::POST;
+        // Before anything is refused: browsers read the answer only once they have sent all.
+        let body = if is_post { Some(read_body(body, form::LARGEST).await) } else { None };
+        let Parts { uri, headers, .. } = &parts;
+        let words = Words::built_in(headers);
+        let told = |told: Told, site: Option<&Site>| Stop::from(told.answer(site, &words));
+        let site = oidc.site(uri, headers);
+        let tenant = oidc.edge.open_tenant(&parts).await.map_err(|error| Stop::from(error.into_response()))?;
+        let site = site.ok_or_else(|| told(Told::NO_PAGES, None))?;
+        // Cookies are those of one host.
+        if host(uri, headers).is_ok_and(|named| named != tenant.primary_domain) {
+            if is_post {
+                return Err(told(Told::FOREIGN, Some(&site)));
+            }
+            let path = uri.path_and_query().map_or(LOGIN, |path| path.as_str());
+            return Err(see_other(&format!("{}{path}", oidc.edge.external.issuer(&tenant))).into());
+        }
+        let keys = Keys::of(oidc, &tenant.id).await.map_err(|_| told(Told::AWAY, Some(&site)))?;
+        let before = Browser::read(&keys, (&tenant.id, &site), headers);
+        let form = match body {
+            None => Form::of_query(uri.query()),
+            Some(body) => {
+                let read = body.ok().and_then(|body| Form::read(headers, &body));
+                read.filter(|_| origin::is_own(headers, &site)).ok_or_else(|| told(Told::FOREIGN, Some(&site)))?
+            }
+        };
+        let request = form.get(REQUEST).unwrap_or_default().to_owned();
+        let is_given = before.as_ref().is_some_and(|it| form::is_of(&keys.form, &it.binding(&request), &form));
+        let mut browser = before.clone().unwrap_or_else(Browser::new);
+        if let Some(code) = form.get("language").filter(|_| !is_post) {
+            browser.pick(&request, code);
+        }
+        let (oidc, path) = (oidc.clone(), uri.path().to_owned());
+        Ok(Self { oidc, site, tenant, headers: parts.headers, browser, form, request, path, keys, before, is_given })
+    }
+
+    /// A token for the forms of a page.
+    pub(super) fn token(&self) -> String {
+        form::token(&self.keys.form, &self.browser.binding(&self.request))
+    }
+
+    /// Whether the form that was sent is one that this browser was given, for this request.
+    pub(super) const fn is_given(&self) -> bool {
+        self.is_given
+    }
+
+    /// The path of the page.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The words of a page in a context.
+    pub(super) fn words(&self, context: &Owner, wanted: &[String]) -> Words {
+        let (picked, last) = self.browser.languages(&self.request);
+        let wanted = picked.into_iter().chain(wanted.iter().map(String::as_str)).chain(last);
+        Words::of(&self.oidc.edge.settings, (&self.tenant.id, context), wanted, &self.headers)
+    }
+
+    /// A page, whose forms may lead to an app.
+    pub(super) fn page(&self, status: StatusCode, template: &impl Template) -> Response {
+        let policy = Policy { scripts: vec![FILES.script.path.clone()], connects: false, leaves: true };
+        self.known(page(status, template, &policy.text(&self.site)))
+    }
+
+    /// What a person is told, in a context whose words are known.
+    pub(super) fn told(&self, told: Told, words: &Words) -> Stop {
+        self.known(told.answer(Some(&self.site), words)).into()
+    }
+
+    /// Leads the browser to a page.
+    pub(super) fn step(&self, path: &str) -> Response {
+        let request = serde_urlencoded::to_string([(REQUEST, &self.request)]).unwrap_or_default();
+        self.known(see_other(&format!("{path}?{request}")))
+    }
+
+    /// Leads the browser to a page that is about an account.
+    pub(super) fn step_with(&self, path: &str, user_id: &str) -> Response {
+        let pairs = [(REQUEST, self.request.as_str()), ("account", user_id)];
+        let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
+        self.known(see_other(&format!("{path}?{query}")))
+    }
+
+    /// Leads the browser away.
+    pub(super) fn leave(&self, url: &str) -> Response {
+        let mut response = see_other(url);
+        no_store(&mut response);
+        self.known(response)
+    }
+
+    /// An answer by which the browser is known again.
+    fn known(&self, mut response: Response) -> Response {
+        if self.before.as_ref() != Some(&self.browser) {
+            let cookie: Option<HeaderValue> = self.browser.cookie(&self.keys, (&self.tenant.id, &self.site));
+            response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+        }
+        response
+    }
+
+    /// The accounts of the browser whose sessions live, newest last. Those that have ended it forgets.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub(super) async fn accounts(&mut self) -> Result<Vec<Known>, Error> {
+        let mut known = vec![];
+        for account in self.browser.accounts().to_vec() {
+            let found = crate::session::shown(&self.oidc, &self.tenant, &account.token).await?;
+            let user = match &found {
+                Some(_) => self.user(&account.user_id).await?,
+                None => None,
+            };
+            match user {
+                Some(user) => known.push(Known { account, user }),
+                None => self.browser.forget(&account.user_id),
+            }
+        }
+        Ok(known)
+    }
+
+    /// A user of the instance.
+    pub(super) async fn user(&self, id: &str) -> Result<Option<Arc<Principal>>, Error> {
+        Ok(self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(id.to_owned()), 0).await?)
+    }
+}
+
+impl Visit {
+    async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Stop> {
+        let visitor = Visitor::read(oidc, request).await?;
+        let words = visitor.words(&Owner::instance(&visitor.tenant.id), &[]);
+        let away = |_: Error| visitor.told(Told::AWAY, &words);
+        let found = ending::waiting(oidc, &visitor.tenant, &visitor.request).await.map_err(away)?;
+        let (waiting, app) = found.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
+        let context = context(&visitor, &waiting).await.map_err(away)?;
+        let words = visitor.words(&context, &waiting.request.ui_locales);
+        Ok(Self { visitor, waiting, app, context, words })
+    }
+
+    /// What a person is told who cannot go on.
+    pub(super) fn told(&self, told: Told) -> Stop {
+        self.visitor.told(told, &self.words)
+    }
+
+    /// The same where something cannot be known.
+    pub(super) fn away(&self) -> Stop {
+        self.told(Told::AWAY)
+    }
+
+    /// How the app is asked for something.
+    pub(super) fn asks(&self, prompt: &str) -> bool {
+        self.waiting.request.prompts.iter().any(|asked| asked == prompt)
+    }
+}
+
+/// The context whose look and words pages have: the organization that the app asks for, or that its project belongs to where that says
+/// so, or else the instance.
+async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
+    let Visitor { oidc, tenant, .. } = visitor;
+    if let Some(id) = &waiting.request.organization_id {
+        return Ok(Owner::organization(id));
+    }
+    let named = (waiting.request.project_id.as_str(), "");
+    let project = oidc.edge.directory.project(&tenant.id, named, 0).await?;
+    let labeled = project.filter(|it| it.project.policies.private_labeling != PrivateLabeling::Unspecified);
+    Ok(labeled.map_or_else(|| Owner::instance(&tenant.id), |project| project.owner.clone()))
+}
+
+impl FromRequest<Arc<Oidc>> for Visit {
+    type Rejection = Stop;
+
+    async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Stop> {
+        Self::read(oidc, request).await
+    }
+}
+
+impl FromRequest<Arc<Oidc>> for Posted {
+    type Rejection = Stop;
+
+    /// A form that this browser was not given, such as one from before somebody logged in, leads to where it is now.
+    async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Stop> {
+        let visit = Visit::read(oidc, request).await?;
+        if visit.visitor.is_given() { Ok(Self(visit)) } else { Err(visit.visitor.step(LOGIN).into()) }
+    }
+}

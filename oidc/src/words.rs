@@ -1,0 +1,237 @@
+//! The words of pages, in the languages that there are. An instance or organization may have its own for each.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
+
+use domain::{
+    context::Owner,
+    setting::{languages::Languages, texts::Texts},
+};
+use http::{HeaderMap, header};
+use intl_pluralrules::{PluralCategory, PluralRuleType, PluralRules};
+use unic_langid::LanguageIdentifier;
+use view::settings::SettingsIndex;
+
+/// A language that pages are in.
+pub(crate) struct Language {
+    /// Its code (ISO 639-1).
+    pub(crate) code: &'static str,
+    /// What those call it who speak it.
+    pub(crate) name: &'static str,
+    /// Which way it is read, as HTML has it.
+    pub(crate) dir: &'static str,
+    texts: BTreeMap<String, String>,
+    plurals: Option<PluralRules>,
+}
+
+/// Code, name, direction and texts of each.
+const ALL: [(&str, &str, &str, &str); 11] = [
+    ("en", "English", "ltr", include_str!("../texts/en.json")),
+    ("de", "Deutsch", "ltr", include_str!("../texts/de.json")),
+    ("fr", "Français", "ltr", include_str!("../texts/fr.json")),
+    ("es", "Español", "ltr", include_str!("../texts/es.json")),
+    ("it", "Italiano", "ltr", include_str!("../texts/it.json")),
+    ("pt", "Português", "ltr", include_str!("../texts/pt.json")),
+    ("nl", "Nederlands", "ltr", include_str!("../texts/nl.json")),
+    ("pl", "Polski", "ltr", include_str!("../texts/pl.json")),
+    ("ja", "日本語", "ltr", include_str!("../texts/ja.json")),
+    ("zh", "中文", "ltr", include_str!("../texts/zh.json")),
+    ("ar", "العربية", "rtl", include_str!("../texts/ar.json")),
+];
+
+static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
+    let language = |(code, name, dir, texts): (&'static str, _, _, &str)| Language {
+        code,
+        name,
+        dir,
+        texts: serde_json::from_str(texts).unwrap_or_default(),
+        plurals: code.parse::<LanguageIdentifier>().ok().and_then(|id| PluralRules::create(id, PluralRuleType::CARDINAL).ok()),
+    };
+    ALL.into_iter().map(language).collect()
+});
+
+/// The language of a code, where there are texts in it. What stands behind the first hyphen of the code counts not (RFC 5646).
+fn language(code: &str) -> Option<&'static Language> {
+    let primary = code.split(['-', '_']).next().unwrap_or_default();
+    LANGUAGES.iter().find(|language| language.code.eq_ignore_ascii_case(primary))
+}
+
+/// The words of a page.
+pub(crate) struct Words {
+    pub(crate) language: &'static Language,
+    /// Those that may be chosen instead.
+    pub(crate) languages: Vec<&'static Language>,
+    own: BTreeMap<String, String>,
+}
+
+impl Words {
+    /// Those of a page that belongs to no instance, in a language that its reader accepts.
+    pub(crate) fn built_in(headers: &HeaderMap) -> Self {
+        let accepted = accepted(headers);
+        let language = accepted.iter().find_map(|code| language(code)).unwrap_or(&LANGUAGES[0]);
+        Self { language, languages: vec![], own: BTreeMap::new() }
+    }
+
+    /// Those that hold in a context of an instance, in the first of these languages that may be used there, or the one that its reader
+    /// accepts, or the usual one.
+    pub(crate) fn of<'a>(
+        settings: &SettingsIndex,
+        (instance_id, context): (&str, &Owner),
+        wanted: impl IntoIterator<Item = &'a str>,
+        headers: &HeaderMap,
+    ) -> Self {
+        let chain = settings.effective::<Languages>(instance_id, context).chain;
+        let allowed = chain.restricted_languages().value;
+        let usable = |code: &str| language(code).filter(|found| allowed.iter().any(|code| code == found.code));
+        let (accepted, usual) = (accepted(headers), chain.default_language());
+        let wanted = wanted.into_iter().find_map(usable);
+        let accepted = || accepted.iter().find_map(|code| usable(code));
+        let language = wanted.or_else(accepted).or_else(|| usable(usual.value)).unwrap_or(&LANGUAGES[0]);
+        let texts = settings.effective_of::<Texts>(instance_id, context, language.code).chain;
+        let own = texts.entries(|texts| &texts.texts);
+        let own = own.into_iter().map(|(key, text)| (key.to_owned(), text.value.clone())).collect();
+        Self { language, languages: allowed.iter().filter_map(|code| usable(code)).collect(), own }
+    }
+
+    /// A text.
+    pub(crate) fn get(&self, key: &str) -> &str {
+        let texts = [&self.own, &self.language.texts, &LANGUAGES[0].texts];
+        texts.into_iter().find_map(|texts| texts.get(key)).map_or("", String::as_str)
+    }
+
+    /// A text with what stands in it.
+    pub(crate) fn with(&self, key: &str, values: &[(&str, &str)]) -> String {
+        filled(self.get(key), values, self.language)
+    }
+
+    /// A text about so many.
+    pub(crate) fn count(&self, key: &str, count: u64) -> String {
+        let category = self.language.plurals.as_ref().and_then(|rules| rules.select(count).ok());
+        let of = |category: &str| Some(self.get(&format!("{key}.{category}"))).filter(|text| !text.is_empty());
+        let text = category.and_then(|category| of(name(category))).or_else(|| of("other")).unwrap_or_default();
+        filled(text, &[("count", &count.to_string())], self.language)
+    }
+}
+
+/// A text with values in the places of their names. What stands in a value is no name, and does not turn a text around that is read from
+/// right to left.
+fn filled(text: &str, values: &[(&str, &str)], language: &Language) -> String {
+    let (begin, end) = if language.dir == "rtl" { ("\u{2068}", "\u{2069}") } else { ("", "") };
+    let mut filled = String::with_capacity(text.len() + 32);
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let named = after.split_once('}').and_then(|(name, after)| {
+            let (_, value) = values.iter().find(|(given, _)| *given == name)?;
+            Some((*value, after))
+        });
+        match named {
+            Some((value, after)) => {
+                filled.extend([begin, value, end]);
+                rest = after;
+            }
+            None => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn name(category: PluralCategory) -> &'static str {
+    match category {
+        PluralCategory::ZERO => "zero",
+        PluralCategory::ONE => "one",
+        PluralCategory::TWO => "two",
+        PluralCategory::FEW => "few",
+        PluralCategory::MANY => "many",
+        PluralCategory::OTHER => "other",
+    }
+}
+
+/// The languages that the reader of a page accepts, the dearest first (RFC 9110, section 12.5.4).
+fn accepted(headers: &HeaderMap) -> Vec<String> {
+    let line = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let weighed = line.split(',').take(32).filter_map(|range| {
+        let (code, weight) = range.split_once(';').unwrap_or((range, "q=1"));
+        let weight: f32 = weight.trim().strip_prefix("q=")?.parse().ok()?;
+        (weight > 0.0).then(|| (Cow::from(code.trim()), weight))
+    });
+    let mut weighed: Vec<_> = weighed.collect();
+    weighed.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    weighed.into_iter().map(|(code, _)| code.into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use domain::setting::languages::SUPPORTED;
+
+    use super::*;
+
+    /// The names of the values that stand in a text.
+    fn names(text: &str) -> BTreeSet<&str> {
+        text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
+    }
+
+    /// A key without its category, where it has one.
+    fn stem(key: &str) -> &str {
+        let is_category = |last: &str| ["zero", "one", "two", "few", "many", "other"].contains(&last);
+        let counted = ["change.length.", "password.tries."].iter().any(|counted| key.starts_with(counted));
+        key.rsplit_once('.').filter(|(_, last)| counted && is_category(last)).map_or(key, |(stem, _)| stem)
+    }
+
+    #[test]
+    fn each_language_has_each_text_with_the_same_values() {
+        assert_eq!(LANGUAGES.iter().map(|language| language.code).collect::<Vec<_>>(), SUPPORTED);
+        let english = &LANGUAGES[0].texts;
+        assert!(english.len() > 50, "they are read");
+        let stems: BTreeSet<_> = english.keys().map(|key| stem(key)).collect();
+        for Language { code, texts, .. } in LANGUAGES.iter() {
+            assert_eq!(texts.keys().map(|key| stem(key)).collect::<BTreeSet<_>>(), stems, "{code}");
+            for (key, text) in texts {
+                let expected = english.get(key).or_else(|| english.get(&format!("{}.other", stem(key))));
+                assert_eq!(names(text), names(expected.map_or("", String::as_str)), "{code} {key}");
+                assert!(!text.is_empty() && text.chars().count() <= 160, "{code} {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_language_has_each_form_of_what_is_counted() {
+        for language in LANGUAGES.iter() {
+            let rules = language.plurals.as_ref().unwrap_or_else(|| panic!("{} counts", language.code));
+            for count in 1..=200_u64 {
+                let category = name(rules.select(count).unwrap());
+                for key in ["change.length", "password.tries"] {
+                    assert!(language.texts.contains_key(&format!("{key}.{category}")), "{} {key} {count}", language.code);
+                }
+            }
+        }
+        let words = |code: &str| Words { language: language(code).unwrap(), languages: vec![], own: BTreeMap::new() };
+        assert_eq!(words("en").count("password.tries", 1), "Too many attempts. Try again in 1 minute.");
+        assert_eq!(words("en").count("password.tries", 10), "Too many attempts. Try again in 10 minutes.");
+        assert_ne!(words("pl").count("password.tries", 3), words("pl").count("password.tries", 5).replace('5', "3"));
+    }
+
+    #[test]
+    fn a_value_is_never_read_as_a_name() {
+        let filled = |text, values| filled(text, values, &LANGUAGES[0]);
+        assert_eq!(filled("{a} and {b}", &[("a", "{b}"), ("b", "{a}")]), "{b} and {a}");
+        assert_eq!(filled("{none} {a", &[("a", "1")]), "{none} {a");
+        assert_eq!(filled("", &[]), "");
+    }
+
+    #[test]
+    fn the_dearest_language_is_taken_that_there_is() {
+        let read = |line: &str| {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_LANGUAGE, line.parse().unwrap())]);
+            Words::built_in(&headers).language.code
+        };
+        assert_eq!(read("de-AT, en;q=0.8"), "de");
+        assert_eq!(read("sv, en;q=0.5, fr-CA;q=0.9, *;q=0.1"), "fr");
+        assert_eq!([read("sv"), read(""), read("de;q=0, ;;,q"), read("AR")], ["en", "en", "en", "ar"]);
+    }
+}

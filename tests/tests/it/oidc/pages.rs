@@ -1,0 +1,107 @@
+//! The login pages of the platform, by a browser without scripts: what they ask, where they lead, and what they refuse.
+
+mod accounts;
+mod chromium;
+mod forged;
+mod look;
+mod way;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tests::{
+    browser::{Browser, Shown},
+    client::Client,
+    tenant::Tenant,
+};
+
+use super::flow::{App, Flow, PASSWORD, Parameters, answered};
+
+/// The name of the cookie of a browser, without what tells ports apart.
+const COOKIE: &str = "login";
+
+/// An app whose people log in on the platform's own pages.
+pub(super) async fn start() -> Flow {
+    Flow::with(on_pages(&App::public())).await
+}
+
+/// Settings with which people log in on the platform's own pages.
+pub(super) fn on_pages(settings: &Value) -> Value {
+    let mut settings = settings.clone();
+    settings["loginUri"] = json!("");
+    settings
+}
+
+/// A browser that looks at an instance.
+pub(super) fn browser(tenant: &Tenant) -> Browser {
+    Browser::new(&tenant.bootstrap.issuer)
+}
+
+impl Flow {
+    /// Where the app sends a browser.
+    pub(super) fn sends(&self, others: &[(&str, &str)]) -> String {
+        let query = serde_urlencoded::to_string(self.asked(others)).expect("it is a query");
+        format!("/oauth/v2/authorize?{query}")
+    }
+
+    /// Sends a browser, and follows it as far as the pages lead it by themselves.
+    pub(super) async fn sent_by(&self, browser: &mut Browser, others: &[(&str, &str)]) -> Shown {
+        let shown = browser.get(&self.sends(others)).await;
+        self.follow(browser, shown).await
+    }
+
+    /// Follows where pages lead, until there is something to ask, or the browser is back at the app.
+    pub(super) async fn follow(&self, browser: &mut Browser, mut shown: Shown) -> Shown {
+        let issuer = &self.tenant.bootstrap.issuer;
+        for _ in 0..5 {
+            let location = shown.location().to_owned();
+            let path = location.strip_prefix(issuer.as_str()).unwrap_or(&location);
+            if !path.starts_with('/') {
+                return shown;
+            }
+            shown = browser.get(path).await;
+        }
+        panic!("it leads round and round: {}", shown.location());
+    }
+
+    /// Sends the form of a page, and follows.
+    pub(super) async fn send(&self, browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+        let sent = browser.post(&shown.action(), &shown.form(fields)).await;
+        self.follow(browser, sent).await
+    }
+
+    /// Sends a browser, and logs somebody in there who is asked for name and password.
+    pub(super) async fn logs_in(&self, browser: &mut Browser, name: &str, others: &[(&str, &str)]) -> Shown {
+        let shown = self.sent_by(browser, others).await;
+        assert!(shown.text.contains("name=\"username\""), "it asks for the name: {} {}", shown.location(), shown.text);
+        let shown = self.send(browser, &shown, &[("username", name)]).await;
+        assert!(shown.text.contains("name=\"password\""), "it asks for the password: {}", shown.text);
+        self.send(browser, &shown, &[("username", name), ("password", PASSWORD)]).await
+    }
+}
+
+/// What the app is answered, where the browser is back there.
+pub(super) fn back(shown: &Shown) -> Parameters {
+    assert!(shown.location().starts_with(super::flow::CALLBACK), "{} {}", shown.status, shown.text);
+    assert_eq!(shown.status, StatusCode::SEE_OTHER);
+    assert_eq!(shown.headers["cache-control"], "no-store");
+    answered(shown.location())
+}
+
+/// What an ID token says.
+pub(super) fn said(tokens: &Value) -> Value {
+    let payload = tokens["id_token"].as_str().and_then(|token| token.split('.').nth(1)).expect("there is an ID token");
+    let payload = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload);
+    serde_json::from_slice(&payload.expect("it is base64url")).expect("it is JSON")
+}
+
+/// The title of a page.
+pub(super) fn title(shown: &Shown) -> &str {
+    let rest = shown.text.split_once("<title>").map_or("", |(_, rest)| rest);
+    rest.split("</title>").next().unwrap_or_default()
+}
+
+/// Sets something of an instance.
+pub(super) async fn set(admin: &Client, path: &str, body: Value) {
+    let answer = tests::client::send(admin.request(reqwest::Method::PATCH, path).json(&body)).await;
+    assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.body);
+}

@@ -1,0 +1,127 @@
+//! The login pages in a real browser: looked at by axe in light and dark, narrow and wide, with scripts and without.
+
+use std::fs;
+
+use serde_json::json;
+use tests::{
+    chromium::Chromium,
+    client::done,
+    tenant::{Tenant, new_name},
+    tools,
+};
+
+use super::{
+    super::flow::{API, App, Flow, PASSWORD, person},
+    on_pages,
+};
+
+/// An app that a browser can go back to: a page of the instance itself.
+async fn flow() -> Flow {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let mut settings = on_pages(&App::public());
+    settings["devMode"] = json!(true);
+    settings["redirectUris"] = json!([super::super::flow::CALLBACK, format!("{}/docs", tenant.bootstrap.issuer)]);
+    Flow::on(tenant, admin, settings).await
+}
+
+#[tokio::test]
+async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
+    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
+    let Some(axe) = tools::installed("axe") else { return tools::skip("axe") };
+    let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+    let flow = flow().await;
+    let issuer = flow.tenant.bootstrap.issuer.clone();
+    let callback = format!("{issuer}/docs");
+    let at = |others: &[(&str, &str)]| {
+        let all = [&[("redirect_uri", callback.as_str())], others].concat();
+        format!("{issuer}{}", flow.sends(&all))
+    };
+    let (name, submit) = (flow.person.1.clone(), "main form .primary");
+
+    chromium.visit(&at(&[])).await;
+    chromium.says("Sign in to Shop").await;
+    chromium.assert_usable(&axe, "login-name").await;
+    chromium.click(submit).await;
+    chromium.says("Enter your login name").await;
+    chromium.assert_usable(&axe, "login-name-empty").await;
+    chromium.fill("#username", &name).await;
+    chromium.click(submit).await;
+    chromium.says("Enter your password").await;
+    chromium.assert_usable(&axe, "login-password").await;
+    let focus = chromium.run("return document.activeElement.id").await;
+    assert_eq!(focus, "password");
+    chromium.fill("#password", "not-the-password").await;
+    chromium.click("button[data-reveal]").await;
+    assert_eq!(chromium.run("return document.getElementById('password').type").await, "text", "it can be shown");
+    chromium.click(submit).await;
+    chromium.says("is wrong").await;
+    chromium.assert_usable(&axe, "login-password-wrong").await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(submit).await;
+    chromium.says("API").await;
+    assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
+
+    // Another account, without scripts.
+    let other = person(&flow.admin).await;
+    chromium.runs_scripts(false).await;
+    chromium.visit(&at(&[("prompt", "select_account")])).await;
+    chromium.click("a[href^='/ui/login/name']").await;
+    chromium.fill("#username", &other.1).await;
+    chromium.click(submit).await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(submit).await;
+    assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
+    chromium.runs_scripts(true).await;
+
+    for locale in ["en", "ar", "de"] {
+        chromium.visit(&at(&[("ui_locales", locale)])).await;
+        chromium.assert_usable(&axe, &format!("login-accounts-{locale}")).await;
+    }
+    chromium.visit(&at(&[])).await;
+    chromium.click("a[href^='/ui/login/remove']").await;
+    chromium.says("Remove an account").await;
+    chromium.assert_usable(&axe, "login-remove").await;
+    must_change(&flow, &chromium, &axe, &at(&[("prompt", "select_account")])).await;
+    chromium.visit(&at(&[("prompt", "consent"), ("login_hint", &other.1)])).await;
+    chromium.says("asks for access").await;
+    chromium.assert_usable(&axe, "login-consent").await;
+    chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
+    chromium.says("Sign out?").await;
+    chromium.assert_usable(&axe, "logout").await;
+    chromium.click("main form .primary").await;
+    chromium.says("You are signed out").await;
+    chromium.assert_usable(&axe, "logout-done").await;
+    chromium.visit(&format!("{issuer}/ui/login?authRequest=1-none")).await;
+    chromium.says("This sign-in has expired").await;
+    chromium.assert_usable(&axe, "login-expired").await;
+    let complaints = chromium.complaints().await;
+    let is_of_rules = |line: &&String| line.contains("Content Security Policy") || line.contains("Trusted");
+    assert!(!complaints.iter().any(|line| is_of_rules(&line)), "{complaints:#?}");
+}
+
+/// Somebody must choose another password, and is told what is wrong with one.
+async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
+    let name = new_name();
+    let user = json!({ "username": name, "human": {
+        "data": { "given_name": "Ada", "family_name": "Lovelace" }, "email": { "address": "ada@example.com" },
+        "password": { "password": PASSWORD, "changeRequired": true },
+    } });
+    done(&flow.admin, &format!("{API}/users"), user).await;
+    chromium.visit(url).await;
+    chromium.click("a[href^='/ui/login/name']").await;
+    chromium.fill("#username", &name).await;
+    chromium.click("main form .primary").await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click("main form .primary").await;
+    chromium.says("Choose a new password").await;
+    chromium.fill("#password", "short").await;
+    chromium.click("main form .primary").await;
+    chromium.says("Error: ").await;
+    chromium.assert_usable(axe, "login-change-wrong").await;
+    chromium.fill("#password", "another-one-of-ten-cats-7").await;
+    chromium.click("main form .primary").await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    eprintln!("{} {}", chromium.url().await, chromium.text().await);
+    chromium.says("API").await;
+}

@@ -1,0 +1,84 @@
+//! Forms that no page of ours has given to this browser for this request: none of them lets anybody in.
+
+use reqwest::StatusCode;
+use tests::{browser::Shown, tenant::Tenant};
+
+use super::{
+    super::flow::{CALLBACK, Flow, PASSWORD},
+    back, browser, on_pages, start, title,
+};
+
+/// Asserts that nobody was let in.
+fn assert_out(case: &str, shown: &Shown) {
+    assert!(!shown.location().starts_with(CALLBACK), "{case}: {}", shown.location());
+    let is_refused = shown.status == StatusCode::FORBIDDEN || shown.location().starts_with("/ui/login?");
+    assert!(is_refused, "{case}: {} {}", shown.status, shown.text);
+}
+
+#[tokio::test]
+async fn a_form_is_of_one_browser_one_request_and_one_origin() {
+    let flow = start().await;
+    let fields = [("username", flow.person.1.as_str()), ("password", PASSWORD)];
+    let mut own = browser(&flow.tenant);
+    let asked = flow.sent_by(&mut own, &[]).await;
+    let asked = flow.send(&mut own, &asked, &[("username", &flow.person.1)]).await;
+    let mut other = browser(&flow.tenant);
+    let others = flow.sent_by(&mut other, &[]).await;
+    let others = flow.send(&mut other, &others, &[("username", &flow.person.1)]).await;
+    let path = "/ui/login/password";
+
+    assert_out("a form of another browser", &own.clone().post(path, &others.form(&fields)).await);
+    assert_out("a browser without cookies", &browser(&flow.tenant).post(path, &asked.form(&fields)).await);
+    let mut mixed = asked.form(&fields);
+    mixed[0].1.clone_from(&others.hidden()[0].1);
+    assert_out("another request", &own.clone().post(path, &mixed).await);
+    let mut without = asked.form(&fields);
+    without.remove(1);
+    assert_out("no token", &own.clone().post(path, &without).await);
+    for (case, sent_from) in [
+        ("a page of another site", vec![("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")]),
+        ("a page of a sibling", vec![("sec-fetch-site", "same-site"), ("origin", "null")]),
+        ("another origin", vec![("origin", "https://evil.example")]),
+        ("nothing that says where from", vec![]),
+    ] {
+        let mut forger = own.clone();
+        forger.sent_from = sent_from.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+        assert_out(case, &forger.post(path, &asked.form(&fields)).await);
+    }
+    let shown = flow.send(&mut own, &asked, &fields).await;
+    back(&shown);
+    assert_out("a form from before the login", &own.clone().post(path, &others.form(&fields)).await);
+    let logged_in = own.cookies.clone();
+    assert_ne!(logged_in, other.cookies);
+    let hint = flow.sent_by(&mut other, &[("prompt", "none")]).await;
+    assert_eq!(back(&hint)["error"], "login_required", "who knew the cookie from before is nobody");
+}
+
+#[tokio::test]
+async fn a_cookie_is_of_one_instance_and_cannot_be_changed() {
+    let flow = start().await;
+    let mut own = browser(&flow.tenant);
+    back(&flow.logs_in(&mut own, &flow.person.1, &[]).await);
+    let other = Tenant::start().await;
+    let admin = other.client().await;
+    let elsewhere = Flow::on(other, admin, on_pages(&super::App::public())).await;
+    let mut replayed = browser(&elsewhere.tenant);
+    replayed.cookies.clone_from(&own.cookies);
+    let shown = elsewhere.sent_by(&mut replayed, &[("prompt", "none")]).await;
+    assert_eq!(back(&shown)["error"], "login_required", "another instance");
+    let shown = elsewhere.sent_by(&mut replayed, &[]).await;
+    assert_eq!(title(&shown), "Sign in to Shop");
+    // The request of one instance is none of another.
+    let request = shown.hidden()[0].1.clone();
+    let foreign = own.get(&format!("/ui/login?authRequest={request}")).await;
+    assert_eq!((foreign.status, title(&foreign)), (StatusCode::NOT_FOUND, "This sign-in has expired"));
+    let (name, sealed) = own.cookies.iter().next().map(|(name, value)| (name.clone(), value.clone())).unwrap();
+    for at in [0, sealed.len() / 2, sealed.len() - 1] {
+        let mut changed = own.clone();
+        let mut text = sealed.clone().into_bytes();
+        text[at] = if text[at] == b'A' { b'B' } else { b'A' };
+        changed.cookies.insert(name.clone(), String::from_utf8(text).unwrap());
+        let shown = flow.sent_by(&mut changed, &[("prompt", "none")]).await;
+        assert_eq!(back(&shown)["error"], "login_required", "{at}");
+    }
+}

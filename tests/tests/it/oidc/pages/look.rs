@@ -1,0 +1,65 @@
+//! How pages look and in which words, as settings say.
+
+use reqwest::StatusCode;
+use serde_json::json;
+use tests::eventually;
+
+use super::{browser, set, start, title};
+
+#[tokio::test]
+async fn pages_are_in_the_language_of_the_reader_as_far_as_it_is_allowed() {
+    let flow = start().await;
+    let mut browser = browser(&flow.tenant);
+    let shown = flow.sent_by(&mut browser, &[("ui_locales", "sv de")]).await;
+    assert_eq!(title(&shown), "Bei Shop anmelden");
+    assert!(shown.text.contains("<html lang=\"de\" dir=\"ltr\">"), "{}", shown.text);
+    let shown = flow.sent_by(&mut browser, &[("ui_locales", "ar")]).await;
+    assert!(shown.text.contains("<html lang=\"ar\" dir=\"rtl\">"), "{}", shown.text);
+    let request = shown.hidden()[0].1.clone();
+    let picked = browser.get(&format!("/ui/login/name?authRequest={request}&language=fr")).await;
+    assert!(picked.text.contains("<html lang=\"fr\" dir=\"ltr\">"), "who picks one gets it: {}", picked.text);
+    let next = flow.send(&mut browser, &picked, &[("username", "radia")]).await;
+    assert!(next.text.contains("<html lang=\"fr\" dir=\"ltr\">"), "and the next page too: {}", next.text);
+
+    let only = json!({ "restrictedLanguages": { "languages": [{ "key": "en" }, { "key": "es" }] } });
+    set(&flow.admin, "/settings/v3alpha/languages", only).await;
+    let shown = eventually("others are not allowed", async || {
+        let shown = flow.sent_by(&mut super::browser(&flow.tenant), &[("ui_locales", "de es")]).await;
+        shown.text.contains("<html lang=\"es\"").then_some(shown)
+    })
+    .await;
+    assert!(shown.text.contains("hreflang=\"en\"") && !shown.text.contains("hreflang=\"de\""), "{}", shown.text);
+}
+
+#[tokio::test]
+async fn pages_have_the_colours_texts_and_links_that_are_set() {
+    let flow = start().await;
+    let shown = flow.sent_by(&mut browser(&flow.tenant), &[]).await;
+    let sheet = |text: &str| text.split_once("rel=\"stylesheet\" href=\"").unwrap().1.split('"').next().unwrap().to_owned();
+    let usual = sheet(&shown.text);
+    assert!(shown.text.contains("Identity Platform"), "{}", shown.text);
+    let branding = json!({ "lightTheme": { "primaryColor": { "set": "#ffe600" }, "backgroundColor": { "set": "#ffffff" } },
+        "themeMode": { "set": "THEME_MODE_LIGHT" }, "disableWatermark": { "set": true } });
+    set(&flow.admin, "/settings/v3alpha/branding", branding).await;
+    let texts = json!({ "texts": { "name.title": { "set": "Hello <b>{app}</b>" } } });
+    set(&flow.admin, "/settings/v3alpha/texts?language=en", texts).await;
+    let help = json!({ "tosLink": { "set": "https://shop.example/terms" }, "customLink": { "set": "https://shop.example/more" }, "customLinkText": { "set": "More of us" },
+        "supportEmail": { "set": "help@shop.example" } });
+    set(&flow.admin, "/settings/v3alpha/help", help).await;
+    let shown = eventually("it is known", async || {
+        let shown = flow.sent_by(&mut browser(&flow.tenant), &[]).await;
+        let is_known = shown.text.contains("Hello") && shown.text.contains("shop.example/terms");
+        (is_known && sheet(&shown.text) != usual).then_some(shown)
+    })
+    .await;
+    assert!(shown.text.contains("Hello &#60;b&#62;Shop&#60;/b&#62;"), "{}", shown.text);
+    assert!(shown.text.contains("content=\"light\"") && !shown.text.contains("Identity Platform"), "{}", shown.text);
+    assert!(shown.text.contains("mailto:help@shop.example") && shown.text.contains("More of us"), "{}", shown.text);
+    let mut browser = browser(&flow.tenant);
+    let colours = browser.get(&sheet(&shown.text)).await;
+    assert_eq!(colours.status, StatusCode::OK);
+    assert!(colours.text.contains("--primary:#ffe600") && colours.text.contains("--page:#ffffff"), "{}", colours.text);
+    assert!(colours.headers["cache-control"].to_str().unwrap().contains("immutable"));
+    let wrong = browser.get("/ui/login/theme/x.css").await;
+    assert_eq!(wrong.status, StatusCode::NOT_FOUND);
+}
