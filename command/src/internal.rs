@@ -17,7 +17,8 @@ use edge::{
 use futures::StreamExt;
 use prost::Message as _;
 use proto::bus::{
-    Checked, InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, checked::Fault, internal_command::Command,
+    Checked, InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, checked::Fault,
+    internal_command::Command,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

@@ -75,11 +75,7 @@ async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stop
         Refused::Platform(error) => Stopped::Platform(error),
         Refused::OAuth(_) => Told::UNREADABLE_LOGOUT.into(),
     })?;
-    let along = |client_id| Along {
-        client_id,
-        uri: form.get("post_logout_redirect_uri"),
-        state: form.get("state"),
-    };
+    let along = |client_id| Along { client_id, uri: form.get("post_logout_redirect_uri"), state: form.get("state") };
     let Some(hint) = form.get("id_token_hint") else {
         // What is wrong with it is told before anybody is asked.
         along(form.get("client_id")).next(oidc, &tenant).await?;

@@ -9,7 +9,7 @@ use edge::{
     refusal::read_model,
     secret_token::{SESSION, is_kept},
 };
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 use view::{
     directory::Tenant,
     keyring::{Purpose, secret_hash},
@@ -18,10 +18,7 @@ use view::{
     rows::{Found, Fresh},
 };
 
-use crate::{Oidc, error::Error};
-
-/// How long the read model is waited for, where it lags.
-const WAIT: Duration = Duration::from_secs(2);
+use crate::{Oidc, error::Error, finish::WAIT};
 
 /// The session that lives and whose newest token this is.
 ///

@@ -28,11 +28,8 @@ struct Page<'a> {
 }
 
 impl Told {
-    pub(crate) const AWAY: Self = Self {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        title: "told.away.title",
-        text: "told.away",
-    };
+    pub(crate) const AWAY: Self =
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "told.away.title", text: "told.away" };
     pub(crate) const EXPIRED: Self =
         Self { status: StatusCode::NOT_FOUND, title: "told.expired.title", text: "told.expired" };
     pub(crate) const FOREIGN: Self =

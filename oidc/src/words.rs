@@ -44,7 +44,10 @@ static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         name,
         dir,
         texts: serde_json::from_str(texts).unwrap_or_default(),
-        plurals: code.parse::<LanguageIdentifier>().ok().and_then(|id| PluralRules::create(id, PluralRuleType::CARDINAL).ok()),
+        plurals: code
+            .parse::<LanguageIdentifier>()
+            .ok()
+            .and_then(|id| PluralRules::create(id, PluralRuleType::CARDINAL).ok()),
     };
     ALL.into_iter().map(language).collect()
 });
@@ -206,7 +209,11 @@ mod tests {
             for count in 1..=200_u64 {
                 let category = name(rules.select(count).unwrap());
                 for key in ["change.length", "password.tries"] {
-                    assert!(language.texts.contains_key(&format!("{key}.{category}")), "{} {key} {count}", language.code);
+                    assert!(
+                        language.texts.contains_key(&format!("{key}.{category}")),
+                        "{} {key} {count}",
+                        language.code
+                    );
                 }
             }
         }

@@ -165,6 +165,10 @@ impl Chromium {
 
     /// Waits for a page that says something.
     pub async fn says(&self, what: &str) {
-        eventually(what, async || self.text().await.contains(what).then_some(())).await;
+        let said = eventually(what, async || self.text().await.contains(what).then_some(()));
+        let late = tokio::time::timeout(std::time::Duration::from_secs(20), said).await;
+        if late.is_err() {
+            panic!("{what}: {} {}", self.url().await, self.text().await);
+        }
     }
 }

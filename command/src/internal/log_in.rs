@@ -40,7 +40,8 @@ const NAME: &str = "CheckPassword";
 pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
     let CheckPassword { login_name, password, session_token } = asked;
     let trial = Trial { instance_id: by.instance_id.clone(), operation: NAME, cause: by.cause.clone() };
-    let look = Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
+    let look =
+        Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
     let checked = async {
         let found = decided(commands, &trial, look).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
@@ -148,6 +149,8 @@ impl Decide for LogIn {
         // It is the person who does it.
         let cause = Cause { actor: proven.user_id.clone(), ..by.cause.clone() };
         let user = turn.get::<Standard<User>>(&user);
+        // Its last event may be committed together with this one.
+        let seen = user.head.sequence.max(turn.ends().events);
         let organization_id = organization_of_live(turn, &user)?.ok_or_else(wrong)?;
         let checked = checked_now(turn, (&proven.user_id, organization_id));
         let owner = Owner::instance(&by.instance_id);
@@ -178,7 +181,7 @@ impl Decide for LogIn {
                 (current, Command::Patch(patch))
             }
         };
-        let (events, seen) = (Standard::<Session>::decide(&current.state, command)?, turn.ends().events);
+        let events = Standard::<Session>::decide(&current.state, command)?;
         Ok((turn.append(current, &events, &by.keys, &cause)?, Some(seen)))
     }
 }

@@ -135,8 +135,7 @@ pub fn stylesheet(light: Scheme, dark: Option<Scheme>) -> String {
 
 /// What names the rules of this build, whatever the colours are.
 pub fn rules() -> &'static str {
-    static NAME: LazyLock<String> =
-        LazyLock::new(|| URL_SAFE_NO_PAD.encode(&secret::sha256(RULES.as_bytes())[..12]));
+    static NAME: LazyLock<String> = LazyLock::new(|| URL_SAFE_NO_PAD.encode(&secret::sha256(RULES.as_bytes())[..12]));
     &NAME
 }
 

@@ -173,7 +173,10 @@ impl Browser {
     /// The language that was picked at a request, and the one that was picked last.
     pub(super) fn languages(&self, request: &str) -> (Option<&str>, Option<&str>) {
         let last = self.language.as_ref();
-        (last.filter(|picked| picked.request == request).map(|picked| picked.code.as_str()), last.map(|it| it.code.as_str()))
+        (
+            last.filter(|picked| picked.request == request).map(|picked| picked.code.as_str()),
+            last.map(|it| it.code.as_str()),
+        )
     }
 
     /// Picks a language.

@@ -115,7 +115,8 @@ fn for_managers(rules: &[Rule]) -> String {
 fn page(visit: &Visit, whose: &Whose, (status, errors): (StatusCode, Vec<String>)) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("change.title").to_owned());
     let shell = shell.wrong(!errors.is_empty());
-    let rules = whose.rules.iter().map(|rule| said(&visit.words, *rule)).filter(|rule| !errors.contains(rule)).collect();
+    let rules =
+        whose.rules.iter().map(|rule| said(&visit.words, *rule)).filter(|rule| !errors.contains(rule)).collect();
     let (account, name, passwordrules) = (&whose.user_id, &whose.login_name, for_managers(&whose.rules));
     visit.visitor.page(status, &Page { frame, shell, account, name, rules, passwordrules, errors })
 }

@@ -93,6 +93,9 @@ mod tests {
     fn a_person_sees_where_it_goes_on() {
         assert_eq!(host("https://shop.example:8443/callback?a=b"), "shop.example");
         assert_eq!(host("http://127.0.0.1/callback"), "127.0.0.1");
-        assert_eq!([host("com.example.app:/callback"), host("com.example.app://callback")], ["com.example.app", "callback"]);
+        assert_eq!(
+            [host("com.example.app:/callback"), host("com.example.app://callback")],
+            ["com.example.app", "callback"]
+        );
     }
 }

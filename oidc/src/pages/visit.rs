@@ -8,10 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use domain::{context::Owner, resource::project::PrivateLabeling};
-use edge::{
-    header::host,
-    mount::read_body,
-};
+use edge::{header::host, mount::read_body};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use page::{
     answer::{Policy, page, see_other},

@@ -71,8 +71,7 @@ pub(super) fn frame(live: Option<String>) -> Frame {
 
 /// What such a page may do.
 pub(super) fn policy(frame: &Frame, site: &Site) -> String {
-    Policy { scripts: frame.script.iter().cloned().collect(), connects: frame.live.is_some(), leaves: false }
-        .text(site)
+    Policy { scripts: frame.script.iter().cloned().collect(), connects: frame.live.is_some(), leaves: false }.text(site)
 }
 
 impl Told {

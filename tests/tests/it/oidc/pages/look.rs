@@ -35,7 +35,8 @@ async fn pages_are_in_the_language_of_the_reader_as_far_as_it_is_allowed() {
 async fn pages_have_the_colours_texts_and_links_that_are_set() {
     let flow = start().await;
     let shown = flow.sent_by(&mut browser(&flow.tenant), &[]).await;
-    let sheet = |text: &str| text.split_once("rel=\"stylesheet\" href=\"").unwrap().1.split('"').next().unwrap().to_owned();
+    let sheet =
+        |text: &str| text.split_once("rel=\"stylesheet\" href=\"").unwrap().1.split('"').next().unwrap().to_owned();
     let usual = sheet(&shown.text);
     assert!(shown.text.contains("Identity Platform"), "{}", shown.text);
     let branding = json!({ "lightTheme": { "primaryColor": { "set": "#ffe600" }, "backgroundColor": { "set": "#ffffff" } },

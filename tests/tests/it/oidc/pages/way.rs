@@ -27,7 +27,10 @@ async fn a_person_logs_in_once_and_the_next_time_is_asked_nothing() {
     assert_eq!((&*told["state"], &*told["iss"]), ("a b&c", &*flow.tenant.bootstrap.issuer));
     let tokens = flow.redeemed(&told["code"]).await;
     let first = said(&tokens);
-    assert_eq!((&first["sub"], &first["nonce"], &first["amr"]), (&json!(flow.person.0), &json!("n-0S6_WzA2Mj"), &json!(["pwd"])));
+    assert_eq!(
+        (&first["sub"], &first["nonce"], &first["amr"]),
+        (&json!(flow.person.0), &json!("n-0S6_WzA2Mj"), &json!(["pwd"]))
+    );
 
     for prompt in ["", "none"] {
         let shown = flow.sent_by(&mut browser, &[("prompt", prompt)]).await;

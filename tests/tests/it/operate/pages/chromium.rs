@@ -2,11 +2,7 @@
 
 use std::fs;
 
-use tests::{
-    browser::link,
-    chromium::Chromium,
-    eventually, tools,
-};
+use tests::{browser::link, chromium::Chromium, eventually, tools};
 
 use super::mending::Failing;
 
