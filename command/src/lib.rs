@@ -37,6 +37,7 @@ mod signing_keys;
 mod standard;
 mod stored_answer;
 mod tail;
+mod trial;
 mod turn;
 pub mod writer;
 

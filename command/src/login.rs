@@ -38,9 +38,9 @@ use crate::{
     existence,
     let_in::Login,
     person_key::away,
-    reaction::delivery,
+    trial::Trial,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
-    writer::{Decide, Origin, Verdict, writer_unavailable},
+    writer::{Decide, Verdict, writer_unavailable},
 };
 
 /// The longest password that is hashed anew, in bytes: bcrypt compares no more, so of a longer one not all is known to be right.
@@ -84,33 +84,6 @@ pub(crate) fn wrong() -> Error {
 fn uncounted(failure: &LogFailure) -> Error {
     tracing::warn!(error = explain(failure), "tries cannot be counted");
     writer_unavailable("tries cannot be counted at the moment, so none is let through")
-}
-
-/// In whose name a password is tried, and where.
-#[derive(Clone)]
-pub(crate) struct Trial {
-    pub(crate) instance_id: String,
-    /// What is asked for, as metrics have it.
-    pub(crate) operation: &'static str,
-    pub(crate) cause: Cause,
-}
-
-impl Trial {
-    /// By whoever sends a call.
-    pub(crate) fn of(call: &Call) -> Self {
-        let cause = Cause {
-            actor: call.caller.id.clone(),
-            trace_context: call.trace_context.clone(),
-            causation_id: delivery::causation(call.depth),
-            ..Cause::default()
-        };
-        Self { instance_id: call.tenant.id.clone(), operation: call.operation.method, cause }
-    }
-
-    /// Where a command of it comes from.
-    pub(crate) fn origin(&self) -> Origin {
-        Origin { operation: self.operation, instance_id: self.instance_id.as_str().into(), bytes: 0 }
-    }
 }
 
 impl Commands {

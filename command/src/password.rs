@@ -25,8 +25,9 @@ use zeroize::Zeroizing;
 use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
-    login::{Found, Trial, found},
+    login::{Found, found},
     person_key::away,
+    trial::Trial,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };

@@ -142,6 +142,7 @@ fn filled(text: &str, values: &[(&str, &str)], language: &Language) -> String {
     filled
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is an enum without content that is not Copy")]
 fn name(category: PluralCategory) -> &'static str {
     match category {
         PluralCategory::ZERO => "zero",

@@ -1,11 +1,14 @@
 //! A browser with scripts: headless Chromium, driven over the protocol of W3C for that (`WebDriver`, chapter 6) with plain HTTP.
 
-use std::{fs, path::PathBuf, process::Stdio};
+use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
 
 use crate::{eventually, ports::free_port, tools};
 
@@ -20,6 +23,8 @@ pub struct Chromium {
 /// How a page is looked at: width, height, and whether colours are dark.
 pub type Look = (u32, u32, bool);
 
+/// How long a page may take until it says something.
+const SAID_WITHIN: Duration = Duration::from_secs(30);
 /// How pages are looked at.
 const LOOKS: [Look; 3] = [(390, 844, false), (1280, 800, true), (320, 640, true)];
 
@@ -166,9 +171,9 @@ impl Chromium {
     /// Waits for a page that says something.
     pub async fn says(&self, what: &str) {
         let said = eventually(what, async || self.text().await.contains(what).then_some(()));
-        let late = tokio::time::timeout(std::time::Duration::from_secs(20), said).await;
-        if late.is_err() {
-            panic!("{what}: {} {}", self.url().await, self.text().await);
+        if timeout(SAID_WITHIN, said).await.is_err() {
+            let (url, text) = (self.url().await, self.text().await);
+            panic!("waited in vain for {what}: {url} {text}");
         }
     }
 }

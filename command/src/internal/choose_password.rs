@@ -23,9 +23,10 @@ use super::{
 use crate::{
     client_secret::hash_of,
     execute::Commands,
-    login::{Proven, Trial, organization_of_live},
+    login::{Proven, organization_of_live},
     password::{Chosen, GUESSABLE, sealed_password},
     person_key::away,
+    trial::Trial,
     turn::{Cause, Decided, Refusal, Turn},
     writer::Decide,
 };

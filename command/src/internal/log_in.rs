@@ -28,7 +28,8 @@ use crate::{
     api::session::checked_now,
     client_secret::{draw, hash_of},
     execute::Commands,
-    login::{Found, Proven, Trial, found_by_name, organization_of_live, wrong},
+    login::{Found, Proven, found_by_name, organization_of_live, wrong},
+    trial::Trial,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
     writer::{Decide, Verdict, writer_unavailable},
 };

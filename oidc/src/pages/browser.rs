@@ -209,7 +209,7 @@ mod tests {
         for number in 0..MOST_ACCOUNTS + 2 {
             let user_id = format!("11748651421191373{number}");
             browser.logged_in(user_id.clone(), (format!("sess-{user_id}-{}", "s".repeat(43)), u64::MAX >> 20));
-            for app in 0..MOST_ALLOWED + 1 {
+            for app in 0..=MOST_ALLOWED {
                 browser.allow(&user_id, format!("{app}-{}", "d".repeat(22)));
             }
         }

@@ -11,7 +11,7 @@ use proto::bus::{CheckPassword, Checked, checked::Fault, internal_command::Comma
 use super::{
     next::go_on,
     shell::Shell,
-    visit::{Posted, Stop, Visit},
+    visit::{Known, Posted, Stop, Visit},
 };
 
 #[derive(Template)]
@@ -28,7 +28,7 @@ pub(super) async fn show(mut visit: Visit) -> Result<Response, Stop> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     let asked = visit.visitor.form.get("account");
     let account = known.iter().find(|known| Some(known.account.user_id.as_str()) == asked);
-    let name = account.map(|known| known.login_name()).or_else(|| visit.visitor.browser.named(&visit.visitor.request));
+    let name = account.map(Known::login_name).or_else(|| visit.visitor.browser.named(&visit.visitor.request));
     let Some(name) = name.map(str::to_owned) else { return Ok(visit.visitor.step("/ui/login/name")) };
     Ok(page(&visit, &name, (StatusCode::OK, String::new())))
 }

@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequest, Request},
     response::{IntoResponse, Response},
 };
-use domain::{context::Owner, resource::project::PrivateLabeling};
+use domain::{context::Owner, person::Person, resource::project::PrivateLabeling};
 use edge::{header::host, mount::read_body};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use page::{
@@ -92,7 +92,7 @@ impl Known {
 
     /// What the person is called.
     pub(super) fn name(&self) -> String {
-        self.user.user.person().map_or_else(|| self.user.user.username.clone(), |person| person.name())
+        self.user.user.person().map_or_else(|| self.user.user.username.clone(), Person::name)
     }
 }
 
