@@ -35,6 +35,8 @@ use crate::{
 
 /// How many are done at a time; no instance has more of them than it leaves to others.
 const MOST: u64 = 1024;
+/// The same of passwords, which wait for a seat: while many are tried, all else goes on.
+const MOST_PASSWORDS: u64 = 128;
 /// The longest id of what is named.
 const LONGEST_ID: usize = 200;
 /// Who is named as having done it, where the event says itself which client and user it is about.
@@ -47,12 +49,14 @@ pub struct Taker {
     client: Client,
     shard: u16,
     room: Arc<Mutex<Room<Arc<str>>>>,
+    room_of_passwords: Arc<Mutex<Room<Arc<str>>>>,
 }
 
 impl Taker {
     /// One that has commands of a shard decided by the writer of this node.
     pub fn new(commands: Arc<Commands>, client: Client, shard: u16) -> Self {
-        Self { commands, client, shard, room: Arc::new(Mutex::new(Room::new(MOST))) }
+        let room = |most| Arc::new(Mutex::new(Room::new(most)));
+        Self { commands, client, shard, room: room(MOST), room_of_passwords: room(MOST_PASSWORDS) }
     }
 
     /// Does so until `stopping`. What it has taken is done by these tasks.
@@ -96,8 +100,14 @@ impl Taker {
             Ok(opened) => opened,
             Err(answer) => return self.reply(reply, &answer).await,
         };
-        let Some(place) = Place::of(&self.room, command.instance_id.as_str().into()) else {
-            return self.reply(reply, &InternalAnswer::default()).await;
+        let is_password = matches!(command.command, Some(Command::CheckPassword(_) | Command::ChangePassword(_)));
+        let room = if is_password { &self.room_of_passwords } else { &self.room };
+        let Some(place) = Place::of(room, command.instance_id.as_str().into()) else {
+            // To send it again and again would make it worse where each waits for a seat.
+            let (nonce, checked) = (command.nonce, Checked { fault: Fault::Busy.into(), ..Checked::default() });
+            let busy = InternalOutcome { nonce, checked: Some(checked), ..InternalOutcome::default() };
+            let full = if is_password { answer(&key, &busy) } else { InternalAnswer::default() };
+            return self.reply(reply, &full).await;
         };
         let (taker, bytes) = (self.clone(), message.payload.len());
         tasks.spawn(async move {

@@ -1,5 +1,11 @@
-// Lets people see the password that they type, and hides it again before it is sent.
+// Lets people see the password that they type, hides it again before it is sent, and sends nothing twice.
 "use strict";
+const sent = new Set();
+document.addEventListener("submit", (event) => {
+  if (sent.has(event.target)) event.preventDefault();
+  sent.add(event.target);
+});
+addEventListener("pageshow", () => sent.clear());
 for (const button of document.querySelectorAll("button[data-reveal]")) {
   const input = document.getElementById(button.dataset.reveal);
   const show = (isShown) => {

@@ -29,7 +29,6 @@ use crate::{
     endpoint,
     error::{Error, Refused, no_store},
     form::{self, Form, Sent},
-    pages,
     told::Told,
     words::Words,
 };
@@ -200,9 +199,9 @@ impl Answerable {
 
 /// Where a person logs in: on pages of the app's operator, or on the platform's own.
 fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> String {
-    let own = || format!("{issuer}{}", pages::LOGIN);
+    let own = || format!("{issuer}{}", endpoint::LOGIN);
     let at = if login_uri.is_empty() { own() } else { login_uri.clone() };
-    with(&at, &[(pages::REQUEST, id)])
+    with(&at, &[(endpoint::REQUEST, id)])
 }
 
 /// What a person is shown while something does not answer.

@@ -9,7 +9,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::explain::explain;
-use domain::resource::app::oidc::Oidc as Settings;
 use edge::{caller::issued_as, mount::LONGEST, trigger::trace_of};
 use http::{HeaderMap, Method, Request, StatusCode};
 use proto::bus::{EndSession, internal_command::Command};
@@ -19,12 +18,12 @@ use view::directory::Tenant;
 
 use crate::{
     Oidc,
-    authorize::{LONGEST_STATE, checks, redirect},
-    callback,
+    after_logout::AfterLogout,
+    authorize::redirect,
+    endpoint::LOGOUT,
     error::{Refused, method_not_allowed},
     form::{self, Sent},
     issue::ID_TYPE,
-    pages::LOGOUT,
     revoke,
     told::Told,
     words::Words,
@@ -75,7 +74,8 @@ async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stop
         Refused::Platform(error) => Stopped::Platform(error),
         Refused::OAuth(_) => Told::UNREADABLE_LOGOUT.into(),
     })?;
-    let along = |client_id| Along { client_id, uri: form.get("post_logout_redirect_uri"), state: form.get("state") };
+    let along =
+        |client_id| AfterLogout { client_id, uri: form.get("post_logout_redirect_uri"), state: form.get("state") };
     let Some(hint) = form.get("id_token_hint") else {
         // What is wrong with it is told before anybody is asked.
         along(form.get("client_id")).next(oidc, &tenant).await?;
@@ -96,35 +96,6 @@ fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>))
         return Err(Told::ANOTHER_APP);
     }
     Ok(hinted)
-}
-
-/// What an app says of where the browser goes on afterwards.
-pub(crate) struct Along<'a> {
-    pub(crate) client_id: Option<&'a str>,
-    pub(crate) uri: Option<&'a str>,
-    pub(crate) state: Option<&'a str>,
-}
-
-impl Along<'_> {
-    /// Where it goes on: to a URI that the app has registered for that. To an app that is switched off, or to none, it does not.
-    pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Told> {
-        if self.state.is_some_and(|state| state.len() > LONGEST_STATE) {
-            return Err(Told::UNREADABLE_LOGOUT);
-        }
-        let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
-        let found = oidc.edge.directory.app(&tenant.id, client_id, 0).await;
-        let app = found.map_err(|failure| {
-            tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
-            Told::MAYBE_SIGNED_OUT
-        })?;
-        let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
-        let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
-        if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
-            return Err(Told::NO_LOGOUT_URI);
-        }
-        let state: Vec<_> = self.state.map(|state| ("state", state)).into_iter().collect();
-        Ok(Some(callback::with(uri, &state)))
-    }
 }
 
 /// Ends the session, with all that was got in it, if it is still there.

@@ -23,3 +23,12 @@ pub(crate) const KEYS: &str = "/oauth/v2/keys";
 
 /// All that there is (OpenID Connect Discovery 1.0, section 4).
 pub(crate) const DISCOVERY: &str = "/.well-known/openid-configuration";
+
+/// Where people log in on the platform's pages.
+pub(crate) const LOGIN: &str = "/ui/login";
+
+/// Where they sign out.
+pub(crate) const LOGOUT: &str = "/ui/logout";
+
+/// What names the authorization request to login pages, in queries and forms.
+pub(crate) const REQUEST: &str = "authRequest";

@@ -1,6 +1,6 @@
 //! Whether what was checked in a session is enough for what an app has asked for, and what is missing otherwise.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use domain::{
     rejection::Rejection,
@@ -18,13 +18,11 @@ use view::{
 use crate::{
     Oidc, audience,
     auth_request::{AuthRequest, Waiting},
+    known,
     logged_in::LoggedIn,
     scope, session,
     subject::Subject,
 };
-
-/// How long a read model is waited for that lags.
-pub(crate) const WAIT: Duration = Duration::from_secs(2);
 
 /// Why a session is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,12 +114,9 @@ pub(crate) async fn logged_in(
 ) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
     let session = session::shown(oidc, tenant, token).await?.ok_or(Lack::Session)?;
     let checked = checked(waiting, &session)?;
-    let (directory, seen) = (&oidc.edge.directory, checked.seen.max(seen));
-    // What was decided a moment ago may rest on more than the read model has.
-    if directory.processed_by(seen, WAIT).await.is_ok_and(|processed| processed < seen) {
-        return Err(crate::error::Error::Unavailable.into());
-    }
-    let user = directory.principal(&tenant.id, Name::Id(checked.user_id.to_owned()), seen).await;
+    let seen = checked.seen.max(seen);
+    known::as_of(oidc, seen).await?;
+    let user = oidc.edge.directory.principal(&tenant.id, Name::Id(checked.user_id.to_owned()), seen).await;
     let user = user.map_err(read_model)?.ok_or(Lack::Inactive)?;
     match outdated(user.user.password.as_ref(), checked.at) {
         None => {}

@@ -1,5 +1,6 @@
 //! The OpenID Connect node: discovery, keys, tokens and what they are worth. It keeps no state of its own.
 
+mod after_logout;
 mod api;
 mod assertion;
 mod audience;
@@ -15,12 +16,14 @@ mod end_session;
 mod ending;
 mod endpoint;
 mod error;
+mod files;
 mod finish;
 mod form;
 mod function;
 mod introspect;
 mod issue;
 mod keys;
+mod known;
 mod lifetime;
 mod logged_in;
 mod metadata;

@@ -18,7 +18,7 @@ mod refused;
 mod shell;
 mod visit;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -26,36 +26,13 @@ use axum::{
     routing::{get, post},
 };
 use edge::observe::{Meter, observed};
-use page::{
-    asset::{self, Asset},
-    component::ICON,
-    theme,
+use page::asset;
+
+use crate::{
+    Oidc,
+    endpoint::{LOGIN, LOGOUT},
+    files::FILES,
 };
-
-use crate::Oidc;
-
-/// Where people log in.
-pub(crate) const LOGIN: &str = "/ui/login";
-/// Where they log out.
-pub(crate) const LOGOUT: &str = "/ui/logout";
-/// What names the authorization request in queries and forms.
-pub(crate) const REQUEST: &str = "authRequest";
-/// Where the files of the pages are.
-const FOLDER: &str = "/ui/login/static/";
-
-/// The files of the pages.
-pub(crate) struct Files {
-    /// The stylesheet of pages that belong to no instance.
-    pub(crate) stylesheet: Asset,
-    pub(crate) icon: Asset,
-    script: Asset,
-}
-
-pub(crate) static FILES: LazyLock<Files> = LazyLock::new(|| Files {
-    stylesheet: Asset::new(FOLDER, "page.css", theme::built_in()),
-    icon: Asset::new(FOLDER, "icon.svg", ICON),
-    script: Asset::new(FOLDER, "login.js", include_str!("../assets/login.js")),
-});
 
 /// The pages and their files.
 pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {

@@ -18,7 +18,7 @@ use view::{
     rows::{Found, Fresh},
 };
 
-use crate::{Oidc, error::Error, finish::WAIT};
+use crate::{Oidc, error::Error, known::WAIT};
 
 /// The session that lives and whose newest token this is.
 ///

@@ -9,7 +9,7 @@ use page::{
     site::Site,
 };
 
-use crate::{pages::FILES, words::Words};
+use crate::{files::FILES, words::Words};
 
 /// What a person is told, by the keys of title and text.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,7 @@ impl Told {
         Self { status: StatusCode::FORBIDDEN, title: "told.bad.title", text: "told.foreign" };
     pub(crate) const UNREADABLE: Self = Self::bad("told.unreadable");
     pub(crate) const NO_APP: Self = Self::bad("told.no_app");
+    pub(crate) const NO_COOKIE: Self = Self::bad("told.no_cookie");
     pub(crate) const NO_PAGES: Self = Self::bad("told.no_pages");
     pub(crate) const NO_PASSWORD: Self = Self::bad("told.no_password");
     pub(crate) const NO_REDIRECT_URI: Self = Self::bad("told.no_redirect_uri");

@@ -35,6 +35,8 @@ use crate::{
 const NAME: &str = "ChangePassword";
 /// How long after the check of the password before it another one can be chosen, in milliseconds.
 const LONGEST_WAIT_MS: i64 = 60 * 60 * 1000;
+/// The longest password that can be chosen, in characters, as the API has it.
+const LONGEST: usize = 200;
 
 /// Changes a password, and says what became of it.
 pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
@@ -44,6 +46,9 @@ pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -
 async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
     let fault = |fault: Fault| Ok(Checked { fault: fault.into(), ..Checked::default() });
     let ChangePassword { session_token, new_password } = asked;
+    if new_password.chars().count() > LONGEST || new_password.chars().any(char::is_control) {
+        return fault(Fault::Rules);
+    }
     let Some(sent) = SESSION.parse(&session_token) else { return fault(Fault::Over) };
     let trial = Trial { instance_id: by.instance_id.clone(), operation: NAME, cause: by.cause.clone() };
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);

@@ -101,7 +101,7 @@ impl Internal {
     }
 
     /// Has a command of an instance decided, and says what became of it. It may be sent more than once, so it must be one that
-    /// changes nothing the second time.
+    /// changes nothing the second time; those with passwords, of which each is a try, are not sent again once they were taken.
     ///
     /// # Errors
     /// Where it is not certain that it was done.

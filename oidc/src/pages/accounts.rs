@@ -9,23 +9,9 @@ use super::{
     logout::end,
     next::go_on,
     shell::Shell,
-    visit::{Known, Posted, Stop, Visit},
+    visit::{Known, Posted, Shown, Stop, Visit},
 };
 use crate::told::Told;
-
-/// An account as a page shows it.
-pub(super) struct Shown {
-    pub(super) user_id: String,
-    pub(super) login_name: String,
-    pub(super) name: String,
-}
-
-impl From<&Known> for Shown {
-    fn from(known: &Known) -> Self {
-        let (login_name, name) = (known.login_name().to_owned(), known.name());
-        Self { user_id: known.account.user_id.clone(), login_name, name }
-    }
-}
 
 #[derive(Template)]
 #[template(path = "accounts.html")]
@@ -37,7 +23,7 @@ struct Accounts<'a> {
 }
 
 /// Asks which account.
-pub(super) async fn show(mut visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));
@@ -49,12 +35,12 @@ pub(super) async fn show(mut visit: Visit) -> Result<Response, Stop> {
 }
 
 /// Goes on with one.
-pub(super) async fn choose(Posted(mut visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn choose(Posted(visit): Posted) -> Result<Response, Stop> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     if visit.visitor.browser.account(&user_id).is_none() {
         return Ok(visit.visitor.step("/ui/login/accounts"));
     }
-    go_on(&mut visit, &user_id, false).await
+    go_on(&visit, &user_id, false).await
 }
 
 #[derive(Template)]
@@ -66,7 +52,7 @@ struct Removal<'a> {
 }
 
 /// Asks which account is removed.
-pub(super) async fn removal(mut visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn removal(visit: Visit) -> Result<Response, Stop> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));

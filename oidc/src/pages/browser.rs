@@ -24,6 +24,8 @@ const MOST_ACCOUNTS: usize = 8;
 const MOST_ALLOWED: usize = 4;
 /// How many bytes of a login name are kept between two pages.
 const LONGEST_NAME: usize = 800;
+/// The longest text that is sealed, in bytes: browsers drop cookies above 4096 with their names and attributes.
+const LONGEST: usize = 2900;
 const ID: usize = 22;
 
 /// A browser as its cookie says. Names of members are short, because cookies are.
@@ -109,10 +111,28 @@ impl Browser {
 
     /// The cookie that names it.
     pub(super) fn cookie(&self, keys: &Keys, (instance_id, site): (&str, &Site)) -> Option<HeaderValue> {
-        let said = serde_json::to_vec(self)
-            .inspect_err(|error| tracing::error!(error = explain(error), "a cookie cannot be made"))
-            .ok()?;
+        let said = self.fitting().said()?;
         cookie::set(site, (COOKIE, &keys.seal.seal(&purpose(instance_id), &said)), LASTS)
+    }
+
+    fn said(&self) -> Option<Vec<u8>> {
+        let said = serde_json::to_vec(self);
+        said.inspect_err(|error| tracing::error!(error = explain(error), "a cookie cannot be made")).ok()
+    }
+
+    /// As much of it as fits into a cookie: what apps may have goes first, then the oldest accounts.
+    fn fitting(&self) -> Self {
+        let mut fitting = self.clone();
+        while fitting.said().is_some_and(|said| said.len() > LONGEST) {
+            if let Some(account) = fitting.accounts.iter_mut().find(|account| !account.allowed.is_empty()) {
+                account.allowed.remove(0);
+            } else if fitting.accounts.len() > 1 {
+                fitting.accounts.remove(0);
+            } else {
+                break;
+            }
+        }
+        fitting
     }
 
     /// What a form is bound to that is about a request, or about none.
@@ -210,11 +230,21 @@ mod tests {
             let user_id = format!("11748651421191373{number}");
             browser.logged_in(user_id.clone(), (format!("sess-{user_id}-{}", "s".repeat(43)), u64::MAX >> 20));
             for app in 0..=MOST_ALLOWED {
-                browser.allow(&user_id, format!("{app}-{}", "d".repeat(22)));
+                browser.allow(&user_id, format!("{app}{}", "d".repeat(15)));
             }
         }
         browser.name("1-request-of-the-usual-length", &"ä".repeat(1000));
         assert_eq!(browser.accounts().len(), MOST_ACCOUNTS);
+        let mut long = browser.clone();
+        long.accounts
+            .iter_mut()
+            .for_each(|account| account.user_id = format!("{}{}", "u".repeat(199), account.seen % 10));
+        let cookie = long.cookie(&keys, ("1", &site())).unwrap();
+        assert!(cookie.len() <= 4096, "{}", cookie.len());
+        let kept = Browser::read(&keys, ("1", &site()), &sent(&cookie)).unwrap();
+        assert_eq!(kept.accounts().last().map(|it| &it.user_id), long.accounts().last().map(|it| &it.user_id));
+        let browser = browser.fitting();
+        assert_eq!(browser.accounts().len(), MOST_ACCOUNTS, "usual ones fit");
         let cookie = browser.cookie(&keys, ("1", &site())).unwrap();
         assert!(cookie.len() <= 4096, "{}", cookie.len());
         assert_eq!(Browser::read(&keys, ("1", &site()), &sent(&cookie)), Some(browser));

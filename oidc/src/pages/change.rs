@@ -9,12 +9,15 @@ use proto::bus::{ChangePassword, checked::Fault, internal_command::Command};
 use view::settings::instance_of;
 
 use super::{
-    next::{go_on, login_name},
+    next::go_on,
     password::asked_for,
     shell::Shell,
-    visit::{Posted, Stop, Visit},
+    visit::{Posted, Stop, Visit, login_name},
 };
-use crate::words::Words;
+use crate::{endpoint, words::Words};
+
+/// The longest password, in characters.
+const LONGEST: usize = 200;
 
 #[derive(Template)]
 #[template(path = "change.html")]
@@ -40,10 +43,8 @@ impl Whose {
     /// Nothing where it is nobody's whom this browser knows.
     async fn of(visit: &Visit) -> Result<Option<Self>, Stop> {
         let user_id = visit.visitor.form.get("account").unwrap_or_default();
-        if visit.visitor.browser.account(user_id).is_none() {
-            return Ok(None);
-        }
-        let Some(user) = visit.visitor.user(user_id).await.map_err(|_| visit.away())? else { return Ok(None) };
+        let Some(account) = visit.visitor.browser.account(user_id) else { return Ok(None) };
+        let Some(user) = visit.visitor.user(account).await.map_err(|_| visit.away())? else { return Ok(None) };
         let instance_id = instance_of(&visit.visitor.tenant.id, &user.owner);
         let chain = visit.visitor.oidc.edge.settings.effective::<Password>(instance_id, &user.owner).chain;
         let (user_id, login_name) = (user_id.to_owned(), login_name(&user).to_owned());
@@ -53,20 +54,22 @@ impl Whose {
 
 /// Asks for another password.
 pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
-    let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(super::LOGIN)) };
+    let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     Ok(page(&visit, &whose, (StatusCode::OK, vec![])))
 }
 
 /// Changes it.
 pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Stop> {
-    let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(super::LOGIN)) };
+    let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     let wrong = |visit: &Visit, errors| Ok(page(visit, &whose, (StatusCode::UNPROCESSABLE_ENTITY, errors)));
     let new_password = visit.visitor.form.raw("password").unwrap_or_default().to_owned();
     if new_password.is_empty() {
         return wrong(&visit, vec![visit.words.get("change.empty").to_owned()]);
     }
     let lacking = whose.rules.iter().filter(|rule| !rule.is_kept(&new_password));
-    let lacking: Vec<_> = lacking.map(|rule| said(&visit.words, *rule)).collect();
+    let is_long = new_password.chars().count() > LONGEST;
+    let long = is_long.then(|| visit.words.with("change.long", &[("count", &LONGEST.to_string())]));
+    let lacking: Vec<_> = lacking.map(|rule| said(&visit.words, *rule)).chain(long).collect();
     if !lacking.is_empty() {
         return wrong(&visit, lacking);
     }
@@ -76,12 +79,16 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Stop> 
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
             visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));
-            go_on(&mut visit, &checked.user_id, false).await
+            go_on(&visit, &checked.user_id, false).await
         }
         Fault::Same => wrong(&visit, vec![visit.words.get("change.same").to_owned()]),
         Fault::Guessable => wrong(&visit, vec![visit.words.get("change.guessable").to_owned()]),
         Fault::Rules => wrong(&visit, whose.rules.iter().map(|rule| said(&visit.words, *rule)).collect()),
-        Fault::Over | Fault::Wrong => go_on(&mut visit, &whose.user_id, false).await,
+        // The password was checked too long ago to choose another one.
+        Fault::Over | Fault::Wrong => {
+            let more = [("account", whose.user_id.as_str()), ("again", "1")];
+            Ok(visit.visitor.step_by("/ui/login/password", &more))
+        }
         Fault::Unspecified | Fault::Tries | Fault::Busy => {
             let error = visit.words.get("password.busy").to_owned();
             Ok(page(&visit, &whose, (StatusCode::SERVICE_UNAVAILABLE, vec![error])))

@@ -9,10 +9,10 @@ use view::directory::{Named, Tenant};
 use super::{
     next::{consent, go_on},
     shell::Shell,
-    visit::{Posted, Stop, Visit},
+    visit::{Posted, Stop, Visit, login_name},
 };
 use crate::{
-    audience,
+    audience, endpoint,
     scope::{self, Scope},
 };
 
@@ -23,15 +23,16 @@ struct Page<'a> {
     shell: Shell<'a>,
     message: String,
     account: &'a str,
+    name: &'a str,
     wants: Vec<&'a str>,
 }
 
 /// Asks for consent.
 pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
-    let account = visit.visitor.form.get("account").unwrap_or_default();
-    if visit.visitor.browser.account(account).is_none() {
-        return Ok(visit.visitor.step(super::LOGIN));
-    }
+    let user_id = visit.visitor.form.get("account").unwrap_or_default();
+    let Some(account) = visit.visitor.browser.account(user_id) else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
+    let user = visit.visitor.user(account).await.map_err(|_| visit.away())?;
+    let Some(user) = user else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     let (directory, tenant) = (&visit.visitor.oidc.edge.directory, &visit.visitor.tenant);
     let owner = directory.organization(&tenant.id, Named::Id(visit.app.owner.id.clone()), 0).await;
     let owner = owner.map_err(|_| visit.away())?;
@@ -48,7 +49,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
         }
     }
     let (frame, shell) = Shell::new(&visit, title);
-    let page = Page { frame, shell, message, account, wants };
+    let page = Page { frame, shell, message, account: user_id, name: login_name(&user), wants };
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 
@@ -57,12 +58,13 @@ pub(super) async fn allow(Posted(mut visit): Posted) -> Result<Response, Stop> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     let what = consent(&visit);
     visit.visitor.browser.allow(&user_id, what);
-    go_on(&mut visit, &user_id, true).await
+    go_on(&visit, &user_id, true).await
 }
 
 /// Where the browser goes on: a host, or the scheme of a native app.
 fn host(redirect_uri: &str) -> String {
-    let host = redirect_uri.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+    let is_web = ["http://", "https://"].iter().any(|scheme| redirect_uri.starts_with(scheme));
+    let host = redirect_uri.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).filter(|_| is_web);
     host.unwrap_or_else(|| redirect_uri.split(':').next().unwrap_or_default().to_owned())
 }
 
@@ -93,9 +95,6 @@ mod tests {
     fn a_person_sees_where_it_goes_on() {
         assert_eq!(host("https://shop.example:8443/callback?a=b"), "shop.example");
         assert_eq!(host("http://127.0.0.1/callback"), "127.0.0.1");
-        assert_eq!(
-            [host("com.example.app:/callback"), host("com.example.app://callback")],
-            ["com.example.app", "callback"]
-        );
+        assert_eq!([host("com.example.app:/callback"), host("app://bank.example/x")], ["com.example.app", "app"]);
     }
 }

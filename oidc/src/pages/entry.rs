@@ -4,36 +4,32 @@ use axum::response::Response;
 use base::fold::fold;
 
 use super::{
-    next::{go_on, silently},
+    next::{go_on, refuse, silently, unavailable},
     visit::{Known, Stop, Visit},
 };
 
 /// Leads a browser on that an app has sent.
-pub(super) async fn lead(mut visit: Visit) -> Result<Response, Stop> {
-    let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
-    let hinted = hinted(&visit, &known);
-    let is_hinted = visit.waiting.request.hint_user_id.is_some() || hinted.is_some();
-    let chosen = match hinted {
-        Some(known) => Some(known),
-        None if is_hinted => None,
-        None => known.first().filter(|_| known.len() == 1),
+pub(super) async fn lead(visit: Visit) -> Result<Response, Stop> {
+    let is_silent = visit.asks("none");
+    let known = match visit.visitor.accounts().await {
+        Ok(known) => known,
+        Err(_) if is_silent => return unavailable(&visit).await,
+        Err(_) => return Err(visit.away()),
     };
-    if visit.asks("none") {
-        if chosen.is_none() && !is_hinted && known.len() > 1 {
+    let request = &visit.waiting.request;
+    let has_hint = request.hint_user_id.is_some() || request.login_hint.is_some();
+    let chosen = if has_hint { hinted(&visit, &known) } else { known.first().filter(|_| known.len() == 1) };
+    if is_silent {
+        if chosen.is_none() && !has_hint && known.len() > 1 {
             let description = "several people are logged in here, and one has to be chosen";
-            return super::next::refuse(&visit, "account_selection_required", description).await;
+            return refuse(&visit, "account_selection_required", description).await;
         }
         return silently(&visit, chosen.map(|known| known.account.user_id.as_str())).await;
     }
-    if visit.asks("select_account") && !known.is_empty() {
-        return Ok(visit.visitor.step("/ui/login/accounts"));
-    }
     match chosen {
-        Some(known) => {
-            let user_id = known.account.user_id.clone();
-            go_on(&mut visit, &user_id, false).await
-        }
-        None if is_hinted || known.is_empty() => Ok(visit.visitor.step("/ui/login/name")),
+        _ if visit.asks("select_account") && !known.is_empty() => Ok(visit.visitor.step("/ui/login/accounts")),
+        Some(known) => go_on(&visit, &known.account.user_id, false).await,
+        None if has_hint || known.is_empty() => Ok(visit.visitor.step("/ui/login/name")),
         None => Ok(visit.visitor.step("/ui/login/accounts")),
     }
 }

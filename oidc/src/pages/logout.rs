@@ -16,16 +16,19 @@ use page::component::Frame;
 use proto::bus::{EndSession, internal_command::Command};
 
 use super::{
-    LOGOUT,
-    accounts::Shown,
-    browser::Account,
+    browser::{Account, Browser},
     shell::Shell,
-    visit::{Stop, Visitor},
+    visit::{Shown, Stop, Visitor},
 };
-use crate::{Oidc, end_session, error::Error, revoke, told::Told, words::Words};
-
-/// The parameters that come along from the app.
-const ALONG: [&str; 3] = ["client_id", "post_logout_redirect_uri", "state"];
+use crate::{
+    Oidc,
+    after_logout::{AfterLogout, PARAMETERS},
+    endpoint::LOGOUT,
+    error::Error,
+    revoke,
+    told::Told,
+    words::Words,
+};
 
 #[derive(Template)]
 #[template(path = "logout.html")]
@@ -40,45 +43,46 @@ struct Page<'a> {
 
 /// Asks whether the person signs out.
 pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
-    let mut visitor = Visitor::read(&oidc, request).await?;
-    let (context, words) = words(&visitor);
-    let next = next(&visitor, &words).await?;
-    let known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
+    let visitor = Visitor::read(&oidc, request).await?;
+    let (context, words) = instance_words(&visitor);
+    let next = next_of(&visitor, &words).await?;
+    let known = visitor.accounts().await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
     if known.is_empty() {
-        return over(&visitor, next, &words);
+        return Ok(over(&visitor, next, &words));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("logout.title").to_owned());
     let accounts = known.iter().rev().map(Shown::from).collect();
-    let along = ALONG.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?))).collect();
+    let along = PARAMETERS.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?))).collect();
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))
 }
 
 /// Ends every session of the browser.
 pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
     let mut visitor = Visitor::read(&oidc, request).await?;
-    let (_, words) = words(&visitor);
-    let next = next(&visitor, &words).await?;
+    let (_, words) = instance_words(&visitor);
+    let next = next_of(&visitor, &words).await?;
     if !visitor.is_given() {
-        let along = ALONG.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?)));
+        let along = PARAMETERS.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?)));
         let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
     }
     for account in visitor.browser.accounts().to_vec() {
         end(&visitor, &account).await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
-        visitor.browser.forget(&account.user_id);
     }
-    over(&visitor, next, &words)
+    // Forms that it was given before are good for nothing any more.
+    visitor.browser = Browser::new();
+    Ok(over(&visitor, next, &words))
 }
 
-fn words(visitor: &Visitor) -> (Owner, Words) {
+fn instance_words(visitor: &Visitor) -> (Owner, Words) {
     let context = Owner::instance(&visitor.tenant.id);
     let words = visitor.words(&context, &[]);
     (context, words)
 }
 
 /// Where the browser goes on afterwards, where the app that is named may say so.
-async fn next(visitor: &Visitor, words: &Words) -> Result<Option<String>, Stop> {
-    let along = end_session::Along {
+async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Stop> {
+    let along = AfterLogout {
         client_id: visitor.form.get("client_id"),
         uri: visitor.form.get("post_logout_redirect_uri"),
         state: visitor.form.get("state"),
@@ -86,10 +90,10 @@ async fn next(visitor: &Visitor, words: &Words) -> Result<Option<String>, Stop> 
     along.next(&visitor.oidc, &visitor.tenant).await.map_err(|told| visitor.told(told, words))
 }
 
-fn over(visitor: &Visitor, next: Option<String>, words: &Words) -> Result<Response, Stop> {
+fn over(visitor: &Visitor, next: Option<String>, words: &Words) -> Response {
     match next {
-        Some(url) => Ok(visitor.leave(&url)),
-        None => Err(visitor.told(Told::SIGNED_OUT, words)),
+        Some(url) => visitor.leave(&url),
+        None => visitor.tells(Told::SIGNED_OUT, words),
     }
 }
 

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use base::{clock, secret::sha256};
+use base::clock;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::{setting::login::Login, settings::Milliseconds};
+use domain::{setting::login::Login as Settings, settings::Milliseconds};
 use edge::error::Error;
 use view::directory::Principal;
 
 use super::visit::{Stop, Visit};
 use crate::{
     ending,
+    endpoint::LOGIN,
     finish::{self, Lack, Unfinished},
     logged_in::LoggedIn,
+    told::Told,
 };
 
 /// What there is of an account for what the app asks.
@@ -22,55 +24,54 @@ enum Found {
     Enough(LoggedIn),
     /// The person must let the app have it first.
     Unconsented,
+    /// The person may not log in with a password, and has nothing else.
+    WithoutPasswords,
     Lacks(Lack),
 }
 
 /// Leads the browser on with the account of a user. `has_consented` says that this one has just let the app have what it asks for.
-pub(super) async fn go_on(visit: &mut Visit, user_id: &str, has_consented: bool) -> Result<Response, Stop> {
-    let step = |visit: &Visit, path: &str| Ok(visit.visitor.step_with(path, user_id));
+pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Response, Stop> {
+    if visit.visitor.browser.account(user_id).is_none() {
+        return Ok(visit.visitor.step(LOGIN));
+    }
+    let step = |path: &str| Ok(visit.visitor.step_with(path, user_id));
     match found(visit, user_id, has_consented).await? {
         Found::Enough(logged_in) => finish(visit, logged_in).await,
-        Found::Unconsented => step(visit, "/ui/login/consent"),
-        Found::Lacks(Lack::Session) => {
-            visit.visitor.browser.forget(user_id);
-            let user = visit.visitor.user(user_id).await.map_err(|_| visit.away())?;
-            let Some(user) = user else { return Ok(visit.visitor.step("/ui/login/name")) };
-            let request = visit.visitor.request.clone();
-            visit.visitor.browser.name(&request, login_name(&user));
-            Ok(visit.visitor.step("/ui/login/password"))
-        }
-        Found::Lacks(Lack::Check | Lack::Late | Lack::Changed) => step(visit, "/ui/login/password"),
-        Found::Lacks(Lack::Choice) => step(visit, "/ui/login/change"),
-        Found::Lacks(Lack::Inactive | Lack::User | Lack::Organization | Lack::Project) => {
-            step(visit, "/ui/login/refused")
-        }
+        Found::Unconsented => step("/ui/login/consent"),
+        Found::WithoutPasswords => Err(visit.told(Told::NO_PASSWORD)),
+        Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => step("/ui/login/password"),
+        Found::Lacks(Lack::Choice) => step("/ui/login/change"),
+        Found::Lacks(Lack::Inactive | Lack::User | Lack::Organization | Lack::Project) => step("/ui/login/refused"),
     }
-}
-
-/// By what a person logs in.
-pub(super) fn login_name(user: &Principal) -> &str {
-    user.user.person().map_or(&user.user.username, |person| &person.username)
 }
 
 /// Why an account cannot be used for what the app asks, where that is so.
 pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, Stop> {
     Ok(match found(visit, user_id, true).await? {
         Found::Lacks(lack) => Some(lack),
-        Found::Enough(_) | Found::Unconsented => None,
+        Found::Enough(_) | Found::Unconsented | Found::WithoutPasswords => None,
     })
 }
 
 /// Answers an app that wants nobody to be asked, with the account of a user where there is one.
 pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Response, Stop> {
     let Some(user_id) = user_id else { return refuse(visit, "login_required", "nobody is logged in here").await };
-    match found(visit, user_id, false).await? {
+    let Ok(found) = found(visit, user_id, false).await else { return unavailable(visit).await };
+    match found {
         Found::Enough(logged_in) => finish(visit, logged_in).await,
         Found::Unconsented => refuse(visit, "consent_required", "the person has to be asked").await,
         Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => {
             refuse(visit, "login_required", "the person has to log in again").await
         }
-        Found::Lacks(_) => refuse(visit, "interaction_required", "the person has to do something first").await,
+        Found::Lacks(_) | Found::WithoutPasswords => {
+            refuse(visit, "interaction_required", "the person has to do something first").await
+        }
     }
+}
+
+/// Tells an app that wants nobody to be asked that it cannot be answered now.
+pub(super) async fn unavailable(visit: &Visit) -> Result<Response, Stop> {
+    refuse(visit, "temporarily_unavailable", "it is not known at the moment who is logged in here").await
 }
 
 async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Found, Stop> {
@@ -82,6 +83,9 @@ async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Foun
         Err(Unfinished::Lacks(lack)) => return Ok(Found::Lacks(lack)),
         Err(Unfinished::Failed(error)) => return Err(failed(visit, &error)),
     };
+    if !visit.has_passwords(&user.owner) {
+        return Ok(Found::WithoutPasswords);
+    }
     if is_late(visit, &logged_in, &user) {
         return Ok(Found::Lacks(Lack::Late));
     }
@@ -97,7 +101,7 @@ fn failed(visit: &Visit, error: &Error) -> Stop {
 /// Whether the password was checked longer ago than the settings of the person let it count.
 fn is_late(visit: &Visit, logged_in: &LoggedIn, user: &Arc<Principal>) -> bool {
     let (settings, instance_id) = (&visit.visitor.oidc.edge.settings, &visit.visitor.tenant.id);
-    let chain = settings.effective::<Login>(instance_id, &user.owner).chain;
+    let chain = settings.effective::<Settings>(instance_id, &user.owner).chain;
     let counts: Milliseconds = *chain.resolve(|it| it.password_check_lifetime.as_ref()).value;
     let counts = i64::try_from(counts.whole_seconds()).unwrap_or(i64::MAX).saturating_mul(1000);
     clock::now().as_millisecond().saturating_sub(logged_in.checked_at) > counts
@@ -106,8 +110,8 @@ fn is_late(visit: &Visit, logged_in: &LoggedIn, user: &Arc<Principal>) -> bool {
 /// What a person lets an app have: all of a scope.
 pub(super) fn consent(visit: &Visit) -> String {
     let request = &visit.waiting.request;
-    let digest = sha256(request.scope.as_bytes());
-    format!("{}-{}", request.client_id, URL_SAFE_NO_PAD.encode(&digest[..9]))
+    let parts: [&[u8]; 3] = [b"consent", request.client_id.as_bytes(), request.scope.as_bytes()];
+    URL_SAFE_NO_PAD.encode(&visit.visitor.sealed(&parts)[..12])
 }
 
 fn has_allowed(visit: &Visit, user_id: &str) -> bool {
@@ -130,6 +134,6 @@ pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Res
 }
 
 fn leave(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<Response, Stop> {
-    let url = ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(crate::told::Told::EXPIRED))?;
+    let url = ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Told::EXPIRED))?;
     Ok(visit.visitor.leave(&url))
 }

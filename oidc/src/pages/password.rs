@@ -11,7 +11,7 @@ use proto::bus::{CheckPassword, Checked, checked::Fault, internal_command::Comma
 use super::{
     next::go_on,
     shell::Shell,
-    visit::{Known, Posted, Stop, Visit},
+    visit::{Posted, Stop, Visit, login_name},
 };
 
 #[derive(Template)]
@@ -24,17 +24,23 @@ struct Page<'a> {
 }
 
 /// Asks for the password.
-pub(super) async fn show(mut visit: Visit) -> Result<Response, Stop> {
-    let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
-    let asked = visit.visitor.form.get("account");
-    let account = known.iter().find(|known| Some(known.account.user_id.as_str()) == asked);
-    let name = account.map(Known::login_name).or_else(|| visit.visitor.browser.named(&visit.visitor.request));
-    let Some(name) = name.map(str::to_owned) else { return Ok(visit.visitor.step("/ui/login/name")) };
-    Ok(page(&visit, &name, (StatusCode::OK, String::new())))
+pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+    visit.insist_on_passwords()?;
+    let form = &visit.visitor.form;
+    let account = form.get("account").and_then(|user_id| visit.visitor.browser.account(user_id));
+    let user = match account {
+        Some(account) => visit.visitor.user(account).await.map_err(|_| visit.away())?,
+        None => None,
+    };
+    let name = user.as_deref().map(login_name).or_else(|| visit.visitor.browser.named(&visit.visitor.request));
+    let Some(name) = name else { return Ok(visit.visitor.step("/ui/login/name")) };
+    let error = if form.get("again").is_some() { visit.words.get("password.again") } else { "" };
+    Ok(page(&visit, name, (StatusCode::OK, error.to_owned())))
 }
 
 /// Checks the password.
 pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
+    visit.insist_on_passwords()?;
     let form = &visit.visitor.form;
     let (name, password) = (form.get("username"), form.raw("password").unwrap_or_default().to_owned());
     let Some(login_name) = name.map(str::to_owned) else { return Ok(visit.visitor.step("/ui/login/name")) };
@@ -45,7 +51,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
     if password.is_empty() {
         return wrong(&visit, "password.empty");
     }
-    let session_token = session_of(&mut visit, &login_name).await?;
+    let session_token = session_of(&visit, &login_name).await?;
     let asked = CheckPassword { login_name: login_name.clone(), password, session_token };
     let Some(checked) = asked_for(&visit, Command::CheckPassword(asked)).await else {
         return Ok(busy(&visit, &login_name));
@@ -53,11 +59,11 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
             visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));
-            go_on(&mut visit, &checked.user_id, false).await
+            go_on(&visit, &checked.user_id, false).await
         }
         Fault::Wrong => wrong(&visit, "password.wrong"),
         Fault::Tries => {
-            let error = visit.words.count("password.tries", checked.wait_seconds.div_ceil(60).max(1));
+            let error = visit.words.get("password.tries").to_owned();
             let mut response = page(&visit, &login_name, (StatusCode::TOO_MANY_REQUESTS, error));
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(checked.wait_seconds));
             Ok(response)
@@ -67,7 +73,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
 }
 
 /// The session of this browser in which somebody of that name was checked before; nothing where there is none.
-async fn session_of(visit: &mut Visit, login_name: &str) -> Result<String, Stop> {
+async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Stop> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     let same = known.into_iter().find(|known| fold(known.login_name()) == fold(login_name));
     Ok(same.map(|known| known.account.token).unwrap_or_default())

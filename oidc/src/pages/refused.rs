@@ -22,14 +22,14 @@ struct Page<'a> {
 }
 
 /// Says why.
-pub(super) async fn show(mut visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     let key = match lack(&visit, &user_id).await? {
         Some(Lack::Inactive) => "refused.inactive",
         Some(Lack::User) => "refused.user",
         Some(Lack::Organization) => "refused.organization",
         Some(Lack::Project) => "refused.project",
-        Some(_) | None => return go_on(&mut visit, &user_id, false).await,
+        Some(_) | None => return go_on(&visit, &user_id, false).await,
     };
     let app = [("app", visit.app.app.name.as_str())];
     let (title, back) = (visit.words.with("refused.title", &app), visit.words.with("refused.back", &app));

@@ -4,11 +4,15 @@ use domain::{context::Owner, setting::help::Help, settings::Chain};
 use page::component::Frame;
 
 use super::{
-    FILES, REQUEST,
     look::Look,
     visit::{Visit, Visitor},
 };
-use crate::words::Words;
+use crate::{
+    after_logout::PARAMETERS,
+    endpoint::REQUEST,
+    files::FILES,
+    words::{Language, Words},
+};
 
 /// What stands around a page, within its frame.
 pub(super) struct Shell<'a> {
@@ -84,10 +88,13 @@ impl<'a> Shell<'a> {
 /// The languages, where there is a choice.
 fn picks(visitor: &Visitor, words: &Words) -> Vec<Pick> {
     let path = |code: &str| {
-        let query = serde_urlencoded::to_string([(REQUEST, visitor.request.as_str()), ("language", code)]);
+        // What the page is about stays as it is.
+        let kept = [REQUEST, "account"].into_iter().chain(PARAMETERS);
+        let kept = kept.filter_map(|name| Some((name, visitor.form.get(name)?)));
+        let query = serde_urlencoded::to_string(kept.chain([("language", code)]).collect::<Vec<_>>());
         format!("{}?{}", visitor.path(), query.unwrap_or_default())
     };
-    let pick = |language: &&'static crate::words::Language| Pick {
+    let pick = |language: &&'static Language| Pick {
         code: language.code,
         name: language.name,
         path: path(language.code),

@@ -7,7 +7,7 @@ use axum::{
     extract::{FromRequest, Request},
     response::{IntoResponse, Response},
 };
-use domain::{context::Owner, person::Person, resource::project::PrivateLabeling};
+use domain::{context::Owner, person::Person, resource::project::PrivateLabeling, setting::login::Login};
 use edge::{header::host, mount::read_body};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use page::{
@@ -18,15 +18,15 @@ use page::{
 };
 use view::directory::{Client, Name, Principal, Tenant};
 
-use super::{
-    FILES, LOGIN, REQUEST,
-    browser::{Account, Browser, Keys},
-};
+use super::browser::{Account, Browser, Keys};
 use crate::{
     Oidc,
     auth_request::Waiting,
     ending,
+    endpoint::{LOGIN, REQUEST},
     error::{Error, no_store},
+    files::FILES,
+    known, session,
     told::Told,
     words::Words,
 };
@@ -87,13 +87,32 @@ pub(super) struct Known {
 impl Known {
     /// By what the person logs in.
     pub(super) fn login_name(&self) -> &str {
-        self.user.user.person().map_or(&self.user.user.username, |person| &person.username)
+        login_name(&self.user)
     }
 
     /// What the person is called.
     pub(super) fn name(&self) -> String {
         self.user.user.person().map_or_else(|| self.user.user.username.clone(), Person::name)
     }
+}
+
+/// An account as a page shows it.
+pub(super) struct Shown {
+    pub(super) user_id: String,
+    pub(super) login_name: String,
+    pub(super) name: String,
+}
+
+impl From<&Known> for Shown {
+    fn from(known: &Known) -> Self {
+        let (login_name, name) = (known.login_name().to_owned(), known.name());
+        Self { user_id: known.account.user_id.clone(), login_name, name }
+    }
+}
+
+/// By what a person logs in.
+pub(super) fn login_name(user: &Principal) -> &str {
+    user.user.person().map_or(&user.user.username, |person| &person.username)
 }
 
 impl Visitor {
@@ -165,18 +184,32 @@ impl Visitor {
 
     /// What a person is told, in a context whose words are known.
     pub(super) fn told(&self, told: Told, words: &Words) -> Stop {
-        self.known(told.answer(Some(&self.site), words)).into()
+        self.tells(told, words).into()
+    }
+
+    /// The page that tells it.
+    pub(super) fn tells(&self, told: Told, words: &Words) -> Response {
+        self.known(told.answer(Some(&self.site), words))
+    }
+
+    /// What is made of a text of ours with the key of the instance's forms: nobody else can make it.
+    pub(super) fn sealed(&self, parts: &[&[u8]]) -> [u8; 32] {
+        self.keys.form.mac(parts)
     }
 
     /// Leads the browser to a page.
     pub(super) fn step(&self, path: &str) -> Response {
-        let request = serde_urlencoded::to_string([(REQUEST, &self.request)]).unwrap_or_default();
-        self.known(see_other(&format!("{path}?{request}")))
+        self.step_by(path, &[])
     }
 
     /// Leads the browser to a page that is about an account.
     pub(super) fn step_with(&self, path: &str, user_id: &str) -> Response {
-        let pairs = [(REQUEST, self.request.as_str()), ("account", user_id)];
+        self.step_by(path, &[("account", user_id)])
+    }
+
+    /// The same with more to say.
+    pub(super) fn step_by(&self, path: &str, more: &[(&str, &str)]) -> Response {
+        let pairs = [&[(REQUEST, self.request.as_str())], more].concat();
         let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
         self.known(see_other(&format!("{path}?{query}")))
     }
@@ -197,29 +230,24 @@ impl Visitor {
         response
     }
 
-    /// The accounts of the browser whose sessions live, newest last. Those that have ended it forgets.
+    /// The accounts of the browser whose sessions live, newest last. It keeps the others: another page may have logged in with them anew.
     ///
     /// # Errors
     /// When that cannot be known.
-    pub(super) async fn accounts(&mut self) -> Result<Vec<Known>, Error> {
+    pub(super) async fn accounts(&self) -> Result<Vec<Known>, Error> {
         let mut known = vec![];
-        for account in self.browser.accounts().to_vec() {
-            let found = crate::session::shown(&self.oidc, &self.tenant, &account.token).await?;
-            let user = match &found {
-                Some(_) => self.user(&account.user_id).await?,
-                None => None,
-            };
-            match user {
-                Some(user) => known.push(Known { account, user }),
-                None => self.browser.forget(&account.user_id),
-            }
+        for account in self.browser.accounts() {
+            let lives = session::shown(&self.oidc, &self.tenant, &account.token).await?.is_some();
+            let user = if lives { self.user(account).await? } else { None };
+            known.extend(user.map(|user| Known { account: account.clone(), user }));
         }
         Ok(known)
     }
 
-    /// A user of the instance.
-    pub(super) async fn user(&self, id: &str) -> Result<Option<Arc<Principal>>, Error> {
-        Ok(self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(id.to_owned()), 0).await?)
+    /// The user of an account, as it was checked or later.
+    pub(super) async fn user(&self, Account { user_id, seen, .. }: &Account) -> Result<Option<Arc<Principal>>, Error> {
+        known::as_of(&self.oidc, *seen).await?;
+        Ok(self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(user_id.clone()), *seen).await?)
     }
 }
 
@@ -229,6 +257,9 @@ impl Visit {
         let words = visitor.words(&Owner::instance(&visitor.tenant.id), &[]);
         let away = |_: Error| visitor.told(Told::AWAY, &words);
         let found = ending::waiting(oidc, &visitor.tenant, &visitor.request).await.map_err(away)?;
+        // What is asked for on pages of somebody else ends there, where more may be checked than here.
+        let is_ours = |app: &Client| app.app.config.oidc().is_some_and(|settings| settings.login_uri.is_empty());
+        let found = found.filter(|(_, app)| is_ours(app));
         let (waiting, app) = found.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
         let context = context(&visitor, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
@@ -243,6 +274,17 @@ impl Visit {
     /// The same where something cannot be known.
     pub(super) fn away(&self) -> Stop {
         self.told(Told::AWAY)
+    }
+
+    /// Whether people of a context may log in with passwords.
+    pub(super) fn has_passwords(&self, context: &Owner) -> bool {
+        let chain = self.visitor.oidc.edge.settings.effective::<Login>(&self.visitor.tenant.id, context).chain;
+        *chain.resolve(|it| it.allow_username_password.as_ref()).value
+    }
+
+    /// Refuses to ask for a password where nobody may log in with one.
+    pub(super) fn insist_on_passwords(&self) -> Result<(), Stop> {
+        if self.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
     }
 
     /// How the app is asked for something.
@@ -278,6 +320,15 @@ impl FromRequest<Arc<Oidc>> for Posted {
     /// A form that this browser was not given, such as one from before somebody logged in, leads to where it is now.
     async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Stop> {
         let visit = Visit::read(oidc, request).await?;
-        if visit.visitor.is_given() { Ok(Self(visit)) } else { Err(visit.visitor.step(LOGIN).into()) }
+        let visitor = &visit.visitor;
+        if visitor.is_given() {
+            return Ok(Self(visit));
+        }
+        if visitor.before.is_none() {
+            return Err(visit.told(Told::NO_COOKIE));
+        }
+        // Somebody else may have logged in meanwhile, and it does not go on as that one without being asked.
+        let step = if visitor.browser.accounts().is_empty() { LOGIN } else { "/ui/login/accounts" };
+        Err(visitor.step(step).into())
     }
 }

@@ -227,8 +227,11 @@ async fn settings_are_set_as_their_document_says() {
     println!("{told}");
     let shown = BTreeSet::from(["SEQUENCE_MISMATCH", "SETTING_NOT_BUILT"]);
     assert_eq!(reasons(&told), shown, "only what is shown on purpose: {told}");
-    let expected =
-        ["\"defaultLanguage\":{\"value\":\"fr\"}", "\"tokenExchange\":{\"value\":true}", "{\"value\":\"Willkommen\"}"];
+    let expected = [
+        "\"defaultLanguage\":{\"value\":\"fr\"}",
+        "\"tokenExchange\":{\"value\":true}",
+        "{\"value\":\"Willkommen bei {app}\"}",
+    ];
     for expected in expected {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }

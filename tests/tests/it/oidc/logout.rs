@@ -100,7 +100,6 @@ async fn forms_and_methods_are_as_at_the_authorization_endpoint() {
     }
     let post = || flow.admin.anonymous(Method::POST, END);
     for (case, request) in [
-        ("in the address", post().query(&hint).form(&[("state", "a")])),
         ("JSON", post().json(&json!({ "id_token_hint": id_token(&tokens) }))),
         ("twice", post().form(&[hint[0], hint[0]])),
         ("a long state", post().form(&[hint[0], ("state", &"a".repeat(2049)), (REDIRECT, BYE)])),
@@ -180,8 +179,18 @@ async fn oidcc_rp_initiated_logout_no_id_token_hint() {
         &[(REDIRECT, BYE)],
         &[(REDIRECT, BYE), ("client_id", flow.app.id.as_str()), ("state", "a")],
     ] {
-        assert_nobody(&flow, "143", asked).await;
+        let answer = ending(&flow, asked).await;
+        assert_eq!(answer.status, StatusCode::FOUND, "143: {answer:?}");
+        let page = answer.headers["location"].to_str().expect("it is text");
+        assert!(
+            page.starts_with(&format!("{}/ui/logout?", flow.tenant.bootstrap.issuer)),
+            "the person is asked: {page}"
+        );
+        let asked: Vec<_> = asked.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(super::flow::answered(page).into_iter().collect::<Vec<_>>().len(), asked.len(), "{page}");
     }
+    let unregistered = [(REDIRECT, "https://evil.example/bye"), ("client_id", flow.app.id.as_str())];
+    assert_nobody(&flow, "143", &unregistered).await;
     assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "nobody was signed out");
 }
 

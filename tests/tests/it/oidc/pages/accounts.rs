@@ -51,7 +51,11 @@ async fn of_several_accounts_one_is_chosen_and_one_is_removed() {
     let shown = flow.send(&mut browser, &removal, &[("account", &other.0)]).await;
     assert!(shown.text.contains(&flow.person.1) && !shown.text.contains(&other.1), "{}", shown.text);
     let shown = flow.sent_by(&mut browser, &[("login_hint", &other.1), ("prompt", "none")]).await;
-    assert_eq!(said(&flow.redeemed(&back(&shown)["code"]).await)["sub"], flow.person.0, "a hint at nobody here");
+    assert_eq!(back(&shown)["error"], "login_required", "a hint at nobody here");
+    let shown = flow.sent_by(&mut browser, &[("login_hint", &other.1)]).await;
+    assert!(title(&shown) == "Sign in to Shop" && shown.text.contains(&other.1), "{}", shown.text);
+    let shown = flow.sent_by(&mut browser, &[]).await;
+    back(&shown);
 }
 
 #[tokio::test]

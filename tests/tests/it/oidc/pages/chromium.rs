@@ -15,6 +15,9 @@ use super::{
     on_pages,
 };
 
+/// The button of a page.
+const SUBMIT: &str = "main form .primary";
+
 /// An app that a browser can go back to: a page of the instance itself.
 async fn flow() -> Flow {
     let tenant = Tenant::start().await;
@@ -37,30 +40,9 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
         let all = [&[("redirect_uri", callback.as_str())], others].concat();
         format!("{issuer}{}", flow.sends(&all))
     };
-    let (name, submit) = (flow.person.1.clone(), "main form .primary");
+    let name = flow.person.1.clone();
 
-    chromium.visit(&at(&[])).await;
-    chromium.says("Sign in to Shop").await;
-    chromium.assert_usable(&axe, "login-name").await;
-    chromium.click(submit).await;
-    chromium.says("Enter your login name").await;
-    chromium.assert_usable(&axe, "login-name-empty").await;
-    chromium.fill("#username", &name).await;
-    chromium.click(submit).await;
-    chromium.says("Enter your password").await;
-    chromium.assert_usable(&axe, "login-password").await;
-    let focus = chromium.run("return document.activeElement.id").await;
-    assert_eq!(focus, "password");
-    chromium.fill("#password", "not-the-password").await;
-    chromium.click("button[data-reveal]").await;
-    assert_eq!(chromium.run("return document.getElementById('password').type").await, "text", "it can be shown");
-    chromium.click(submit).await;
-    chromium.says("is wrong").await;
-    chromium.assert_usable(&axe, "login-password-wrong").await;
-    chromium.fill("#password", PASSWORD).await;
-    chromium.click(submit).await;
-    chromium.says("API").await;
-    assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
+    first_login(&chromium, &axe, (&at(&[]), &callback), &name).await;
 
     // Another account, without scripts.
     let other = person(&flow.admin).await;
@@ -69,10 +51,10 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     chromium.click("a[href^='/ui/login/name']").await;
     chromium.says("Login name").await;
     chromium.fill("#username", &other.1).await;
-    chromium.click(submit).await;
+    chromium.click(SUBMIT).await;
     chromium.says("Enter your password").await;
     chromium.fill("#password", PASSWORD).await;
-    chromium.click(submit).await;
+    chromium.click(SUBMIT).await;
     chromium.says("API").await;
     assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
     chromium.runs_scripts(true).await;
@@ -92,7 +74,7 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
     chromium.says("Sign out?").await;
     chromium.assert_usable(&axe, "logout").await;
-    chromium.click("main form .primary").await;
+    chromium.click(SUBMIT).await;
     chromium.says("You are signed out").await;
     chromium.assert_usable(&axe, "logout-done").await;
     chromium.visit(&format!("{issuer}/ui/login?authRequest=1-none")).await;
@@ -115,16 +97,42 @@ async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
     chromium.click("a[href^='/ui/login/name']").await;
     chromium.says("Login name").await;
     chromium.fill("#username", &name).await;
-    chromium.click("main form .primary").await;
+    chromium.click(SUBMIT).await;
     chromium.says("Enter your password").await;
     chromium.fill("#password", PASSWORD).await;
-    chromium.click("main form .primary").await;
+    chromium.click(SUBMIT).await;
     chromium.says("Choose a new password").await;
     chromium.fill("#password", "short").await;
-    chromium.click("main form .primary").await;
+    chromium.click(SUBMIT).await;
     chromium.says("Error: ").await;
     chromium.assert_usable(axe, "login-change-wrong").await;
     chromium.fill("#password", "another-one-of-ten-cats-7").await;
-    chromium.click("main form .primary").await;
+    chromium.click(SUBMIT).await;
     chromium.says("API").await;
+}
+
+/// Somebody says no name, a wrong password and the right one.
+async fn first_login(chromium: &Chromium, axe: &str, (url, callback): (&str, &str), name: &str) {
+    chromium.visit(url).await;
+    chromium.says("Sign in to Shop").await;
+    chromium.assert_usable(axe, "login-name").await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Enter your login name").await;
+    chromium.assert_usable(axe, "login-name-empty").await;
+    chromium.fill("#username", name).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Enter your password").await;
+    chromium.assert_usable(axe, "login-password").await;
+    let focus = chromium.run("return document.activeElement.id").await;
+    assert_eq!(focus, "password");
+    chromium.fill("#password", "not-the-password").await;
+    chromium.click("button[data-reveal]").await;
+    assert_eq!(chromium.run("return document.getElementById('password').type").await, "text", "it can be shown");
+    chromium.click(SUBMIT).await;
+    chromium.says("is wrong").await;
+    chromium.assert_usable(axe, "login-password-wrong").await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("API").await;
+    assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
 }

@@ -11,7 +11,8 @@ use super::{
 /// Asserts that nobody was let in.
 fn assert_out(case: &str, shown: &Shown) {
     assert!(!shown.location().starts_with(CALLBACK), "{case}: {}", shown.location());
-    let is_refused = shown.status == StatusCode::FORBIDDEN || shown.location().starts_with("/ui/login?");
+    let is_told = [StatusCode::FORBIDDEN, StatusCode::BAD_REQUEST].contains(&shown.status);
+    let is_refused = is_told || ["/ui/login?", "/ui/login/accounts?"].iter().any(|it| shown.location().starts_with(it));
     assert!(is_refused, "{case}: {} {}", shown.status, shown.text);
 }
 
@@ -52,6 +53,35 @@ async fn a_form_is_of_one_browser_one_request_and_one_origin() {
     assert_ne!(logged_in, other.cookies);
     let hint = flow.sent_by(&mut other, &[("prompt", "none")]).await;
     assert_eq!(back(&hint)["error"], "login_required", "who knew the cookie from before is nobody");
+}
+
+#[tokio::test]
+async fn who_guesses_an_id_is_told_nothing_of_it() {
+    let flow = start().await;
+    let mut browser = browser(&flow.tenant);
+    let shown = flow.sent_by(&mut browser, &[]).await;
+    let request = shown.hidden()[0].1.clone();
+    for page in ["refused", "consent", "change", "password"] {
+        let path = format!("/ui/login/{page}?authRequest={request}&account={}", flow.person.0);
+        let sent = browser.get(&path).await;
+        let shown = flow.follow(&mut browser, sent).await;
+        assert_eq!(title(&shown), "Sign in to Shop", "{page}");
+        assert!(!shown.text.contains(&flow.person.1), "{page}: {}", shown.text);
+    }
+    let sent = browser.post("/ui/login/consent", &shown.form(&[("account", &flow.person.0)])).await;
+    let shown = flow.follow(&mut browser, sent).await;
+    assert!(!shown.text.contains(&flow.person.1), "{}", shown.text);
+}
+
+#[tokio::test]
+async fn a_request_of_an_app_with_login_pages_of_its_own_ends_there() {
+    let flow = Flow::with(super::App::public()).await;
+    let request = flow.waiting(&[]).await;
+    let mut browser = browser(&flow.tenant);
+    for page in ["", "/name", "/password"] {
+        let shown = browser.get(&format!("/ui/login{page}?authRequest={request}")).await;
+        assert_eq!((shown.status, title(&shown)), (StatusCode::NOT_FOUND, "This sign-in has expired"), "{page}");
+    }
 }
 
 #[tokio::test]

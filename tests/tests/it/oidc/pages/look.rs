@@ -20,6 +20,8 @@ async fn pages_are_in_the_language_of_the_reader_as_far_as_it_is_allowed() {
     assert!(picked.text.contains("<html lang=\"fr\" dir=\"ltr\">"), "who picks one gets it: {}", picked.text);
     let next = flow.send(&mut browser, &picked, &[("username", "radia")]).await;
     assert!(next.text.contains("<html lang=\"fr\" dir=\"ltr\">"), "and the next page too: {}", next.text);
+    let bye = browser.get("/ui/logout?client_id=1&state=x").await;
+    assert_eq!(bye.status, StatusCode::OK, "{}", bye.text);
 
     let only = json!({ "restrictedLanguages": { "languages": [{ "key": "en" }, { "key": "es" }] } });
     set(&flow.admin, "/settings/v3alpha/languages", only).await;

@@ -94,7 +94,7 @@ async fn too_many_tries_are_told_with_the_time_that_is_left() {
         }
     }
     assert_eq!(shown.status, StatusCode::TOO_MANY_REQUESTS, "{}", shown.text);
-    assert!(shown.text.contains("Too many attempts. Try again in 1 minute."), "{}", shown.text);
+    assert!(shown.text.contains("Too many attempts. Wait a moment and try again."), "{}", shown.text);
     let wait: u64 = shown.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
 }
@@ -173,12 +173,16 @@ async fn what_is_switched_off_or_over_says_so() {
     let shown = flow.sent_by(&mut browser, &[]).await;
     assert_eq!(title(&shown), "Sign in to Shop", "its session has ended with it");
 
+    let asked = flow.sent_by(&mut browser, &[]).await;
+    let asked = flow.send(&mut browser, &asked, &[("username", "somebody")]).await;
     set(&flow.admin, "/settings/v3alpha/login", json!({ "allowUsernamePassword": { "set": false } })).await;
     eventually("nobody logs in with a password", async || {
         let shown = flow.sent_by(&mut browser.clone(), &[]).await;
         shown.text.contains("Signing in with a password is switched off").then_some(())
     })
     .await;
+    let late = flow.send(&mut browser, &asked, &[("username", "somebody"), ("password", PASSWORD)]).await;
+    assert!(late.text.contains("Signing in with a password is switched off"), "{}", late.text);
     let other = send(flow.admin.anonymous(Method::POST, "/ui/login")).await;
     assert_eq!(other.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(browser.cookies.keys().all(|name| name.starts_with(COOKIE)), "{:?}", browser.cookies);

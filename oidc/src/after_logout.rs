@@ -1,0 +1,44 @@
+//! Where a browser goes on after somebody has signed out (OpenID Connect RP-Initiated Logout 1.0, section 3).
+
+use base::explain::explain;
+use domain::resource::app::oidc::Oidc as Settings;
+use view::directory::Tenant;
+
+use crate::{
+    Oidc,
+    authorize::{LONGEST_STATE, checks},
+    callback,
+    told::Told,
+};
+
+/// The parameters that say so.
+pub(crate) const PARAMETERS: [&str; 3] = ["client_id", "post_logout_redirect_uri", "state"];
+
+/// What an app says of where the browser goes on afterwards.
+pub(crate) struct AfterLogout<'a> {
+    pub(crate) client_id: Option<&'a str>,
+    pub(crate) uri: Option<&'a str>,
+    pub(crate) state: Option<&'a str>,
+}
+
+impl AfterLogout<'_> {
+    /// Where it goes on: to a URI that the app has registered for that. To an app that is switched off, or to none, it does not.
+    pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Told> {
+        if self.state.is_some_and(|state| state.len() > LONGEST_STATE) {
+            return Err(Told::UNREADABLE_LOGOUT);
+        }
+        let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
+        let found = oidc.edge.directory.app(&tenant.id, client_id, 0).await;
+        let app = found.map_err(|failure| {
+            tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
+            Told::MAYBE_SIGNED_OUT
+        })?;
+        let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
+        let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
+        if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
+            return Err(Told::NO_LOGOUT_URI);
+        }
+        let state: Vec<_> = self.state.map(|state| ("state", state)).into_iter().collect();
+        Ok(Some(callback::with(uri, &state)))
+    }
+}
