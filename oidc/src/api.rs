@@ -6,16 +6,24 @@ use axum::Router;
 use domain::{log_class::LogClass, rejection::Rejection};
 use edge::{admission::Edge, answer::Answer, call::Call, consistency::HEADER, error::Error, handler::Mounting};
 use eventlog::streams::REQUESTS_FORGOTTEN_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use proto::auth_request::{
     self, AuthError, FinishAuthRequestRequest, FinishAuthRequestResponse, GetAuthRequestRequest,
     GetAuthRequestResponse, RefuseAuthRequestRequest, RefuseAuthRequestResponse,
 };
 use view::directory::Client;
 
-use crate::{Oidc, auth_request::Waiting, ending, finish};
+use crate::{
+    Oidc,
+    auth_request::Waiting,
+    ending::{self, Ending},
+    finish,
+};
 
 /// What an authorization request is called where there is none.
 const NOUN: &str = "auth_request";
+/// What names the trace of a request to whatever follows from it.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
 
 /// Mounts the operations on all transports.
 pub(crate) fn routes(router: Router, edge: &Arc<Edge>, oidc: &Arc<Oidc>) -> Router {
@@ -36,10 +44,13 @@ async fn finish(
     call: Call,
     request: FinishAuthRequestRequest,
 ) -> Result<Answer<FinishAuthRequestResponse>, Error> {
-    let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
+    let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
     let shown = request.finish.unwrap_or_default().session_token;
     let (logged_in, _) = finish::logged_in(&oidc, &call.tenant, &waiting, (&shown, 0)).await?;
-    let ended = ending::finish(&oidc, &call.tenant, (&request.id, &waiting), logged_in).await?;
+    let mut headers = HeaderMap::new();
+    headers.extend(HeaderValue::from_str(&call.trace_context).ok().map(|trace| (TRACE, trace)));
+    let ending = Ending { id: &request.id, waiting: &waiting, app: &app };
+    let ended = ending.finish(&oidc, &call.tenant, (logged_in, &headers)).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, FinishAuthRequestResponse { callback_url }).await
 }
@@ -49,10 +60,10 @@ async fn refuse(
     call: Call,
     request: RefuseAuthRequestRequest,
 ) -> Result<Answer<RefuseAuthRequestResponse>, Error> {
-    let (waiting, _) = waiting(&oidc, &call, &request.id).await?;
+    let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
     let refusal = request.refusal.unwrap_or_default();
     let told = (name(refusal.error()), refusal.description.as_str());
-    let ended = ending::refuse(&oidc, &call.tenant, (&request.id, &waiting), told).await?;
+    let ended = Ending { id: &request.id, waiting: &waiting, app: &app }.refuse(&oidc, &call.tenant, told).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, RefuseAuthRequestResponse { callback_url }).await
 }

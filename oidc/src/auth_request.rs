@@ -1,6 +1,7 @@
 //! Authorization requests: what an app has asked for, while it waits for a person.
 
 use base::explain::explain;
+use domain::resource::app::oidc::ResponseType;
 use eventlog::log::LogFailure;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub(crate) struct AuthRequest {
     pub(crate) client_id: String,
     /// The project of the app.
     pub(crate) project_id: String,
+    /// What it is answered with.
+    pub(crate) response: ResponseType,
     /// Where it is answered.
     pub(crate) callback: Callback,
     /// What it asks for, space-delimited, as far as it is known.
@@ -95,26 +98,27 @@ pub(crate) fn lost(failure: LogFailure) -> Error {
 }
 
 #[cfg(test)]
-fn example() -> AuthRequest {
-    AuthRequest {
-        client_id: "8".into(),
-        project_id: "7".into(),
-        callback: Callback { redirect_uri: "https://shop.example/cb".into(), state: None, in_fragment: false },
-        scope: "openid".into(),
-        challenge: None,
-        nonce: None,
-        prompts: vec![],
-        max_age: None,
-        login_hint: None,
-        ui_locales: vec![],
-        hint_user_id: None,
-        organization_id: None,
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::callback::Mode;
+
+    fn example() -> AuthRequest {
+        AuthRequest {
+            client_id: "8".into(),
+            response: ResponseType::Code,
+            project_id: "7".into(),
+            callback: Callback { redirect_uri: "https://shop.example/cb".into(), state: None, mode: Mode::Query },
+            scope: "openid".into(),
+            challenge: None,
+            nonce: None,
+            prompts: vec![],
+            max_age: None,
+            login_hint: None,
+            ui_locales: vec![],
+            hint_user_id: None,
+            organization_id: None,
+        }
+    }
 
     #[test]
     fn a_login_is_as_new_as_the_app_asks_for() {

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use view::directory::{Client, Tenant};
 
 use crate::{
-    Oidc,
+    Oidc, answer,
     auth_request::Put,
     callback::{Callback, Refusal, with},
     endpoint,
@@ -47,7 +47,7 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     let led = timeout(LONGEST, lead(&oidc, request)).await;
     match led.unwrap_or(Err(Stopped::Shown(Told::AWAY))) {
-        Ok(url) | Err(Stopped::Told(url)) => redirect(status, &url),
+        Ok(url) => redirect(status, &url),
         Err(Stopped::Shown(told)) => told.answer(site.as_ref(), &words),
         Err(Stopped::Platform(error)) => error.into_response(),
     }
@@ -55,8 +55,6 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
 
 /// Why a browser is not sent to where a person logs in.
 enum Stopped {
-    /// The app is told, at this URL.
-    Told(String),
     /// The person is shown it.
     Shown(Told),
     /// No instance answers here.
@@ -70,8 +68,14 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
         Here::Elsewhere(url) => return Ok(url),
     };
     let by_app = asked.by_app(oidc).await?;
-    let answerable = by_app.answerable(oidc)?;
-    answerable.waiting(oidc).await
+    let answerable = by_app.answerable()?;
+    let waiting = answerable.waiting(oidc).await;
+    let Answerable { by_app, callback, .. } = &answerable;
+    let tenant = &by_app.asked.tenant;
+    match waiting {
+        Ok(id) => Ok(login_url(&oidc.edge.external.issuer(tenant), &by_app.settings, &id)),
+        Err(refusal) => answer::url(oidc, tenant, callback, &refusal.pairs()).await.map_err(|error| shown(&error)),
+    }
 }
 
 /// What a browser was sent with: nothing of it is known to be true.
@@ -135,7 +139,7 @@ struct ByApp {
 
 impl ByApp {
     /// Where the app is answered: at a URI that is registered.
-    fn answerable(self, oidc: &Oidc) -> Result<Answerable, Stopped> {
+    fn answerable(self) -> Result<Answerable, Stopped> {
         let form = &self.asked.form;
         let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
         if !checks::leads_to(&self.settings, &self.settings.redirect_uris, redirect_uri) {
@@ -146,12 +150,9 @@ impl ByApp {
         let callback = Callback {
             redirect_uri: redirect_uri.to_owned(),
             state: state.filter(|_| !is_long),
-            in_fragment: form.get("response_mode") == Some("fragment"),
+            mode: checks::usual(form),
         };
-        let issuer = oidc.edge.external.issuer(&self.asked.tenant);
-        let answerable = Answerable { by_app: self, callback, issuer };
-        let long = Refusal { error: "invalid_request", description: "state is longer than 2048 bytes" };
-        if is_long { Err(answerable.told(long)) } else { Ok(answerable) }
+        Ok(Answerable { by_app: self, callback, is_long })
     }
 }
 
@@ -159,40 +160,36 @@ impl ByApp {
 struct Answerable {
     by_app: ByApp,
     callback: Callback,
-    issuer: String,
+    /// Whether its state is too long to come back.
+    is_long: bool,
 }
 
 impl Answerable {
-    fn told(&self, Refusal { error, description }: Refusal) -> Stopped {
-        Stopped::Told(self.callback.refused(&self.issuer, error, description))
-    }
-
-    /// Where the person logs in who the request waits for.
-    async fn waiting(self, oidc: &Oidc) -> Result<String, Stopped> {
+    /// The id under which the request waits for a person.
+    async fn waiting(&self, oidc: &Oidc) -> Result<String, Refusal> {
         let ByApp { asked, app, settings } = &self.by_app;
+        if self.is_long {
+            return Err(Refusal { error: "invalid_request", description: "state is longer than 2048 bytes" });
+        }
         if settings.login_uri.is_empty() && !asked.has_pages {
             let description = "the app has no loginUri, and the platform's own login pages are served over https only";
-            return Err(self.told(Refusal { error: "server_error", description }));
+            return Err(Refusal { error: "server_error", description });
         }
-        let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"));
-        let hint = hint.map_err(|refusal| self.told(refusal))?;
-        let checked = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint));
-        let request = checked.map_err(|refusal| self.told(refusal))?;
-        let unavailable = || {
-            let description = "nobody can log in at the moment: try again in a while";
-            self.told(Refusal { error: "temporarily_unavailable", description })
-        };
+        let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"))?;
+        let request = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint))?;
+        let description = "nobody can log in at the moment: try again in a while";
+        let unavailable = Refusal { error: "temporarily_unavailable", description };
         match request.wait(oidc, (&asked.tenant.id, &asked.origin)).await {
-            Ok(Put::Waits(id)) => Ok(login_url(&self.issuer, settings, &id)),
+            Ok(Put::Waits(id)) => Ok(id),
             Ok(Put::Long) => {
                 let description = "the request is too long: send a shorter state, fewer scopes or shorter hints";
-                Err(self.told(Refusal { error: "invalid_request", description }))
+                Err(Refusal { error: "invalid_request", description })
             }
             Ok(Put::Full) => {
                 tracing::warn!(instance = asked.tenant.id, "as many wait to log in as may");
-                Err(unavailable())
+                Err(unavailable)
             }
-            Err(_) => Err(unavailable()),
+            Err(_) => Err(unavailable),
         }
     }
 }

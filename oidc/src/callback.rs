@@ -10,8 +10,31 @@ pub(crate) struct Callback {
     pub(crate) redirect_uri: String,
     /// What the app gets back as it was sent.
     pub(crate) state: Option<String>,
-    /// Whether the answer stands behind the hash sign, where only pages read it (OAuth 2.0 Multiple Response Types, section 2.1).
-    pub(crate) in_fragment: bool,
+    /// How.
+    pub(crate) mode: Mode,
+}
+
+/// How an app is answered (OAuth 2.0 Multiple Response Types, section 2.1; OAuth 2.0 Form Post Response Mode, section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// In the query.
+    Query,
+    /// Behind the hash sign, where only pages read it.
+    Fragment,
+    /// By a form that the browser sends.
+    FormPost,
+}
+
+impl Mode {
+    /// All of them, as a discovery document has them.
+    pub(crate) const ALL: [(&'static str, Self); 3] =
+        [("query", Self::Query), ("fragment", Self::Fragment), ("form_post", Self::FormPost)];
+
+    /// The one that a request names; nothing where there is none of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, mode)| mode)
+    }
 }
 
 /// What the app is told that went wrong (RFC 6749, section 4.1.2.1).
@@ -24,22 +47,29 @@ pub(crate) struct Refusal {
 }
 
 impl Callback {
-    /// The URL that leads a browser there with an answer.
-    pub(crate) fn url(&self, issuer: &str, answer: &[(&str, &str)]) -> String {
-        let Self { redirect_uri, state, in_fragment } = self;
-        let state = state.iter().map(|state| ("state", state.as_str()));
-        let pairs: Vec<_> = answer.iter().copied().chain(state).chain([("iss", issuer)]).collect();
-        if *in_fragment {
-            return format!("{redirect_uri}#{}", serde_urlencoded::to_string(pairs).unwrap_or_default());
-        }
-        with(redirect_uri, &pairs)
+    /// All that the app is answered.
+    pub(crate) fn answer<'a>(&'a self, issuer: &'a str, answer: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let state = self.state.iter().map(|state| ("state", state.as_str()));
+        answer.iter().copied().chain(state).chain([("iss", issuer)]).collect()
     }
 
-    /// The URL that leads a browser there with an error.
-    pub(crate) fn refused(&self, issuer: &str, error: &str, description: &str) -> String {
-        let description = (!description.is_empty()).then_some(("error_description", description));
-        let answer: Vec<_> = [("error", error)].into_iter().chain(description).collect();
-        self.url(issuer, &answer)
+    /// The URL that leads a browser there with an answer; none where that is in a form.
+    pub(crate) fn url(&self, issuer: &str, answer: &[(&str, &str)]) -> Option<String> {
+        let pairs = self.answer(issuer, answer);
+        match self.mode {
+            Mode::Query => Some(with(&self.redirect_uri, &pairs)),
+            Mode::Fragment => {
+                Some(format!("{}#{}", self.redirect_uri, serde_urlencoded::to_string(pairs).unwrap_or_default()))
+            }
+            Mode::FormPost => None,
+        }
+    }
+}
+
+impl Refusal {
+    /// What the app is answered.
+    pub(crate) fn pairs(self) -> Vec<(&'static str, &'static str)> {
+        vec![("error", self.error), ("error_description", self.description)]
     }
 }
 
@@ -60,14 +90,17 @@ mod tests {
     #[test]
     fn an_answer_keeps_the_query_and_the_state() {
         let (redirect_uri, state) = ("https://shop.example/cb".to_owned(), Some("a b&c=ä+%".to_owned()));
-        let plain = Callback { redirect_uri, state, in_fragment: false };
+        let plain = Callback { redirect_uri, state, mode: Mode::Query };
         let expected = "https://shop.example/cb?code=1&state=a+b%26c%3D%C3%A4%2B%25&iss=https%3A%2F%2Fid.example";
-        assert_eq!(plain.url("https://id.example", &[("code", "1")]), expected);
+        assert_eq!(plain.url("https://id.example", &[("code", "1")]).as_deref(), Some(expected));
         let with_query = Callback { redirect_uri: "app:/cb?x=1".to_owned(), state: None, ..plain.clone() };
-        assert_eq!(with_query.refused("i", "login_required", ""), "app:/cb?x=1&error=login_required&iss=i");
-        let in_fragment = Callback { in_fragment: true, ..with_query };
+        let told = with_query.url("i", &[("error", "login_required")]);
+        assert_eq!(told.as_deref(), Some("app:/cb?x=1&error=login_required&iss=i"));
+        let in_fragment = Callback { mode: Mode::Fragment, ..with_query };
+        let refusal = Refusal { error: "access_denied", description: "why not" };
         let expected = "app:/cb?x=1#error=access_denied&error_description=why+not&iss=i";
-        assert_eq!(in_fragment.refused("i", "access_denied", "why not"), expected);
+        assert_eq!(in_fragment.url("i", &refusal.pairs()).as_deref(), Some(expected));
+        assert_eq!(Callback { mode: Mode::FormPost, ..plain }.url("i", &[]), None);
         assert_eq!(with("app:/bye", &[]), "app:/bye");
         assert_eq!(with("app:/bye?x=1", &[("state", "a b")]), "app:/bye?x=1&state=a+b");
     }

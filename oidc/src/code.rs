@@ -98,9 +98,9 @@ pub(crate) async fn draw(
     Ok(is_first.then(|| format!("{request_id}-{secret}")))
 }
 
-/// Marks a request as refused. Whether it was not finished before.
-pub(crate) async fn refuse(oidc: &Oidc, request_id: &str) -> Result<bool, Error> {
-    oidc.flow.write(request_id, "refused".into()).await.map_err(lost)
+/// Marks a request as ended without a code. Whether it was not ended before.
+pub(crate) async fn close(oidc: &Oidc, request_id: &str) -> Result<bool, Error> {
+    oidc.flow.write(request_id, "closed".into()).await.map_err(lost)
 }
 
 /// The code that was shown, if it is one of an instance, whether or not it is good.
@@ -114,7 +114,7 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
     }
     let name = format!("{number}-{grant_id}");
     let Some(code) = oidc.flow.read(&name).await.map_err(lost)? else { return Ok(None) };
-    // One that was refused has no entry.
+    // What was closed has no entry.
     let Ok(entry) = serde_json::from_slice::<Entry>(&code.value) else { return Ok(None) };
     let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.logged_in.instance_id == instance_id;
     let grant_id = grant_id.to_owned();

@@ -1,17 +1,20 @@
-//! How an authorization request ends: once, with a code or with an error, which the app is told at its redirect URI.
+//! How an authorization request ends: once, with a code, with tokens or with an error, which the app is told at its redirect URI.
 
 use std::sync::Arc;
 
 use base::explain::explain;
+use domain::resource::app::oidc::ResponseType;
+use http::HeaderMap;
 use view::directory::{Client, Tenant};
 
 use crate::{
-    Oidc,
+    Oidc, answer,
     auth_request::{AuthRequest, Waiting},
     authorize::checks,
     code,
     error::Error,
     logged_in::LoggedIn,
+    token,
 };
 
 /// The request of an instance that waits, and the app that it is of, where that could still ask for it.
@@ -27,32 +30,62 @@ pub(crate) async fn waiting(
     Ok(app.filter(|app| checks::still_may(app, &waiting.request)).map(|app| (waiting, app)))
 }
 
-/// Ends a request for somebody who has logged in: where the browser goes on, with a code. `None` where it was ended before.
-pub(crate) async fn finish(
-    oidc: &Oidc,
-    tenant: &Tenant,
-    (id, waiting): (&str, &Waiting),
-    logged_in: LoggedIn,
-) -> Result<Option<String>, Error> {
-    let Some(code) = code::draw(oidc, id, (logged_in, (&waiting.request).into())).await? else { return Ok(None) };
-    over(oidc, tenant, id).await;
-    let issuer = oidc.edge.external.issuer(tenant);
-    Ok(Some(waiting.request.callback.url(&issuer, &[("code", &code)])))
+/// What ends.
+pub(crate) struct Ending<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) waiting: &'a Waiting,
+    pub(crate) app: &'a Arc<Client>,
 }
 
-/// Ends a request with an error: where the browser goes on. `None` where it was ended before.
-pub(crate) async fn refuse(
-    oidc: &Oidc,
-    tenant: &Tenant,
-    (id, waiting): (&str, &Waiting),
-    (error, description): (&str, &str),
-) -> Result<Option<String>, Error> {
-    if !code::refuse(oidc, id).await? {
-        return Ok(None);
+impl Ending<'_> {
+    /// Ends a request for somebody who has logged in: where the browser goes on, with what the app has asked for. `None` where it was
+    /// ended before.
+    pub(crate) async fn finish(
+        &self,
+        oidc: &Oidc,
+        tenant: &Arc<Tenant>,
+        (logged_in, headers): (LoggedIn, &HeaderMap),
+    ) -> Result<Option<String>, Error> {
+        let Self { id, waiting: Waiting { request, .. }, app } = self;
+        if request.response == ResponseType::Code {
+            let Some(code) = code::draw(oidc, id, (logged_in, request.into())).await? else { return Ok(None) };
+            over(oidc, tenant, id).await;
+            return answer::url(oidc, tenant, &request.callback, &[("code", &code)]).await.map(Some);
+        }
+        // They are made first, and thrown away where the request was ended before.
+        let with_access_token = request.response == ResponseType::IdTokenToken;
+        let login = (logged_in, request.nonce.as_deref(), with_access_token);
+        let tokens = match token::at_login(oidc, tenant, (app, id), login, headers).await {
+            Ok(tokens) => tokens,
+            Err(Error::InvalidScope(_)) => {
+                return self.refuse(oidc, tenant, ("invalid_scope", "")).await;
+            }
+            Err(error) => return Err(error),
+        };
+        if !code::close(oidc, id).await? {
+            return Ok(None);
+        }
+        over(oidc, tenant, id).await;
+        let pairs = tokens.pairs(with_access_token);
+        let pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        answer::url(oidc, tenant, &request.callback, &pairs).await.map(Some)
     }
-    over(oidc, tenant, id).await;
-    let issuer = oidc.edge.external.issuer(tenant);
-    Ok(Some(waiting.request.callback.refused(&issuer, error, description)))
+
+    /// Ends a request with an error: where the browser goes on. `None` where it was ended before.
+    pub(crate) async fn refuse(
+        &self,
+        oidc: &Oidc,
+        tenant: &Tenant,
+        (error, description): (&str, &str),
+    ) -> Result<Option<String>, Error> {
+        if !code::close(oidc, self.id).await? {
+            return Ok(None);
+        }
+        over(oidc, tenant, self.id).await;
+        let description = (!description.is_empty()).then_some(("error_description", description));
+        let told: Vec<_> = [("error", error)].into_iter().chain(description).collect();
+        answer::url(oidc, tenant, &self.waiting.request.callback, &told).await.map(Some)
+    }
 }
 
 /// Removes a request that was finished or refused. If it stays, it cannot be finished again as long as its code is remembered.

@@ -32,3 +32,6 @@ pub(crate) const LOGOUT: &str = "/ui/logout";
 
 /// What names the authorization request to login pages, in queries and forms.
 pub(crate) const REQUEST: &str = "authRequest";
+
+/// The page with a form that the browser sends to an app.
+pub(crate) const ANSWER: &str = "/ui/login/answer";

@@ -13,10 +13,13 @@ pub(crate) struct Files {
     pub(crate) stylesheet: Asset,
     pub(crate) icon: Asset,
     pub(crate) script: Asset,
+    /// What sends the form of a page.
+    pub(crate) sends: Asset,
 }
 
 pub(crate) static FILES: LazyLock<Files> = LazyLock::new(|| Files {
     stylesheet: Asset::new(FOLDER, "page.css", theme::built_in()),
     icon: Asset::new(FOLDER, "icon.svg", ICON),
     script: Asset::new(FOLDER, "login.js", include_str!("../assets/login.js")),
+    sends: Asset::new(FOLDER, "answer.js", include_str!("../assets/answer.js")),
 });

@@ -61,7 +61,8 @@ pub(crate) struct IdToken {
     #[serde(skip_serializing_if = "Option::is_none")]
     sid: Option<String>,
     /// That of the access token beside it (section 3.1.3.6).
-    at_hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_hash: Option<String>,
     /// Further claims; never one of those above.
     #[serde(flatten)]
     added: Map<String, Value>,
@@ -121,13 +122,13 @@ impl Issuer {
         if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok((token, lasts)) }
     }
 
-    /// The ID token beside an access token: of a person who has logged in, or of a service user that has just signed something. `None`
+    /// The ID token beside an access token, or alone: of a person who has logged in, or of a service user that has just signed something. `None`
     /// for the latter where an earlier build made the instance, and it has not got a key for them yet.
     pub(crate) async fn id_token(
         &self,
         external: &External,
         (Subject { tenant, user, .. }, recipient): (&Subject, &Recipient),
-        (access_token, added): (&str, Map<String, Value>),
+        (access_token, added): (Option<&str>, Map<String, Value>),
         lifetime: Milliseconds,
     ) -> Result<Option<String>, Error> {
         let algorithm = chosen(recipient.id_token_alg.as_deref(), ID);
@@ -149,7 +150,7 @@ impl Issuer {
             nonce: login.and_then(|login| login.nonce.clone()),
             amr: login.map(|_| [PASSWORD]),
             sid: login.map(|login| login.session_id.clone()),
-            at_hash: signing::half_hash(&format!("{algorithm:?}"), access_token),
+            at_hash: access_token.map(|token| signing::half_hash(&format!("{algorithm:?}"), token)),
             added,
         };
         self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)

@@ -1,6 +1,7 @@
 //! The OpenID Connect node: discovery, keys, tokens and what they are worth. It keeps no state of its own.
 
 mod after_logout;
+mod answer;
 mod api;
 mod assertion;
 mod audience;

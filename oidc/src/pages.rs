@@ -5,6 +5,7 @@
 //! page to the next, and [`next`] back to the app once the session is enough.
 
 mod accounts;
+mod answer;
 mod browser;
 mod change;
 mod consent;
@@ -30,7 +31,7 @@ use page::asset;
 
 use crate::{
     Oidc,
-    endpoint::{LOGIN, LOGOUT},
+    endpoint::{ANSWER, LOGIN, LOGOUT},
     files::FILES,
 };
 
@@ -46,9 +47,11 @@ pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
         .route("/ui/login/consent", get(consent::show).post(consent::allow))
         .route("/ui/login/refused", get(refused::show))
         .route("/ui/login/cancel", post(refused::cancel))
+        .route(ANSWER, get(answer::show))
         .route(LOGOUT, get(logout::show).post(logout::sign_out))
         .with_state(oidc);
     let theme = Router::new().route(look::ROUTE, get(look::stylesheet));
-    let files = asset::routes(&[FILES.stylesheet.clone(), FILES.icon.clone(), FILES.script.clone()]);
+    let files = [&FILES.stylesheet, &FILES.icon, &FILES.script, &FILES.sends].map(Clone::clone);
+    let files = asset::routes(&files);
     pages.merge(theme).merge(files).layer(from_fn_with_state(Arc::new(Meter::new("none", "login")), observed))
 }

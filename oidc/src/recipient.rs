@@ -39,6 +39,8 @@ pub(crate) struct Login {
     pub(crate) grant_id: String,
     /// Whether the app may refresh them.
     pub(crate) is_refreshable: bool,
+    /// Whether it gets an access token beside the ID token.
+    pub(crate) has_access_token: bool,
     /// When the person was checked, in seconds since the Unix epoch.
     pub(crate) auth_time: i64,
     /// When the session ends, in seconds since the Unix epoch.

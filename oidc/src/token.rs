@@ -23,14 +23,17 @@ use base::metric::{
     catalog::{TOKEN_DURATION, TOKENS},
 };
 use edge::mount::LONGEST;
-use http::Request;
+use http::{HeaderMap, Request};
 use serde::Serialize;
 use tokio::time::timeout;
+use view::directory::{Client, Tenant};
 
+use self::login::{App, Presented};
 use crate::{
     Oidc,
     error::{Error, Refused, no_store},
     form::{self, Sent},
+    logged_in::LoggedIn,
 };
 
 /// The name of the grant that an app gets for somebody who has logged in (RFC 6749, section 4.1.3).
@@ -42,8 +45,11 @@ pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
 /// The name of the grant that it gets by what it signs (RFC 7523, section 2.1).
 pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
+/// The name of what an app gets at the login itself (OpenID Connect Discovery 1.0, section 3).
+const IMPLICIT: &str = "implicit";
+
 /// All of them, as a discovery document has them.
-pub(crate) const GRANTS: [&str; 4] = [AUTHORIZATION_CODE, REFRESH_TOKEN, CLIENT_CREDENTIALS, JWT_BEARER];
+pub(crate) const GRANTS: [&str; 5] = [AUTHORIZATION_CODE, IMPLICIT, REFRESH_TOKEN, CLIENT_CREDENTIALS, JWT_BEARER];
 
 /// What is counted of a grant.
 struct Counted {
@@ -53,6 +59,7 @@ struct Counted {
 }
 
 static BY_CODE: LazyLock<Counted> = LazyLock::new(|| Counted::of(AUTHORIZATION_CODE));
+static BY_LOGIN: LazyLock<Counted> = LazyLock::new(|| Counted::of(IMPLICIT));
 static BY_REFRESH: LazyLock<Counted> = LazyLock::new(|| Counted::of(REFRESH_TOKEN));
 static BY_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of(CLIENT_CREDENTIALS));
 static BY_ASSERTION: LazyLock<Counted> = LazyLock::new(|| Counted::of("jwt-bearer"));
@@ -87,6 +94,36 @@ pub(crate) struct Tokens {
     refresh_token: Option<String>,
     #[serde(skip)]
     is_opaque: bool,
+}
+
+/// Tokens that an app is answered with at the login itself, without a code (OpenID Connect Core 1.0, section 3.2): an ID token, and an
+/// access token where `with_access_token` says so. There is nothing to refresh them with.
+pub(crate) async fn at_login(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (app, grant_id): (&Arc<Client>, &str),
+    (logged_in, nonce, with_access_token): (LoggedIn, Option<&str>, bool),
+    headers: &HeaderMap,
+) -> Result<Tokens, Error> {
+    let session_seq = oidc.edge.ended.revoked().sequence();
+    let settings = app.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
+    let app = App::at_login(app.clone(), settings, with_access_token);
+    let presented = Presented { logged_in: &logged_in, grant_id, session_seq, nonce };
+    BY_LOGIN.count(app.tokens(oidc, tenant, (&presented, &logged_in.scope), headers)).await
+}
+
+impl Tokens {
+    /// What of them an app is answered with at the login (OpenID Connect Core 1.0, section 3.2.2.5).
+    pub(crate) fn pairs(self, with_access_token: bool) -> Vec<(&'static str, String)> {
+        let id_token = self.id_token.map(|token| ("id_token", token));
+        let access_token = [
+            ("access_token", self.access_token),
+            ("token_type", self.token_type.to_owned()),
+            ("expires_in", self.expires_in.to_string()),
+            ("scope", self.scope),
+        ];
+        access_token.into_iter().filter(|_| with_access_token).chain(id_token).collect()
+    }
 }
 
 /// Grants tokens.

@@ -12,7 +12,7 @@ use view::directory::Client;
 
 use crate::{
     auth_request::AuthRequest,
-    callback::{Callback, Refusal},
+    callback::{Callback, Mode, Refusal},
     error::Error,
     form::Form,
     scope::{self, Scope},
@@ -26,6 +26,9 @@ const LONGEST_URI: usize = 2000;
 const LONGEST_HINT: usize = 800;
 /// How many languages of a list count.
 const MOST_LOCALES: usize = 20;
+/// What an app can ask for, by the words in their order.
+pub(crate) const RESPONSE_TYPES: [(&str, ResponseType); 3] =
+    [("code", ResponseType::Code), ("id_token", ResponseType::IdToken), ("id_token token", ResponseType::IdTokenToken)];
 /// How a person can be asked to be asked (OpenID Connect Core 1.0, section 3.1.2.1; Initiating User Registration 1.0).
 pub(crate) const PROMPTS: [&str; 5] = ["none", "login", "consent", "select_account", "create"];
 /// How the challenge is made of the verifier (RFC 7636, section 4.2).
@@ -44,7 +47,8 @@ pub(super) fn checked(
     (callback, hint_user_id): (Callback, Option<String>),
 ) -> Result<AuthRequest, Refusal> {
     no_objects(form)?;
-    response(form, settings)?;
+    let response = response(form, settings)?;
+    mode(form, response)?;
     let (scope, organization_id) = scopes(form, settings)?;
     let prompts = prompts(form)?;
     let max_age = max_age(form)?;
@@ -53,7 +57,10 @@ pub(super) fn checked(
     if form.get("nonce").is_some_and(|nonce| nonce.len() > LONGEST_NONCE) {
         return Err(invalid("nonce is longer than 512 bytes"));
     }
-    let challenge = challenge(form, settings)?;
+    if response != ResponseType::Code && form.get("nonce").is_none() {
+        return Err(invalid("nonce is missing: an app that is answered with an ID token must send one"));
+    }
+    let challenge = if response == ResponseType::Code { challenge(form, settings)? } else { None };
     if prompts.iter().any(|prompt| prompt == "none") && !settings.login_uri.is_empty() {
         // Whom the login pages of somebody else know is not known.
         let description = "nobody is logged in, and nobody may be asked to";
@@ -64,6 +71,7 @@ pub(super) fn checked(
     Ok(AuthRequest {
         client_id: app.id.clone(),
         project_id: app.app.project_id.clone(),
+        response,
         callback,
         scope,
         challenge,
@@ -83,16 +91,17 @@ pub(crate) fn leads_to(settings: &Settings, registered: &[String], uri: &str) ->
     uri.len() <= LONGEST_URI && registered.iter().any(|registered| is_registered(registered, uri, leniency))
 }
 
-/// Whether an app may ask for a code.
-fn may_ask_for_code(settings: &Settings) -> bool {
-    settings.response_types.contains(&ResponseType::Code)
+/// Whether an app may be answered with this.
+fn may_ask_for(settings: &Settings, response: ResponseType) -> bool {
+    settings.response_types.contains(&response)
 }
 
 /// Whether an app may still have what it has asked for, as it is set up now.
-pub(crate) fn still_may(app: &Client, request: &AuthRequest) -> bool {
+pub(crate) fn still_may(app: &Client, AuthRequest { response, challenge, callback, .. }: &AuthRequest) -> bool {
     let Some(settings) = app.app.config.oidc() else { return false };
-    let is_safe = settings.auth_method != AuthMethod::None || request.challenge.is_some();
-    is_safe && may_ask_for_code(settings) && leads_to(settings, &settings.redirect_uris, &request.callback.redirect_uri)
+    let has_code = *response == ResponseType::Code;
+    let is_safe = !has_code || settings.auth_method != AuthMethod::None || challenge.is_some();
+    is_safe && may_ask_for(settings, *response) && leads_to(settings, &settings.redirect_uris, &callback.redirect_uri)
 }
 
 /// Requests are sent as parameters (OpenID Connect Core 1.0, section 6): nothing is ever fetched.
@@ -106,24 +115,44 @@ fn no_objects(form: &Form) -> Result<(), Refusal> {
     sent.map_or(Ok(()), |(_, error, description)| Err(Refusal { error, description }))
 }
 
-/// What the app is answered, and how.
-fn response(form: &Form, settings: &Settings) -> Result<(), Refusal> {
-    match form.get("response_type") {
-        None => return Err(invalid("response_type is missing")),
-        Some("code") if may_ask_for_code(settings) => {}
-        Some("code") => {
-            let description = "the app is not set up for the response type code";
-            return Err(Refusal { error: "unauthorized_client", description });
-        }
-        Some(_) => {
-            let description = "this server supports the response type code";
-            return Err(Refusal { error: "unsupported_response_type", description });
-        }
+/// What a request wants to be answered with (OAuth 2.0 Multiple Response Types, section 3), whatever the order of its words.
+pub(super) fn wanted(form: &Form) -> Option<ResponseType> {
+    let mut words: Vec<&str> = form.get("response_type")?.split(' ').filter(|word| !word.is_empty()).collect();
+    words.sort_unstable();
+    RESPONSE_TYPES.into_iter().find(|(name, _)| words == name.split(' ').collect::<Vec<_>>()).map(|(_, known)| known)
+}
+
+/// What the app is answered with.
+fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
+    if form.get("response_type").is_none() {
+        return Err(invalid("response_type is missing"));
     }
+    let description = "this server supports the response types code, id_token, and id_token token";
+    let response = wanted(form).ok_or(Refusal { error: "unsupported_response_type", description })?;
+    let description = "the app is not set up for this response type";
+    let refusal = Refusal { error: "unauthorized_client", description };
+    if may_ask_for(settings, response) { Ok(response) } else { Err(refusal) }
+}
+
+/// How it is: tokens stand in no query, which would be kept in logs.
+fn mode(form: &Form, response: ResponseType) -> Result<(), Refusal> {
     match form.get("response_mode") {
-        None | Some("query" | "fragment") => Ok(()),
-        Some(_) => Err(invalid("this server supports the response modes query and fragment")),
+        Some("query") if response != ResponseType::Code => {
+            Err(invalid("tokens are not sent in a query: ask for the response mode fragment or form_post"))
+        }
+        Some(name) if Mode::named(name).is_none() => {
+            Err(invalid("this server supports the response modes query, fragment and form_post"))
+        }
+        _ => Ok(()),
     }
+}
+
+/// How an app is answered that does not say it, or in a way that there is not.
+pub(super) fn usual(form: &Form) -> Mode {
+    let named = form.get("response_mode").and_then(Mode::named);
+    let has_tokens = wanted(form).is_some_and(|response| response != ResponseType::Code);
+    let usual = if has_tokens { Mode::Fragment } else { Mode::Query };
+    named.filter(|mode| !has_tokens || *mode != Mode::Query).unwrap_or(usual)
 }
 
 /// What is asked for, as far as it is known and the app may have it, and the organization that the user must be of.

@@ -11,7 +11,7 @@ use view::directory::Principal;
 
 use super::visit::{Stop, Visit};
 use crate::{
-    ending,
+    ending::Ending,
     endpoint::LOGIN,
     finish::{self, Lack, Unfinished},
     logged_in::LoggedIn,
@@ -120,16 +120,18 @@ fn has_allowed(visit: &Visit, user_id: &str) -> bool {
 
 async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<Response, Stop> {
     let visitor = &visit.visitor;
-    let of = (visitor.request.as_str(), &visit.waiting);
-    let ended = ending::finish(&visitor.oidc, &visitor.tenant, of, logged_in).await;
+    let ended = ending(visit).finish(&visitor.oidc, &visitor.tenant, (logged_in, &visitor.headers)).await;
     leave(visit, ended)
+}
+
+fn ending(visit: &Visit) -> Ending<'_> {
+    Ending { id: &visit.visitor.request, waiting: &visit.waiting, app: &visit.app }
 }
 
 /// Tells the app that nobody logs in, and leads the browser back to it.
 pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Stop> {
     let visitor = &visit.visitor;
-    let of = (visitor.request.as_str(), &visit.waiting);
-    let ended = ending::refuse(&visitor.oidc, &visitor.tenant, of, (error, description)).await;
+    let ended = ending(visit).refuse(&visitor.oidc, &visitor.tenant, (error, description)).await;
     leave(visit, ended)
 }
 

@@ -178,7 +178,11 @@ impl Visitor {
 
     /// A page, whose forms may lead to an app.
     pub(super) fn page(&self, status: StatusCode, template: &impl Template) -> Response {
-        let policy = Policy { scripts: vec![FILES.script.path.clone()], connects: false, leaves: true };
+        let policy = Policy {
+            scripts: vec![FILES.script.path.clone(), FILES.sends.path.clone()],
+            connects: false,
+            leaves: true,
+        };
         self.known(page(status, template, &policy.text(&self.site)))
     }
 

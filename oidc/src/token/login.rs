@@ -26,6 +26,10 @@ pub(super) const ENDED: Error = Error::InvalidGrant("the session has ended, or t
 pub(super) struct App {
     pub(super) client: Arc<Client>,
     pub(super) settings: Settings,
+    /// Whether it may refresh what it gets.
+    is_refreshable: bool,
+    /// Whether it gets an access token, and not an ID token alone.
+    has_access_token: bool,
 }
 
 /// What an app presents to get tokens.
@@ -52,7 +56,13 @@ impl App {
         if !settings.may(grant) {
             return Err(Error::UnauthorizedClient(refusal));
         }
-        Ok(Self { client, settings })
+        let is_refreshable = settings.may(GrantType::RefreshToken);
+        Ok(Self { client, settings, is_refreshable, has_access_token: true })
+    }
+
+    /// The one that is answered with tokens at the login.
+    pub(super) fn at_login(client: Arc<Client>, settings: Settings, has_access_token: bool) -> Self {
+        Self { client, settings, is_refreshable: false, has_access_token }
     }
 
     /// The tokens that there are for what it presents, of this scope.
@@ -89,7 +99,8 @@ impl App {
             assertions: self.settings.assertions,
             session_id: logged_in.session_id.clone(),
             grant_id: (*grant_id).to_owned(),
-            is_refreshable: self.settings.may(GrantType::RefreshToken),
+            is_refreshable: self.is_refreshable,
+            has_access_token: self.has_access_token,
             auth_time: logged_in.checked_at / 1000,
             ends: logged_in.session_ends / 1000,
             nonce: nonce.map(str::to_owned),

@@ -99,7 +99,8 @@ pub(super) async fn id_token(
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
         let known = scope::parse(Some(scope))?;
-        if login.assertions.id_token_userinfo {
+        // Without an access token it is nowhere else (OpenID Connect Core 1.0, section 5.4).
+        if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
         }
         if login.assertions.id_token_roles
@@ -109,5 +110,6 @@ pub(super) async fn id_token(
         }
     }
     let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
-    oidc.issuer.id_token(&oidc.edge.external, (subject, recipient), (access_token, added), lifetime).await
+    let beside = recipient.login.as_ref().is_none_or(|login| login.has_access_token).then_some(access_token.as_str());
+    oidc.issuer.id_token(&oidc.edge.external, (subject, recipient), (beside, added), lifetime).await
 }

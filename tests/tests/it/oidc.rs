@@ -8,6 +8,7 @@ mod code;
 mod conformance;
 mod flow;
 mod hint;
+mod implicit;
 mod introspection;
 mod key;
 mod login_client;

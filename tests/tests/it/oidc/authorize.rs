@@ -41,7 +41,7 @@ async fn what_is_wrong_with_a_request_the_app_is_told() {
     for (case, others, error) in [
         ("1: no response type", vec![("response_type", "")], invalid),
         ("2: an unknown one", vec![("response_type", "token")], "unsupported_response_type"),
-        ("3: one that is not built", vec![("response_type", "token id_token")], "unsupported_response_type"),
+        ("4: one that it may not have", vec![("response_type", "token id_token")], "unauthorized_client"),
         ("16: no scope", vec![("scope", "")], "invalid_scope"),
         ("16: scope without openid", vec![("scope", "profile")], "invalid_scope"),
         ("18: control characters", vec![("scope", "openid a\u{7f}")], "invalid_scope"),

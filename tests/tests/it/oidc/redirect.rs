@@ -96,8 +96,10 @@ async fn an_app_is_answered_in_the_way_that_it_asks_for() {
         assert_eq!(url.matches(['?', '#']).count(), 1, "{mode}: {url}");
         flow.redeemed(&answered(url)["code"]).await;
     }
-    let url = location(&flow.sent(&flow.asked(&[("response_mode", "form_post")])).await);
-    assert!(url.starts_with(&format!("{CALLBACK}?error=invalid_request")), "43, which is not built: {url}");
+    let request = flow.waiting(&[("response_mode", "form_post")]).await;
+    let finished = flow.finished(&request, &token).await;
+    let own = format!("{}/ui/login/answer?answer=", flow.tenant.bootstrap.issuer);
+    assert!(callback(&finished).starts_with(&own), "43: by a form of ours: {}", finished.body);
     let long = "s".repeat(2048);
     for (case, state) in [
         ("18: what ends a header", "a\r\nset-cookie: a=b"),

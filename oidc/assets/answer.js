@@ -1,0 +1,3 @@
+// Sends the form of the page.
+"use strict";
+document.querySelector("main form").submit();

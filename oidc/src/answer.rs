@@ -1,0 +1,64 @@
+//! How an app is answered: by where the browser is led. Where it is to be by a form, that is a page of ours, which the browser sends on.
+
+use base::{clock, explain::explain, secret::Key};
+use serde::{Deserialize, Serialize};
+use view::{directory::Tenant, keyring::Purpose};
+
+use crate::{Oidc, callback::Callback, endpoint, error::Error};
+
+/// How long the page with a form is good: as long as a code.
+const LIFETIME_MS: i64 = 60_000;
+
+/// A form that the browser sends to an app.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Posted {
+    /// Where to: a URI that is registered.
+    pub(crate) redirect_uri: String,
+    pub(crate) fields: Vec<(String, String)>,
+    /// Until when it is sent, in milliseconds since the Unix epoch.
+    good_until: i64,
+}
+
+/// Where the browser is led with an answer.
+pub(crate) async fn url(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    callback: &Callback,
+    answer: &[(&str, &str)],
+) -> Result<String, Error> {
+    let issuer = oidc.edge.external.issuer(tenant);
+    if let Some(url) = callback.url(&issuer, answer) {
+        return Ok(url);
+    }
+    let fields = callback.answer(&issuer, answer).into_iter();
+    let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let good_until = clock::now().as_millisecond().saturating_add(LIFETIME_MS);
+    let posted = Posted { redirect_uri: callback.redirect_uri.clone(), fields, good_until };
+    let said = serde_json::to_vec(&posted).map_err(|error| {
+        tracing::error!(error = explain(&error), "an answer cannot be sealed");
+        Error::Server
+    })?;
+    let sealed = key(oidc, &tenant.id).await?.seal(&purpose(&tenant.id), &said);
+    Ok(format!("{issuer}{}?answer={sealed}", endpoint::ANSWER))
+}
+
+impl Posted {
+    /// What was sealed for an instance a moment ago.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub(crate) async fn open(oidc: &Oidc, instance_id: &str, sealed: &str) -> Result<Option<Self>, Error> {
+        let Ok(said) = key(oidc, instance_id).await?.open(&purpose(instance_id), sealed) else { return Ok(None) };
+        let posted = serde_json::from_slice::<Self>(&said).ok();
+        Ok(posted.filter(|posted| posted.good_until > clock::now().as_millisecond()))
+    }
+}
+
+async fn key(oidc: &Oidc, instance_id: &str) -> Result<Key, Error> {
+    Ok(oidc.keyring.key(instance_id, Purpose::ClientSecret).await?.derived("answers by form"))
+}
+
+/// What the ciphertext is bound to.
+fn purpose(instance_id: &str) -> String {
+    format!("answer by form of {instance_id}")
+}

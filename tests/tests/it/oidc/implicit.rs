@@ -1,0 +1,131 @@
+//! Tokens at the login itself, without a code, and answers by form; by the names of the certification's modules, and by the numbers of the
+//! cases that the design lists.
+
+use base::secret::sha256;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tests::browser::Browser;
+
+use super::{
+    flow::{App, CALLBACK, Flow, Parameters, answered, location},
+    pages::{back, browser, on_pages, said},
+};
+
+/// An app that may have everything at once.
+fn settings() -> Value {
+    let mut settings = App::public();
+    settings["responseTypes"] =
+        json!(["OIDC_RESPONSE_TYPE_CODE", "OIDC_RESPONSE_TYPE_ID_TOKEN", "OIDC_RESPONSE_TYPE_ID_TOKEN_TOKEN"]);
+    settings["grantTypes"] = json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_IMPLICIT"]);
+    settings
+}
+
+/// A request for tokens, without what belongs to codes.
+const TOKENS: [(&str, &str); 3] =
+    [("response_type", "id_token token"), ("code_challenge", ""), ("code_challenge_method", "")];
+
+/// What an ID token in an answer says.
+fn claims(told: &Parameters) -> Value {
+    said(&json!({ "id_token": told["id_token"] }))
+}
+
+async fn logged_in(flow: &Flow) -> Browser {
+    let mut browser = browser(&flow.tenant);
+    back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await);
+    browser
+}
+
+#[tokio::test]
+async fn oidcc_server_implicit_id_token_and_token() {
+    let flow = Flow::with(on_pages(&settings())).await;
+    let mut browser = logged_in(&flow).await;
+    for response_type in ["id_token token", "token id_token"] {
+        let shown = flow.sent_by(&mut browser, &[&TOKENS[..], &[("response_type", response_type)]].concat()).await;
+        assert!(shown.location().starts_with(&format!("{CALLBACK}#access_token=")), "{}", shown.location());
+        let told = back(&shown);
+        let stands = (&*told["token_type"], &*told["state"], &*told["iss"]);
+        assert_eq!(stands, ("Bearer", "a b&c", &*flow.tenant.bootstrap.issuer));
+        assert!(told["expires_in"].parse::<u64>().is_ok_and(|lasts| lasts > 60) && !told.contains_key("code"));
+        let claims = claims(&told);
+        let half = URL_SAFE_NO_PAD.encode(&sha256(told["access_token"].as_bytes())[..16]);
+        assert_eq!((&claims["nonce"], &claims["at_hash"]), (&json!("n-0S6_WzA2Mj"), &json!(half)));
+        assert_eq!(claims.get("email"), None, "that is in userinfo");
+        let userinfo = flow.userinfo(&told["access_token"]).await;
+        assert_eq!((userinfo.status, &userinfo.body["sub"]), (StatusCode::OK, &json!(flow.person.0)));
+    }
+}
+
+#[tokio::test]
+async fn oidcc_server_implicit_id_token() {
+    let flow = Flow::with(on_pages(&settings())).await;
+    let mut browser = logged_in(&flow).await;
+    let asked = [&TOKENS[..], &[("response_type", "id_token"), ("scope", "openid email offline_access")]].concat();
+    let shown = flow.sent_by(&mut browser, &asked).await;
+    assert!(shown.location().starts_with(&format!("{CALLBACK}#id_token=")), "{}", shown.location());
+    let told = back(&shown);
+    let names: Vec<&str> = told.keys().map(String::as_str).collect();
+    assert_eq!(names, ["id_token", "iss", "state"]);
+    let claims = claims(&told);
+    assert_eq!(claims["email"], format!("{}@example.com", flow.person.1), "there is nothing else to ask with");
+    assert_eq!((claims.get("at_hash"), &claims["nonce"]), (None, &json!("n-0S6_WzA2Mj")));
+}
+
+#[tokio::test]
+async fn what_tokens_at_the_login_need_is_insisted_on() {
+    let flow = Flow::with(on_pages(&settings())).await;
+    for (case, others, error) in [
+        ("no nonce", vec![("nonce", "")], "invalid_request"),
+        ("in a query", vec![("response_mode", "query")], "invalid_request"),
+        ("hybrid", vec![("response_type", "code id_token")], "unsupported_response_type"),
+        ("a token alone", vec![("response_type", "token")], "unsupported_response_type"),
+        ("twice", vec![("response_type", "id_token id_token")], "unsupported_response_type"),
+    ] {
+        let url = location(&flow.sent(&flow.asked(&[&TOKENS[..], &others].concat())).await);
+        assert_eq!(answered(&url)["error"], error, "{case}");
+        if !case.starts_with("hybrid") && !case.starts_with("a token") && case != "twice" {
+            assert!(url.starts_with(&format!("{CALLBACK}#error=")), "{case}: {url}");
+        }
+    }
+    let only_codes = App::create(&flow.admin, &flow.project, on_pages(&App::public())).await;
+    let asked = [&TOKENS[..], &[("client_id", only_codes.id.as_str())]].concat();
+    assert_eq!(answered(&location(&flow.sent(&flow.asked(&asked)).await))["error"], "unauthorized_client", "4");
+}
+
+#[tokio::test]
+async fn login_pages_of_somebody_else_end_such_requests_too() {
+    let flow = Flow::with(settings()).await;
+    let (told, _) = flow.log_in(&TOKENS).await;
+    assert_eq!(flow.userinfo(&told["access_token"]).await.status, StatusCode::OK);
+    let request = flow.waiting(&TOKENS).await;
+    let (_, session) = flow.session().await;
+    let all = futures::future::join_all((0..4).map(|_| flow.finished(&request, &session))).await;
+    let got = all.iter().filter(|answer| answer.status == StatusCode::OK).count();
+    assert_eq!(got, 1, "48: {:?}", all.iter().map(|answer| &answer.body).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn oidcc_form_post_response_mode() {
+    let flow = Flow::with(on_pages(&settings())).await;
+    let mut browser = logged_in(&flow).await;
+    let by_form = ("response_mode", "form_post");
+    for others in [vec![by_form], [&TOKENS[..], &[by_form]].concat()] {
+        let shown = flow.sent_by(&mut browser, &others).await;
+        assert_eq!((shown.status, shown.action()), (StatusCode::OK, CALLBACK.to_owned()), "{}", shown.text);
+        let policy = shown.headers["content-security-policy"].to_str().expect("it is text");
+        assert!(policy.contains("/ui/login/static/answer.") && !policy.contains("form-action"), "{policy}");
+        let told: Parameters = shown.hidden().into_iter().collect();
+        assert_eq!((&*told["state"], &*told["iss"]), ("a b&c", &*flow.tenant.bootstrap.issuer));
+        match told.get("code") {
+            Some(code) => drop(flow.redeemed(code).await),
+            None => assert_eq!(flow.userinfo(&told["access_token"]).await.status, StatusCode::OK),
+        }
+    }
+    let none = flow.sent_by(&mut super::pages::browser(&flow.tenant), &[by_form, ("prompt", "none")]).await;
+    let told: Parameters = none.hidden().into_iter().collect();
+    assert_eq!((none.action(), &*told["error"]), (CALLBACK.to_owned(), "login_required"), "errors too: {}", none.text);
+    let wrong = flow.sent_by(&mut browser, &[by_form, ("scope", "profile")]).await;
+    assert_eq!(wrong.hidden().into_iter().collect::<Parameters>()["error"], "invalid_scope");
+    let forged = browser.get("/ui/login/answer?answer=AAAA").await;
+    assert_eq!(forged.status, StatusCode::NOT_FOUND);
+}
