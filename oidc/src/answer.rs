@@ -1,17 +1,23 @@
 //! How an app is answered: by where the browser is led. Where it is to be by a form, that is a page of ours, which the browser sends on.
 
-use base::{clock, explain::explain, secret::Key};
+use std::time::Duration;
+
+use base::{
+    clock,
+    explain::explain,
+    secret::{Key, sha256},
+};
 use serde::{Deserialize, Serialize};
 use view::{directory::Tenant, keyring::Purpose};
 
-use crate::{Oidc, callback::Callback, endpoint, error::Error};
+use crate::{Oidc, auth_request::lost, callback::Callback, endpoint, error::Error};
 
 /// How long the page with a form is good: as long as a code.
-const LIFETIME_MS: i64 = 60_000;
+const LIFETIME: Duration = Duration::from_mins(1);
 
 /// A form that the browser sends to an app.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Posted {
+pub(crate) struct ByForm {
     /// Where to: a URI that is registered.
     pub(crate) redirect_uri: String,
     pub(crate) fields: Vec<(String, String)>,
@@ -32,9 +38,10 @@ pub(crate) async fn url(
     }
     let fields = callback.answer(&issuer, answer).into_iter();
     let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let good_until = clock::now().as_millisecond().saturating_add(LIFETIME_MS);
-    let posted = Posted { redirect_uri: callback.redirect_uri.clone(), fields, good_until };
-    let said = serde_json::to_vec(&posted).map_err(|error| {
+    let good_until =
+        clock::now().as_millisecond().saturating_add(i64::try_from(LIFETIME.as_millis()).unwrap_or_default());
+    let by_form = ByForm { redirect_uri: callback.redirect_uri.clone(), fields, good_until };
+    let said = serde_json::to_vec(&by_form).map_err(|error| {
         tracing::error!(error = explain(&error), "an answer cannot be sealed");
         Error::Server
     })?;
@@ -42,15 +49,19 @@ pub(crate) async fn url(
     Ok(format!("{issuer}{}?answer={sealed}", endpoint::ANSWER))
 }
 
-impl Posted {
-    /// What was sealed for an instance a moment ago.
+impl ByForm {
+    /// What was sealed for an instance a moment ago, once.
     ///
     /// # Errors
     /// When that cannot be known.
     pub(crate) async fn open(oidc: &Oidc, instance_id: &str, sealed: &str) -> Result<Option<Self>, Error> {
         let Ok(said) = key(oidc, instance_id).await?.open(&purpose(instance_id), sealed) else { return Ok(None) };
-        let posted = serde_json::from_slice::<Self>(&said).ok();
-        Ok(posted.filter(|posted| posted.good_until > clock::now().as_millisecond()))
+        let by_form = serde_json::from_slice::<Self>(&said).ok();
+        let by_form = by_form.filter(|by_form| by_form.good_until > clock::now().as_millisecond());
+        // Addresses are kept in histories and logs.
+        let name = format!("answer.{}", hex::encode(&sha256(&said)[..16]));
+        let is_first = by_form.is_some() && oidc.once.is_first(&name, LIFETIME).await.map_err(lost)?;
+        Ok(by_form.filter(|_| is_first))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use action::DEPTH;
 use axum::Router;
 use domain::{log_class::LogClass, rejection::Rejection};
 use edge::{admission::Edge, answer::Answer, call::Call, consistency::HEADER, error::Error, handler::Mounting};
@@ -49,6 +50,7 @@ async fn finish(
     let (logged_in, _) = finish::logged_in(&oidc, &call.tenant, &waiting, (&shown, 0)).await?;
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&call.trace_context).ok().map(|trace| (TRACE, trace)));
+    headers.insert(DEPTH, HeaderValue::from(call.depth));
     let ending = Ending { id: &request.id, waiting: &waiting, app: &app };
     let ended = ending.finish(&oidc, &call.tenant, (logged_in, &headers)).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;

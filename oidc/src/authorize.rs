@@ -150,7 +150,7 @@ impl ByApp {
         let callback = Callback {
             redirect_uri: redirect_uri.to_owned(),
             state: state.filter(|_| !is_long),
-            mode: checks::usual(form),
+            mode: checks::mode(form, (redirect_uri, self.asked.has_pages)),
         };
         Ok(Answerable { by_app: self, callback, is_long })
     }

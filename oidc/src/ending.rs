@@ -57,18 +57,13 @@ impl Ending<'_> {
         let login = (logged_in, request.nonce.as_deref(), with_access_token);
         let tokens = match token::at_login(oidc, tenant, (app, id), login, headers).await {
             Ok(tokens) => tokens,
-            Err(Error::InvalidScope(_)) => {
-                return self.refuse(oidc, tenant, ("invalid_scope", "")).await;
-            }
+            Err(Error::InvalidScope(why)) => return self.refuse(oidc, tenant, ("invalid_scope", why)).await,
+            Err(Error::AccessDenied(why)) => return self.refuse(oidc, tenant, ("access_denied", &why)).await,
             Err(error) => return Err(error),
         };
-        if !code::close(oidc, id).await? {
-            return Ok(None);
-        }
-        over(oidc, tenant, id).await;
         let pairs = tokens.pairs(with_access_token);
         let pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        answer::url(oidc, tenant, &request.callback, &pairs).await.map(Some)
+        self.closed(oidc, tenant, &pairs).await
     }
 
     /// Ends a request with an error: where the browser goes on. `None` where it was ended before.
@@ -78,13 +73,19 @@ impl Ending<'_> {
         tenant: &Tenant,
         (error, description): (&str, &str),
     ) -> Result<Option<String>, Error> {
+        let description = (!description.is_empty()).then_some(("error_description", description));
+        let told: Vec<_> = [("error", error)].into_iter().chain(description).collect();
+        self.closed(oidc, tenant, &told).await
+    }
+
+    /// Ends a request with an answer that is no code.
+    async fn closed(&self, oidc: &Oidc, tenant: &Tenant, answer: &[(&str, &str)]) -> Result<Option<String>, Error> {
+        let url = answer::url(oidc, tenant, &self.waiting.request.callback, answer).await?;
         if !code::close(oidc, self.id).await? {
             return Ok(None);
         }
         over(oidc, tenant, self.id).await;
-        let description = (!description.is_empty()).then_some(("error_description", description));
-        let told: Vec<_> = [("error", error)].into_iter().chain(description).collect();
-        answer::url(oidc, tenant, &self.waiting.request.callback, &told).await.map(Some)
+        Ok(Some(url))
     }
 }
 

@@ -1,4 +1,4 @@
-//! That a person has logged in to an app: what codes and refresh tokens stand for.
+//! That a person has logged in to an app: what codes and refresh tokens stand for, and tokens that are given at once.
 
 use serde::{Deserialize, Serialize};
 

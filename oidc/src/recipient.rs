@@ -29,7 +29,7 @@ pub(crate) struct Login {
     pub(crate) project_id: String,
     /// The organization of the app.
     pub(crate) owner: Owner,
-    /// The sequence of the log that revocations are in, before its code was used.
+    /// The sequence of the log that revocations are in, before what tokens are got by was looked at.
     pub(crate) session_seq: u64,
     /// What its tokens have without being asked for it.
     pub(crate) assertions: Assertions,
@@ -70,6 +70,11 @@ impl Recipient {
             is_opaque: settings.access_token_type == TokenType::Opaque,
             login: Some(login),
         }
+    }
+
+    /// Whether it gets an access token: whoever gets an ID token alone gets none that anybody could lose.
+    pub(crate) fn has_access_token(&self) -> bool {
+        self.login.as_ref().is_none_or(|login| login.has_access_token)
     }
 
     /// Whether access tokens name roles without being asked.

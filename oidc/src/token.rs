@@ -74,7 +74,9 @@ impl Counted {
         let begun = Instant::now();
         let granted = granting.await;
         self.duration.record_time(begun.elapsed());
-        if let Ok(tokens) = &granted {
+        if let Ok(tokens) = &granted
+            && !tokens.access_token.is_empty()
+        {
             if tokens.is_opaque { self.opaque } else { self.signed }.count();
         }
         granted

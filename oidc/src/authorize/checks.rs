@@ -1,7 +1,7 @@
 //! What an app may ask for, parameter by parameter.
 
 use domain::{
-    redirect_uri::{Leniency, is_registered},
+    redirect_uri::{Leniency, Parts, is_registered},
     resource::app::{
         AuthMethod,
         oidc::{AppType, GrantType, Oidc as Settings, ResponseType},
@@ -48,8 +48,8 @@ pub(super) fn checked(
 ) -> Result<AuthRequest, Refusal> {
     no_objects(form)?;
     let response = response(form, settings)?;
-    mode(form, response)?;
-    let (scope, organization_id) = scopes(form, settings)?;
+    insist_on_mode(form, (response, &callback))?;
+    let (scope, organization_id) = scopes(form, (settings, response))?;
     let prompts = prompts(form)?;
     let max_age = max_age(form)?;
     claims(form)?;
@@ -116,7 +116,7 @@ fn no_objects(form: &Form) -> Result<(), Refusal> {
 }
 
 /// What a request wants to be answered with (OAuth 2.0 Multiple Response Types, section 3), whatever the order of its words.
-pub(super) fn wanted(form: &Form) -> Option<ResponseType> {
+fn wanted(form: &Form) -> Option<ResponseType> {
     let mut words: Vec<&str> = form.get("response_type")?.split(' ').filter(|word| !word.is_empty()).collect();
     words.sort_unstable();
     RESPONSE_TYPES.into_iter().find(|(name, _)| words == name.split(' ').collect::<Vec<_>>()).map(|(_, known)| known)
@@ -134,11 +134,20 @@ fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
     if may_ask_for(settings, response) { Ok(response) } else { Err(refusal) }
 }
 
-/// How it is: tokens stand in no query, which would be kept in logs.
-fn mode(form: &Form, response: ResponseType) -> Result<(), Refusal> {
+/// How it is: tokens stand in no query, which would be kept in logs, and go over http to this machine only; forms are sent by pages.
+fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) -> Result<(), Refusal> {
+    let has_tokens = response != ResponseType::Code;
+    let uri = Parts::of(&callback.redirect_uri);
+    let is_open = uri.as_ref().is_some_and(|uri| uri.is_http() && !uri.is_loopback());
     match form.get("response_mode") {
-        Some("query") if response != ResponseType::Code => {
+        _ if has_tokens && is_open => {
+            Err(invalid("tokens are not sent over http: register a redirect URI with https, or ask for a code"))
+        }
+        Some("query") if has_tokens => {
             Err(invalid("tokens are not sent in a query: ask for the response mode fragment or form_post"))
+        }
+        Some("form_post") if callback.mode != Mode::FormPost => {
+            Err(invalid("a form is sent only where pages are served, over https, and to http and https addresses"))
         }
         Some(name) if Mode::named(name).is_none() => {
             Err(invalid("this server supports the response modes query, fragment and form_post"))
@@ -147,16 +156,22 @@ fn mode(form: &Form, response: ResponseType) -> Result<(), Refusal> {
     }
 }
 
-/// How an app is answered that does not say it, or in a way that there is not.
-pub(super) fn usual(form: &Form) -> Mode {
-    let named = form.get("response_mode").and_then(Mode::named);
-    let has_tokens = wanted(form).is_some_and(|response| response != ResponseType::Code);
+/// How an app is answered: as it says, as far as that is possible, or as it is usual.
+pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode {
+    let words = form.get("response_type").unwrap_or_default().split(' ');
+    let has_tokens = words.into_iter().any(|word| ["id_token", "token"].contains(&word));
+    let takes_forms = has_pages && Parts::of(redirect_uri).is_some_and(|uri| !uri.is_custom());
     let usual = if has_tokens { Mode::Fragment } else { Mode::Query };
-    named.filter(|mode| !has_tokens || *mode != Mode::Query).unwrap_or(usual)
+    let is_possible = |mode: &Mode| match mode {
+        Mode::Query => !has_tokens,
+        Mode::Fragment => true,
+        Mode::FormPost => takes_forms,
+    };
+    form.get("response_mode").and_then(Mode::named).filter(is_possible).unwrap_or(usual)
 }
 
 /// What is asked for, as far as it is known and the app may have it, and the organization that the user must be of.
-fn scopes(form: &Form, settings: &Settings) -> Result<(String, Option<String>), Refusal> {
+fn scopes(form: &Form, (settings, response): (&Settings, ResponseType)) -> Result<(String, Option<String>), Refusal> {
     let known = scope::parse(form.get("scope")).map_err(|error| Refusal {
         error: "invalid_scope",
         description: if let Error::InvalidScope(description) = error { description } else { "scope is malformed" },
@@ -173,7 +188,7 @@ fn scopes(form: &Form, settings: &Settings) -> Result<(String, Option<String>), 
     if organizations.next().is_some() {
         return Err(refused("a user is of one organization: ask for one"));
     }
-    let is_refreshable = settings.may(GrantType::RefreshToken);
+    let is_refreshable = settings.may(GrantType::RefreshToken) && response == ResponseType::Code;
     let may_have = |scope: &Scope<'_>| is_refreshable || *scope != Scope::Offline;
     let words: Vec<&str> = known.iter().filter(|(_, scope)| may_have(scope)).map(|(word, _)| *word).collect();
     Ok((words.join(" "), organization.map(str::to_owned)))

@@ -15,14 +15,14 @@ use super::{
     shell::Shell,
     visit::{Stop, Visitor},
 };
-use crate::{Oidc, answer::Posted, files::FILES, told::Told};
+use crate::{Oidc, answer::ByForm, files::FILES, told::Told};
 
 #[derive(Template)]
 #[template(path = "answer.html")]
 struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
-    posted: &'a Posted,
+    by_form: &'a ByForm,
 }
 
 /// Shows the form.
@@ -31,10 +31,12 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let context = Owner::instance(&visitor.tenant.id);
     let words = visitor.words(&context, &[]);
     let sealed = visitor.form.get("answer").unwrap_or_default();
-    let opened = Posted::open(&oidc, &visitor.tenant.id, sealed).await;
+    let opened = ByForm::open(&oidc, &visitor.tenant.id, sealed).await;
     let opened = opened.map_err(|_| visitor.told(Told::AWAY, &words))?;
-    let posted = opened.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
+    let by_form = opened.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("name.submit").to_owned());
     let frame = Frame { script: Some(FILES.sends.path.clone()), ..frame };
-    Ok(visitor.page(StatusCode::OK, &Page { frame, shell, posted: &posted }))
+    // To look at it in another language would be to look at it twice.
+    let shell = Shell { languages: vec![], ..shell };
+    Ok(visitor.page_with(&FILES.sends, StatusCode::OK, &Page { frame, shell, by_form: &by_form }))
 }

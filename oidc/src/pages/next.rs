@@ -58,7 +58,10 @@ pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Res
     let Some(user_id) = user_id else { return refuse(visit, "login_required", "nobody is logged in here").await };
     let Ok(found) = found(visit, user_id, false).await else { return unavailable(visit).await };
     match found {
-        Found::Enough(logged_in) => finish(visit, logged_in).await,
+        Found::Enough(logged_in) => match finish(visit, logged_in).await {
+            Err(_) => unavailable(visit).await,
+            finished => finished,
+        },
         Found::Unconsented => refuse(visit, "consent_required", "the person has to be asked").await,
         Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => {
             refuse(visit, "login_required", "the person has to log in again").await

@@ -12,6 +12,7 @@ use edge::{header::host, mount::read_body};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use page::{
     answer::{Policy, page, see_other},
+    asset::Asset,
     form::{self, Form},
     origin,
     site::Site,
@@ -178,11 +179,12 @@ impl Visitor {
 
     /// A page, whose forms may lead to an app.
     pub(super) fn page(&self, status: StatusCode, template: &impl Template) -> Response {
-        let policy = Policy {
-            scripts: vec![FILES.script.path.clone(), FILES.sends.path.clone()],
-            connects: false,
-            leaves: true,
-        };
+        self.page_with(&FILES.script, status, template)
+    }
+
+    /// The same with a script of its own.
+    pub(super) fn page_with(&self, script: &Asset, status: StatusCode, template: &impl Template) -> Response {
+        let policy = Policy { scripts: vec![script.path.clone()], connects: false, leaves: true };
         self.known(page(status, template, &policy.text(&self.site)))
     }
 

@@ -1,4 +1,4 @@
-//! Tokens for a person who has logged in to an app, whether the app has a code or a refresh token.
+//! Tokens for a person who has logged in to an app, whether the app has a code, a refresh token, or is answered with them at once.
 
 use std::sync::Arc;
 

@@ -57,7 +57,10 @@ pub(super) async fn tokens(
         let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
         added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
     }
-    added.extend(function::claims(oidc, Function::PreAccessToken, (&subject, &recipient.client_id), headers).await?);
+    if recipient.has_access_token() {
+        added
+            .extend(function::claims(oidc, Function::PreAccessToken, (&subject, &recipient.client_id), headers).await?);
+    }
     let client = recipient.login.as_ref().map(|_| recipient.client_id.clone());
     let mut audience: Vec<String> = client.into_iter().chain(projects.keys().cloned()).collect();
     if audience.is_empty() {
@@ -66,8 +69,11 @@ pub(super) async fn tokens(
     }
     let lifetime = lifetime::of(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
-    let (access_token, expires_in) =
-        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?;
+    let (access_token, expires_in) = if recipient.has_access_token() {
+        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?
+    } else {
+        Default::default()
+    };
     let (token_type, is_opaque) = ("Bearer", recipient.is_opaque);
     Ok((
         Tokens { access_token, token_type, expires_in, scope, id_token: None, refresh_token: None, is_opaque },
@@ -99,7 +105,7 @@ pub(super) async fn id_token(
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
         let known = scope::parse(Some(scope))?;
-        // Without an access token it is nowhere else (OpenID Connect Core 1.0, section 5.4).
+        // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
         }
@@ -110,6 +116,6 @@ pub(super) async fn id_token(
         }
     }
     let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
-    let beside = recipient.login.as_ref().is_none_or(|login| login.has_access_token).then_some(access_token.as_str());
+    let beside = recipient.has_access_token().then_some(access_token.as_str());
     oidc.issuer.id_token(&oidc.edge.external, (subject, recipient), (beside, added), lifetime).await
 }

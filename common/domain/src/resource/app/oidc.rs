@@ -40,7 +40,7 @@ pub struct Oidc {
     pub skip_native_app_success_page: bool,
     /// Where it is told that somebody has logged out; empty for nowhere.
     pub back_channel_logout_uri: String,
-    /// Where people are sent to log in; where it is empty, nobody can yet.
+    /// Where people are sent to log in; where it is empty, to the platform's pages.
     #[serde(default)]
     pub login_uri: String,
 }
