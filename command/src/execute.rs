@@ -49,6 +49,7 @@ use crate::{
     challenge::Challenges,
     let_in::LetIn,
     reaction::delivery,
+    registrations::Registrations,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Handle, Once, Origin, Verdict},
 };
@@ -67,6 +68,8 @@ pub struct Commands {
     pub tries: Tries,
     /// Whoever was let in last by a password.
     pub let_in: LetIn,
+    /// How many people have registered lately.
+    pub registrations: Registrations,
     /// The ids of new objects.
     pub ids: Arc<Ids>,
     /// Consistency tokens.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{clock, id::Ids, secret, signing};
+use base::{clock, id::Ids, password::hash, secret, signing};
 use domain::{
     aggregate::Aggregate,
     client_secret::ClientSecrets,
@@ -11,16 +11,23 @@ use domain::{
         data_key::DataKey, domain::Domain, instance::Instance, membership::Membership, organization::Organization,
         project::Project, signing_key::SigningKey, user::User,
     },
+    role::IAM_OWNER,
     setting::features::{Features, FeaturesChange},
     settings::{Command as Asked, Settings},
     standard::{Command, Resource, Standard},
 };
 use edge::error::{Error, Reason};
 use eventlog::record::AggregateKey;
-use view::keyring::{Keyring, OF_INSTANCE, Purpose, secret_hash};
+use view::{
+    keyring::{Keyring, OF_INSTANCE, Purpose, secret_hash},
+    persons::{PersonFailure, Persons},
+};
+use zeroize::Zeroizing;
 
 use crate::{
-    plan::{Plan, ServiceUser},
+    password::{Terms, sealed_password},
+    person,
+    plan::{FirstPerson, Plan, ServiceUser},
     signing_keys::sealed,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
 };
@@ -35,14 +42,22 @@ pub(crate) struct Founding {
     keys: ClaimKeys,
     data_keys: Vec<(String, DataKey)>,
     signing_keys: Vec<(String, SigningKey)>,
-    users: Vec<(String, User)>,
+    users: Vec<FirstUser>,
     /// For the memberships and domains.
     ids: Vec<String>,
 }
 
+/// A user that an instance begins with.
+struct FirstUser {
+    id: String,
+    user: User,
+    /// The names of its roles on the instance.
+    roles: Vec<String>,
+}
+
 impl Founding {
     /// Draws what is random; the keys take some hundred milliseconds of a core. `system` hashes what is unique in the system.
-    pub(crate) fn new(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::Key>) -> Self {
+    pub(crate) fn draw(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::Key>) -> Drawn {
         let (master_key_id, mut data_keys) = (keyring.master_key_id(), vec![]);
         let of_instance = OF_INSTANCE.map(|purpose| {
             let (key, data_key) = keyring.create(&plan.instance_id, purpose);
@@ -63,20 +78,23 @@ impl Founding {
         let client_secrets = key(Purpose::ClientSecret);
         let user = |user: &ServiceUser| {
             let secrets = ClientSecrets::one(secret_hash(&client_secrets, &user.user_id, &user.client_secret));
-            let username = user.client_id.clone();
-            (user.user_id.clone(), User { username, secrets, is_active: true, ..User::default() })
+            let (id, username, roles) = (user.user_id.clone(), user.client_id.clone(), user.roles.clone());
+            FirstUser { id, user: User { username, secrets, is_active: true, ..User::default() }, roles }
         };
-        Self {
+        let first = plan.person.clone().map(|planned| (hash(&planned.password), planned));
+        let memberships = plan.service_users.len() + usize::from(first.is_some());
+        let founding = Self {
             keyring: keyring.clone(),
             master_key_id,
             keys: ClaimKeys { instance: key(Purpose::Claim), system },
             signing_keys,
             users: plan.service_users.iter().map(user).collect(),
-            ids: (0..plan.service_users.len() + plan.hosts.len()).map(|_| ids.next()).collect(),
+            ids: (0..memberships + plan.hosts.len()).map(|_| ids.next()).collect(),
             data_keys,
             features: Asked::Change { change: FeaturesChange::on(&plan.features), above: vec![] },
             plan,
-        }
+        };
+        Drawn { founding, first, data_key: key(Purpose::Resource) }
     }
 
     /// The id of the instance.
@@ -115,11 +133,10 @@ impl Founding {
         new.aggregate::<Settings<Features>>(&features, &instance, self.features.clone())?;
         new.resource(id, &plan.organization_id, &instance, Organization::new(&plan.organization_name))?;
         new.resource(id, &plan.project_id, &organization, Project::new("Platform"))?;
-        let users = self.users.iter().zip(plan.service_users.iter().zip(membership_ids));
-        for ((user_id, user), (planned, membership_id)) in users {
+        for (FirstUser { id: user_id, user, roles }, membership_id) in self.users.iter().zip(membership_ids) {
             new.resource(id, user_id, &organization, user.clone())?;
-            if !planned.roles.is_empty() {
-                let membership = Membership::new(user_id, &organization, instance.clone(), planned.roles.clone());
+            if !roles.is_empty() {
+                let membership = Membership::new(user_id, &organization, instance.clone(), roles.clone());
                 new.resource(id, membership_id, &instance, membership)?;
             }
         }
@@ -129,6 +146,33 @@ impl Founding {
     /// Writes what is new.
     pub(crate) fn new_in<'w, 't>(&'w self, turn: &'w mut Turn<'t>, cause: &'w Cause) -> New<'w, 't> {
         New { turn, keys: &self.keys, cause }
+    }
+}
+
+/// What was drawn of an instance. Its first person, where it has one, is still in clear.
+pub(crate) struct Drawn {
+    founding: Founding,
+    first: Option<(Zeroizing<String>, FirstPerson)>,
+    /// What wraps the keys of people.
+    data_key: Arc<secret::Key>,
+}
+
+impl Drawn {
+    /// Seals the first person, with a key that is durable when this is done.
+    ///
+    /// # Errors
+    /// When NATS does not take it.
+    pub(crate) async fn sealed(self, persons: &Persons) -> Result<Founding, PersonFailure> {
+        let Self { mut founding, first, data_key } = self;
+        if let Some((hash, FirstPerson { user_id, person, expires_at, .. })) = first {
+            let sealing = persons.create_under(&data_key, (founding.instance_id(), &user_id)).await?;
+            let human = person::sealed(&founding.keys.instance, (&sealing, &person));
+            let terms = Terms { is_change_required: true, expires_at: Some(expires_at) };
+            let password = Some(sealed_password(&sealing, &hash, terms));
+            let user = User { human: Some(human), password, is_active: true, ..User::default() };
+            founding.users.push(FirstUser { id: user_id, user, roles: vec![IAM_OWNER.name.to_owned()] });
+        }
+        Ok(founding)
     }
 }
 

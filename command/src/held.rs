@@ -90,10 +90,13 @@ pub(crate) fn holder<H: Resource>(call: &Call, request: &impl proto::shape::Requ
     key::<H>(call, request.holder().unwrap_or_default())
 }
 
+/// What is wrong with an end that has passed.
+pub(crate) const PAST: &str = "must be in the future";
+
 /// When something ends, in milliseconds since the Unix epoch, which must be in the future.
 pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Result<i64, Rejection> {
     let end = date.and_then(|date| Timestamp::try_from(date).ok()).unwrap_or_default().as_millisecond();
-    if end > clock::now().as_millisecond() { Ok(end) } else { Err(Rejection::invalid(field, "must be in the future")) }
+    if end > clock::now().as_millisecond() { Ok(end) } else { Err(Rejection::invalid(field, PAST)) }
 }
 
 /// Where what somebody holds belongs, if that one is there and the caller may give it something.

@@ -4,6 +4,7 @@ mod choose_password;
 mod end_session;
 mod log_in;
 mod refresh;
+mod register;
 mod revoke;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use async_nats::{Client, Message, Subject};
 use base::{explain::explain, fair::Room, secret::Key};
 use edge::{
     error::Error,
-    internal::{answer, key, opened, subject},
+    internal::{answer, has_password, key, opened, subject},
 };
 use futures::StreamExt;
 use prost::Message as _;
@@ -29,6 +30,8 @@ use self::{
 };
 use crate::{
     execute::Commands,
+    password::{Faults, GUESSABLE},
+    trial::Trial,
     turn::{Cause, ClaimKeys},
     writer::{Decide, Origin, Phase, Verdict},
 };
@@ -100,11 +103,11 @@ impl Taker {
             Ok(opened) => opened,
             Err(answer) => return self.reply(reply, &answer).await,
         };
-        let is_password = matches!(command.command, Some(Command::CheckPassword(_) | Command::ChangePassword(_)));
+        let is_password = command.command.as_ref().is_some_and(has_password);
         let room = if is_password { &self.room_of_passwords } else { &self.room };
         let Some(place) = Place::of(room, command.instance_id.as_str().into()) else {
             // To send it again and again would make it worse where each waits for a seat.
-            let (nonce, checked) = (command.nonce, Checked { fault: Fault::Busy.into(), ..Checked::default() });
+            let (nonce, checked) = (command.nonce, faulty(Fault::Busy));
             let busy = InternalOutcome { nonce, checked: Some(checked), ..InternalOutcome::default() };
             let full = if is_password { answer(&key, &busy) } else { InternalAnswer::default() };
             return self.reply(reply, &full).await;
@@ -163,6 +166,7 @@ impl Taker {
             Some(Command::EndSession(asked)) => self.decided(End { by, asked }, bytes).await,
             Some(Command::CheckPassword(asked)) => self.told(log_in::check(&self.commands, by, asked).await),
             Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),
+            Some(Command::Register(asked)) => self.told(register::register(&self.commands, by, asked).await),
             None => Err(Undone::Refused),
         }
     }
@@ -218,6 +222,23 @@ struct By {
     instance_id: String,
     keys: ClaimKeys,
     cause: Cause,
+}
+
+impl By {
+    /// The trial of a password that is said in a command.
+    fn trial(&self, command: &'static str) -> Trial {
+        Trial { instance_id: self.instance_id.clone(), operation: command, cause: self.cause.clone() }
+    }
+}
+
+/// What a person is told who is not let in.
+fn faulty(fault: Fault) -> Checked {
+    Checked { fault: fault.into(), ..Checked::default() }
+}
+
+/// What is wrong with a new password.
+fn fault_of_new(faults: &Faults) -> Fault {
+    if faults.rules == [GUESSABLE] { Fault::Guessable } else { Fault::Rules }
 }
 
 /// Whether something may be an id.

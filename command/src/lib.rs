@@ -27,6 +27,7 @@ mod person_key;
 mod plan;
 pub mod reaction;
 mod references;
+mod registrations;
 mod removal;
 mod reusable;
 mod seated;
@@ -44,6 +45,7 @@ pub mod writer;
 pub use challenge::Challenges;
 pub use execute::Commands;
 pub use let_in::LetIn;
+pub use registrations::Registrations;
 
 #[cfg(test)]
 mod scene;

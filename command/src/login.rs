@@ -371,7 +371,13 @@ pub(crate) fn found(turn: &mut Turn<'_>, keys: &ClaimKeys, key: &AggregateKey) -
     let is_live = existence::is_there::<User>(turn, key) && organization_of_live(turn, &current)?.is_some();
     let Some(User { human: Some(human), password, .. }) = current.resource().cloned() else { return Ok(None) };
     let (user, owner) = (key.clone(), current.owner()?.clone());
-    let login = password.filter(|_| is_live).map(|password| Login { user, owner, human, password });
+    let now = turn.now().as_millisecond();
+    let login = password.filter(|password| is_live && !password.has_expired(now)).map(|password| Login {
+        user,
+        owner,
+        human,
+        password,
+    });
     // By the id, so that all its names lead there. Whatever happens to a person who may log in lets that one begin anew, such as to be
     // unlocked, or to get another password; to be locked does not.
     let place = hex::encode(keys.instance.mac(&[b"tries", key.id.as_bytes()]));

@@ -18,13 +18,17 @@ use edge::{
     error::{Error, FieldFault, Reason},
 };
 use eventlog::record::AggregateKey;
-use proto::user::{NewPassword, SetPassword, new_password::Kind};
+use proto::{
+    user::{NewPassword, SetPassword, new_password::Kind},
+    wellknown::Timestamp,
+};
 use view::{persons::PersonKey, settings::instance_of};
 use zeroize::Zeroizing;
 
 use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
+    held::{PAST, end},
     login::{Found, found},
     person_key::away,
     trial::Trial,
@@ -86,7 +90,8 @@ impl Commands {
             // Such a request was refused before.
             None => Err(Faults::one("user.human.password", "is required")),
         };
-        Ok(hashed.map(|hash| sealed_password(sealing, &hash, new.change_required)))
+        let terms = Terms::of("user.human.password.expiration_date", new.change_required, new.expiration_date);
+        Ok(hashed.and_then(|hash| Ok(sealed_password(sealing, &hash, terms?))))
     }
 
     /// What becomes of the password of a person; nothing where the caller may not set it, or there is no such person.
@@ -110,7 +115,8 @@ impl Commands {
         }
         let chosen = Chosen { password: asked.new_password.clone().into(), person, field: NEW };
         let hashed = self.hash_of(&call.tenant.id, &owner, chosen).await?;
-        Ok(Some(Another { before, new: hashed.map(|hash| sealed_password(&sealing, &hash, asked.change_required)) }))
+        let terms = Terms::of("password.expiration_date", asked.change_required, asked.expiration_date);
+        Ok(Some(Another { before, new: hashed.and_then(|hash| Ok(sealed_password(&sealing, &hash, terms?))) }))
     }
 
     /// Hashes what was chosen for a person of a context.
@@ -144,8 +150,27 @@ pub(crate) struct Chosen {
     pub(crate) field: &'static str,
 }
 
-pub(crate) fn sealed_password(sealing: &PersonKey, hash: &str, is_change_required: bool) -> Password {
-    Password { hash: sealing.seal_password(hash), changed_at: clock::now().as_millisecond(), is_change_required }
+/// For how long a password is good, and for what.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Terms {
+    pub(crate) is_change_required: bool,
+    pub(crate) expires_at: Option<i64>,
+}
+
+impl Terms {
+    /// As a request has them, whose field of this name is at fault where what it says has passed.
+    fn of(field: &'static str, is_change_required: bool, expires: Option<Timestamp>) -> Result<Self, Faults> {
+        let expires_at = expires.map(|expires| end(field, Some(expires))).transpose();
+        let expires_at = expires_at.map_err(|_| Faults::one(field, PAST))?;
+        Ok(Self { is_change_required, expires_at })
+    }
+}
+
+/// What is kept of a password.
+pub(crate) fn sealed_password(sealing: &PersonKey, hash: &str, terms: Terms) -> Password {
+    let (hash, changed_at) = (sealing.seal_password(hash), clock::now().as_millisecond());
+    let Terms { is_change_required, expires_at } = terms;
+    Password { hash, changed_at, is_change_required, expires_at }
 }
 
 /// Shows a user, whose it is, and what its password is compared with, to who may act as that one. It writes nothing.

@@ -1,9 +1,10 @@
 //! People as they are written: what is personal is checked and sealed before the turn, in which there is only ciphertext.
 
 use api::user::NewPerson;
+use base::secret::Key;
 use domain::{
     claim::Claim,
-    person::{Person, SCHEMA, violations},
+    person::{Contact, Person, SCHEMA, violations},
     rejection::Rejection,
     resource::user::{Human, User},
     standard::Standard,
@@ -44,7 +45,7 @@ impl Commands {
         check(&person)?;
         let id = if request.user_id.is_empty() { self.ids.next() } else { request.user_id.clone() };
         let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(away)?;
-        let human = self.sealed(call, &sealing, &person).await?;
+        let human = self.sealed(&call.tenant.id, (&sealing, &person)).await?;
         let password = match &password {
             Some(password) => Some(self.first_password(call, (&sealing, &person), password).await?),
             None => None,
@@ -74,25 +75,30 @@ impl Commands {
             return Ok(None);
         }
         check(&after)?;
-        let sealed = self.sealed(call, &sealing, &after).await?;
+        let sealed = self.sealed(&call.tenant.id, (&sealing, &after)).await?;
         let reached = |person: &Person| (person.username.clone(), person.email.clone(), person.phone.clone());
         let gives_power = reached(&before) != reached(&after);
         let human = Human { schema_id: human.schema_id.clone(), ..sealed };
         Ok(Some(Changed { human, gives_power }))
     }
 
-    async fn sealed(&self, call: &Call, sealing: &PersonKey, person: &Person) -> Result<Human, Error> {
-        let key = self.keyring.key(&call.tenant.id, Purpose::Claim).await.map_err(unavailable)?;
-        let found_by = |kind, contact: &Option<domain::person::Contact>| {
-            contact.as_ref().map(|contact| hashed_claim(&key, &Claim::folded(kind, &contact.value))).unwrap_or_default()
-        };
-        Ok(Human {
-            schema_id: SCHEMA.to_owned(),
-            personal: Some(sealing.seal(person)),
-            username_key: hashed_claim(&key, &User::username_claim(&person.username)),
-            email_key: found_by("email", &person.email),
-            phone_key: found_by("phone", &person.phone),
-        })
+    /// A person as events have it.
+    pub(crate) async fn sealed(&self, instance_id: &str, of: (&PersonKey, &Person)) -> Result<Human, Error> {
+        Ok(sealed(&*self.keyring.key(instance_id, Purpose::Claim).await.map_err(unavailable)?, of))
+    }
+}
+
+/// A person as events have it, who is found by what the instance's key for claims hashes.
+pub(crate) fn sealed(claims: &Key, (sealing, person): (&PersonKey, &Person)) -> Human {
+    let found_by = |kind, contact: &Option<Contact>| {
+        contact.as_ref().map(|contact| hashed_claim(claims, &Claim::folded(kind, &contact.value))).unwrap_or_default()
+    };
+    Human {
+        schema_id: SCHEMA.to_owned(),
+        personal: Some(sealing.seal(person)),
+        username_key: hashed_claim(claims, &User::username_claim(&person.username)),
+        email_key: found_by("email", &person.email),
+        phone_key: found_by("phone", &person.phone),
     }
 }
 

@@ -2,8 +2,19 @@
 
 use std::collections::HashSet;
 
-use base::{id::Ids, secret::random_secret};
-use domain::{context::OwnerType, role, setting::features::FLAGS};
+use base::{
+    clock,
+    fold::fold,
+    id::Ids,
+    secret::{random_secret, random_text},
+};
+use domain::{
+    context::OwnerType,
+    newcomer::{Flaw, Newcomer, Rule},
+    person::Person,
+    role,
+    setting::features::FLAGS,
+};
 use edge::error::{Error, Reason};
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +41,57 @@ pub struct Plan {
     pub project_id: String,
     /// The service users, the one with all rights first.
     pub service_users: Vec<ServiceUser>,
+    /// The person with all rights, where there is to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<FirstPerson>,
     /// The feature flags that are on.
     #[serde(default = "all_features")]
     pub features: Vec<String>,
+}
+
+/// A person with all rights on the instance, and a password for the first login, in clear.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstPerson {
+    /// The id.
+    pub user_id: String,
+    /// Who it is.
+    pub person: Person,
+    /// What the person logs in with, once, to choose another one.
+    pub password: String,
+    /// From when that lets nobody in any more, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+impl std::fmt::Debug for FirstPerson {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("FirstPerson").field("user_id", &self.user_id).finish_non_exhaustive()
+    }
+}
+
+/// How long the password of a first login lets in, in milliseconds.
+const FIRST_LOGIN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+
+impl FirstPerson {
+    /// A person with a new password for the first login.
+    pub fn new(user_id: String, newcomer: Newcomer) -> Self {
+        let (password, expires_at) = Self::one_time_password();
+        Self { user_id, person: newcomer.person(), password, expires_at }
+    }
+
+    /// A password for a first login, of about 95 random bits, and when it expires, in milliseconds since 1970. It has every kind of
+    /// character that settings may ask for.
+    pub fn one_time_password() -> (String, i64) {
+        let kinds = [
+            |char: char| char.is_ascii_uppercase(),
+            |char: char| char.is_ascii_lowercase(),
+            |char: char| char.is_ascii_digit(),
+        ];
+        let mut drawn = std::iter::repeat_with(|| [0; 4].map(|_| random_text(4)).join("-"));
+        let has_all = |password: &String| kinds.iter().all(|is_of_kind| password.contains(*is_of_kind));
+        let password = drawn.find(has_all).unwrap_or_default();
+        (password, clock::now().as_millisecond() + FIRST_LOGIN_MS)
+    }
 }
 
 /// A service user with its secret in clear.
@@ -60,6 +119,8 @@ impl std::fmt::Debug for ServiceUser {
 pub struct Wanted {
     /// Further service users.
     pub service_users: Vec<WantedUser>,
+    /// The first person, where there is to be one.
+    pub person: Option<Newcomer>,
     /// The feature flags that are on.
     pub features: Vec<String>,
 }
@@ -88,9 +149,13 @@ pub enum PlanFailure {
     },
     /// A name is used twice or malformed.
     #[error(
-        "service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', not digits only, and no two are the same"
+        "service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', not digits only, and no two are the same, also \
+         not that of the first person"
     )]
     Name(String),
+    /// A member of the first person cannot be.
+    #[error("first_person: {0}")]
+    Person(Flaw),
     /// The writer refused, or cannot tell what became of it.
     #[error("the setup was refused: {0}")]
     Refused(Error),
@@ -109,7 +174,7 @@ impl PlanFailure {
     /// Whether the plan is certain not to be in the log, now and later.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::UnknownRole { .. } | Self::Name(_) => true,
+            Self::UnknownRole { .. } | Self::Name(_) | Self::Person(_) => true,
             Self::Refused(error) => {
                 !matches!(error.reason(), Reason::WriterUnavailable | Reason::OutcomeUnknown | Reason::Internal)
             }
@@ -118,11 +183,18 @@ impl PlanFailure {
 }
 
 /// Checks what a configuration asks for.
-pub fn check(wanted: &[WantedUser]) -> Result<(), PlanFailure> {
+pub fn check(wanted: &Wanted) -> Result<(), PlanFailure> {
     let mut names = HashSet::from([ADMIN.to_owned()]);
-    for WantedUser { name, roles } in wanted {
+    if let Some(person) = &wanted.person {
+        let is_taken = !names.insert(fold(&person.username));
+        let taken = is_taken.then_some(Flaw { field: "username", rule: Rule::Free });
+        if let Some(flaw) = person.flaws().into_iter().chain(taken).next() {
+            return Err(PlanFailure::Person(flaw));
+        }
+    }
+    for WantedUser { name, roles } in &wanted.service_users {
         let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
-        let is_new = names.insert(name.to_ascii_lowercase());
+        let is_new = names.insert(fold(name));
         let is_id = name.bytes().all(|byte| byte.is_ascii_digit());
         if !is_new || is_id || !(1..=200).contains(&name.len()) || !name.chars().all(is_plain) {
             return Err(PlanFailure::Name(name.clone()));
@@ -138,7 +210,7 @@ pub fn check(wanted: &[WantedUser]) -> Result<(), PlanFailure> {
 impl Plan {
     /// A plan for an instance under these hosts, with one service user of all rights and the wanted ones.
     pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &Wanted) -> Result<Self, PlanFailure> {
-        check(&wanted.service_users)?;
+        check(wanted)?;
         let admin = WantedUser { name: ADMIN.into(), roles: vec![role::IAM_OWNER.name.into()] };
         let user = |WantedUser { name, roles }: &WantedUser| ServiceUser {
             user_id: ids.next(),
@@ -154,6 +226,7 @@ impl Plan {
             organization_name: default_name(),
             project_id: ids.next(),
             service_users: std::iter::once(&admin).chain(&wanted.service_users).map(user).collect(),
+            person: wanted.person.clone().map(|newcomer| FirstPerson::new(ids.next(), newcomer)),
             features: wanted.features.clone(),
         })
     }
@@ -166,4 +239,36 @@ fn role_names() -> String {
         .map(|role| role.name)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(service_user: &str, person: &str) -> Result<(), &'static str> {
+        let service_users = vec![WantedUser { name: service_user.into(), roles: vec![] }];
+        let person = Some(Newcomer { username: person.into(), ..Newcomer::default() });
+        check(&Wanted { service_users, person, features: vec![] }).map_err(|failure| match failure {
+            PlanFailure::Person(Flaw { field, .. }) => field,
+            PlanFailure::Name(_) => "name",
+            _ => "another",
+        })
+    }
+
+    #[test]
+    fn no_two_users_of_a_plan_have_one_name() {
+        assert_eq!(wanted("viewer", "ada"), Ok(()));
+        assert_eq!(wanted("viewer", "Platform-Admin"), Err("username"));
+        assert_eq!(wanted("ADA", "ada"), Err("name"));
+        assert_eq!(wanted("viewer", "007"), Err("username"));
+    }
+
+    #[test]
+    fn a_one_time_password_has_every_kind_of_character_and_is_another_each_time() {
+        let (one, other) = (FirstPerson::one_time_password(), FirstPerson::one_time_password());
+        assert_ne!(one.0, other.0);
+        assert_eq!(one.0.len(), 19);
+        assert!(one.0.contains(|char: char| char.is_ascii_digit()) && one.0.contains('-'), "{}", one.0);
+        assert!(one.1 > clock::now().as_millisecond());
+    }
 }

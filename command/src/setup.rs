@@ -14,11 +14,15 @@ use domain::{
 use edge::error::{Error, Reason};
 use eventlog::record::AggregateKey;
 use tokio::task::spawn_blocking;
-use view::keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM};
+use view::{
+    keyring::{Keyring, OF_SYSTEM, Purpose, SYSTEM},
+    persons::Persons,
+};
 
-pub use crate::plan::{ADMIN, Plan, PlanFailure, ServiceUser, Wanted, WantedUser, all_features, check};
+pub use crate::plan::{ADMIN, FirstPerson, Plan, PlanFailure, ServiceUser, Wanted, WantedUser, all_features, check};
 use crate::{
-    founding::Founding,
+    founding::{Drawn, Founding},
+    person_key::away,
     turn::{Cause, Decided, Refusal, Turn},
     writer::{Decide, Handle, Origin, Verdict},
 };
@@ -33,10 +37,17 @@ pub enum Outcome {
 }
 
 /// Carries the plan out, unless the log is set up already.
-pub async fn setup(writer: &Handle, keyring: &Keyring, ids: Arc<Ids>, plan: &Plan) -> Result<Outcome, PlanFailure> {
+pub async fn setup(
+    writer: &Handle,
+    (keyring, persons): (&Keyring, &Persons),
+    ids: Arc<Ids>,
+    plan: &Plan,
+) -> Result<Outcome, PlanFailure> {
     let (keyring, planned) = (keyring.clone(), plan.clone());
-    let beginning = spawn_blocking(move || Beginning::new(&keyring, &ids, planned)).await;
-    let beginning = beginning.map_err(|failure| PlanFailure::Refused(Error::internal(&failure)))?;
+    let drawn = spawn_blocking(move || draw(&keyring, &ids, planned)).await;
+    let (keys, drawn) = drawn.map_err(|failure| PlanFailure::Refused(Error::internal(&failure)))?;
+    let founding = drawn.sealed(persons).await.map_err(|failure| PlanFailure::Refused(away(failure)))?;
+    let beginning = Beginning { keys, founding };
     let origin = Origin { operation: "setup", instance_id: SYSTEM.into(), bytes: 0 };
     match writer.submit(origin, beginning, None).await.map_err(PlanFailure::Refused)? {
         Verdict::Decided(decided, ()) if decided.owner.id == plan.instance_id => Ok(Outcome::Done(decided.sequence)),
@@ -53,19 +64,18 @@ struct Beginning {
     founding: Founding,
 }
 
-impl Beginning {
-    fn new(keyring: &Keyring, ids: &Ids, plan: Plan) -> Self {
-        let created = OF_SYSTEM.map(|purpose| (purpose, keyring.create(SYSTEM, purpose)));
-        let mut claims = None;
-        let keys = created.map(|(purpose, (key, data_key))| {
-            if purpose == Purpose::Claim {
-                claims = Some(Arc::new(key));
-            }
-            (ids.next(), data_key)
-        });
-        let claims = claims.expect("the system has a key for claims");
-        Self { keys: keys.into(), founding: Founding::new(keyring, ids, plan, claims) }
-    }
+/// The keys of the system, and what is drawn of its first instance.
+fn draw(keyring: &Keyring, ids: &Ids, plan: Plan) -> (Vec<(String, DataKey)>, Drawn) {
+    let created = OF_SYSTEM.map(|purpose| (purpose, keyring.create(SYSTEM, purpose)));
+    let mut claims = None;
+    let keys = created.map(|(purpose, (key, data_key))| {
+        if purpose == Purpose::Claim {
+            claims = Some(Arc::new(key));
+        }
+        (ids.next(), data_key)
+    });
+    let claims = claims.expect("the system has a key for claims");
+    (keys.into(), Founding::draw(keyring, ids, plan, claims))
 }
 
 impl Decide for Beginning {

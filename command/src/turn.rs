@@ -327,9 +327,9 @@ impl<'a> Turn<'a> {
         Ok(changes)
     }
 
-    /// Whether what an aggregate belongs to was removed.
+    /// Whether what an aggregate belongs to was removed; not so of what the command has written itself.
     fn is_gone<A: Aggregate>(&mut self, key: &AggregateKey) -> bool {
-        if key.aggregate_type != A::NAME {
+        if key.aggregate_type != A::NAME || self.appended.iter().any(|appended| appended.key == *key) {
             return false;
         }
         let instance = AggregateKey::of::<Standard<Instance>>(&key.instance_id, &key.instance_id);

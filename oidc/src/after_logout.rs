@@ -28,7 +28,7 @@ impl AfterLogout<'_> {
             return Err(Told::UNREADABLE_LOGOUT);
         }
         let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
-        let found = oidc.edge.directory.app(&tenant.id, client_id, 0).await;
+        let found = oidc.edge.app(tenant, client_id, 0).await;
         let app = found.map_err(|failure| {
             tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
             Told::MAYBE_SIGNED_OUT

@@ -17,7 +17,7 @@ use axum::{
 use base::secret::sha256;
 use domain::resource::app::oidc::Oidc as Settings;
 use edge::{header::host, mount::LONGEST};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{Extensions, HeaderValue, Method, Request, StatusCode, header};
 use server::connections::{Peer, site};
 use tokio::time::timeout;
 use view::directory::{Client, Tenant};
@@ -61,6 +61,12 @@ enum Stopped {
     Platform(edge::error::Error),
 }
 
+/// Where a browser is, as what those who ask too often are known by.
+pub(crate) fn origin_of(extensions: &Extensions) -> String {
+    let peer = extensions.get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
+    hex::encode(&sha256(peer.unwrap_or_default().as_bytes())[..8])
+}
+
 /// Where the browser goes on.
 async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
     let asked = match Asked::read(oidc, request).await? {
@@ -98,8 +104,7 @@ enum Here {
 
 impl Asked {
     async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Here, Stopped> {
-        let peer = request.extensions().get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
-        let origin = hex::encode(&sha256(peer.unwrap_or_default().as_bytes())[..8]);
+        let origin = origin_of(request.extensions());
         let named = host(request.uri(), request.headers());
         let has_pages = oidc.site(request.uri(), request.headers()).is_some();
         let read = form::read_either(oidc, request).await;
@@ -121,7 +126,7 @@ impl Asked {
             return Err(Stopped::Shown(Told::AWAY));
         }
         let client_id = self.form.get("client_id").unwrap_or_default();
-        let found = oidc.edge.directory.app(&self.tenant.id, client_id, 0).await;
+        let found = oidc.edge.app(&self.tenant, client_id, 0).await;
         let found = found.map_err(|failure| shown(&Error::from(failure)))?;
         let app = found.filter(|app| oidc.edge.is_live_app(&self.tenant, app, app.processed));
         let app = app.ok_or(Stopped::Shown(Told::NO_APP))?;

@@ -143,7 +143,7 @@ async fn with_secret(
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.directory.app(&tenant.id, client_id, 0).await?;
+    let app = oidc.edge.app(tenant, client_id, 0).await?;
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
@@ -164,7 +164,7 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.directory.app(&tenant.id, client_id, 0).await?;
+    let app = oidc.edge.app(tenant, client_id, 0).await?;
     let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
     app.filter(|app| is_public(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Error::InvalidClient)
 }
@@ -183,7 +183,7 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.directory.app(&tenant.id, &client_id, 0).await?;
+    let app = oidc.edge.app(tenant, &client_id, 0).await?;
     let user = oidc.edge.directory.principal(&tenant.id, name(client_id), 0).await?;
     let known_app = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let known = known_app.or_else(|| user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets)));
@@ -216,7 +216,7 @@ async fn any_signing(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>, fo
 /// The app that has signed an assertion, if that is how it authenticates.
 async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
     let key = assertion.key::<App>(oidc, tenant).await?;
-    let app = oidc.edge.directory.app(&tenant.id, &key.holder_id, 0).await?;
+    let app = oidc.edge.app(tenant, &key.holder_id, 0).await?;
     let signs = |app: &Client| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
     let app =
         app.filter(|app| signs(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Flaw::Unsigned)?;

@@ -8,7 +8,6 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use base::explain::explain;
 use edge::{caller::issued_as, mount::LONGEST, trigger::trace_of};
 use http::{HeaderMap, Method, Request, StatusCode};
 use proto::bus::{EndSession, internal_command::Command};
@@ -102,9 +101,6 @@ fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>))
 async fn ended(oidc: &Oidc, tenant: &Tenant, hinted: Hinted, headers: &HeaderMap) -> Result<(), Told> {
     let Hinted { sub: user_id, azp: client_id, sid: session_id } = hinted;
     let command = Command::EndSession(EndSession { session_id, user_id, client_id });
-    let outcome = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await.map_err(|undone| {
-        tracing::warn!(error = %explain(&undone), "a session was not ended");
-        Told::MAYBE_SIGNED_OUT
-    })?;
-    revoke::known(oidc, outcome.sequence).await.map_err(|_| Told::MAYBE_SIGNED_OUT)
+    let ended = revoke::have_ended(oidc, tenant, command, &trace_of(headers)).await;
+    ended.map_err(|_| Told::MAYBE_SIGNED_OUT)
 }

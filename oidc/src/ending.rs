@@ -24,7 +24,7 @@ pub(crate) async fn waiting(
     id: &str,
 ) -> Result<Option<(Waiting, Arc<Client>)>, Error> {
     let Some(waiting) = AuthRequest::waiting(oidc, &tenant.id, id).await? else { return Ok(None) };
-    let app = oidc.edge.directory.app(&tenant.id, &waiting.request.client_id, 0).await?;
+    let app = oidc.edge.app(tenant, &waiting.request.client_id, 0).await?;
     // The app may have been set up in another way meanwhile.
     let app = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed));
     Ok(app.filter(|app| checks::still_may(app, &waiting.request)).map(|app| (waiting, app)))

@@ -27,6 +27,9 @@ pub(crate) const DISCOVERY: &str = "/.well-known/openid-configuration";
 /// Where people log in on the platform's pages.
 pub(crate) const LOGIN: &str = "/ui/login";
 
+/// Where those are led who have logged in for no app.
+pub(crate) use edge::admission::own_app::LOGIN_DONE;
+
 /// Where they sign out.
 pub(crate) const LOGOUT: &str = "/ui/logout";
 

@@ -6,7 +6,7 @@ use domain::{
     rejection::Rejection,
     resource::{
         session::Session,
-        user::password::{CHANGED, MUST_CHOOSE, outdated},
+        user::password::{Outdated, outdated},
     },
 };
 use edge::{error::Error, refusal::read_model};
@@ -56,8 +56,8 @@ impl From<Lack> for Rejection {
             }
             Lack::Check => "the session lacks a check: of the user, or of the password",
             Lack::Late => "the password was checked too long ago for what the app asks: check it again",
-            Lack::Changed => CHANGED,
-            Lack::Choice => MUST_CHOOSE,
+            Lack::Changed => Outdated::Changed.message(),
+            Lack::Choice => Outdated::MustChoose.message(),
             Lack::Inactive => "the user is inactive or locked, or the organization of the user is inactive",
             Lack::User => "the session is of another user than the app asks for",
             Lack::Organization => "the user is of another organization than the app asks for",
@@ -120,8 +120,8 @@ pub(crate) async fn logged_in(
     let user = user.map_err(read_model)?.ok_or(Lack::Inactive)?;
     match outdated(user.user.password.as_ref(), checked.at) {
         None => {}
-        Some(MUST_CHOOSE) => return Err(Lack::Choice.into()),
-        Some(_) => return Err(Lack::Changed.into()),
+        Some(Outdated::MustChoose) => return Err(Lack::Choice.into()),
+        Some(Outdated::Changed) => return Err(Lack::Changed.into()),
     }
     let seen = admitted(oidc, (tenant, user.clone()), &waiting.request).await?;
     let logged_in = LoggedIn {

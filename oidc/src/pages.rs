@@ -1,7 +1,7 @@
 //! The pages at `/ui/login` and `/ui/logout`: who logs in here, and how that one is checked.
 //!
 //! The pages are plain forms, and this node keeps nothing of them: what an app asks for waits as an authorization request, which each page
-//! names, and which sessions a browser has is in its sealed cookie. [`entry`] leads to the first page that there is something to ask on, each
+//! names, and which sessions a browser has is in its sealed cookie. [`home`] takes everybody in, [`entry`] leads to the first page that there is something to ask on, each
 //! page to the next, and [`next`] back to the app once the session is enough.
 
 mod accounts;
@@ -10,12 +10,15 @@ mod browser;
 mod change;
 mod consent;
 mod entry;
+mod home;
 mod logout;
 mod look;
 mod name;
+mod new_password;
 mod next;
 mod password;
 mod refused;
+mod register;
 mod shell;
 mod visit;
 
@@ -31,18 +34,20 @@ use page::asset;
 
 use crate::{
     Oidc,
-    endpoint::{ANSWER, LOGIN, LOGOUT},
+    endpoint::{ANSWER, LOGIN, LOGIN_DONE, LOGOUT},
     files::FILES,
 };
 
 /// The pages and their files.
 pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
     let pages = Router::new()
-        .route(LOGIN, get(entry::lead))
+        .route(LOGIN, get(home::enter))
+        .route(LOGIN_DONE, get(home::done))
         .route("/ui/login/accounts", get(accounts::show).post(accounts::choose))
         .route("/ui/login/remove", get(accounts::removal).post(accounts::remove))
         .route("/ui/login/name", get(name::show).post(name::take))
         .route("/ui/login/password", get(password::show).post(password::check))
+        .route("/ui/login/register", get(register::show).post(register::register))
         .route("/ui/login/change", get(change::show).post(change::change))
         .route("/ui/login/consent", get(consent::show).post(consent::allow))
         .route("/ui/login/refused", get(refused::show))

@@ -144,9 +144,18 @@ pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_cont
             "all tokens of a user and a client are revoked"
         );
     }
-    let command = Command::RevokeTokens(command);
+    have_ended(oidc, tenant, Command::RevokeTokens(command), trace_context).await
+}
+
+/// Has the node that writes end something, and waits until it is known here.
+pub(crate) async fn have_ended(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    command: Command,
+    trace_context: &str,
+) -> Result<(), Error> {
     let outcome = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
-        tracing::warn!(error = %explain(&undone), "a token was not revoked");
+        tracing::warn!(error = %explain(&undone), "something that was to end did not");
         Error::Unavailable
     })?;
     known(oidc, outcome.sequence).await

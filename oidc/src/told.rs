@@ -39,6 +39,7 @@ impl Told {
     pub(crate) const NO_COOKIE: Self = Self::bad("told.no_cookie");
     pub(crate) const NO_PAGES: Self = Self::bad("told.no_pages");
     pub(crate) const NO_PASSWORD: Self = Self::bad("told.no_password");
+    pub(crate) const NO_REGISTRATION: Self = Self::bad("told.no_registration");
     pub(crate) const NO_REDIRECT_URI: Self = Self::bad("told.no_redirect_uri");
 
     pub(crate) const SIGNED_OUT: Self =

@@ -143,7 +143,7 @@ async fn said(
     let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);
     let live = || projects.values().map(|project| &**project).filter(is_live);
     said.extend(asked.claims(tenant, (live(), grants)));
-    let app = oidc.edge.directory.app(&tenant.id, &token.client_id, 0).await?;
+    let app = oidc.edge.app(tenant, &token.client_id, 0).await?;
     if let Some(own) = app.and_then(|app| live().find(|project| project.id == app.app.project_id)) {
         said.extend(asked.claims_for(tenant, (own, grants)));
     }

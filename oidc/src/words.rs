@@ -1,6 +1,6 @@
 //! The words of pages, in the languages that there are. An instance or organization may have its own for each.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use domain::{
     context::Owner,
@@ -160,11 +160,11 @@ fn accepted(headers: &HeaderMap) -> Vec<String> {
     let weighed = line.split(',').take(32).filter_map(|range| {
         let (code, weight) = range.split_once(';').unwrap_or((range, "q=1"));
         let weight: f32 = weight.trim().strip_prefix("q=")?.parse().ok()?;
-        (weight > 0.0).then(|| (Cow::from(code.trim()), weight))
+        (weight > 0.0).then(|| (code.trim().to_owned(), weight))
     });
     let mut weighed: Vec<_> = weighed.collect();
     weighed.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    weighed.into_iter().map(|(code, _)| code.into_owned()).collect()
+    weighed.into_iter().map(|(code, _)| code).collect()
 }
 
 #[cfg(test)]

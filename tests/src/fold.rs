@@ -21,10 +21,22 @@ pub struct Living {
     pub state: Value,
 }
 
+impl Living {
+    /// Whether it is a person, of whom the log has ciphertext only.
+    pub fn is_person(&self) -> bool {
+        self.state["human"].is_object()
+    }
+}
+
+/// The texts of rows that are of no person, of whom the log has ciphertext only.
+pub fn without_people(rows: Vec<String>) -> Vec<String> {
+    rows.into_iter().filter(|row| !row.contains("\"human\":{")).collect()
+}
+
 /// The instance of a resource, and its id.
 pub type Place = (String, String);
 
-/// The resources of a kind that live behind these events.
+/// The resources of a kind that live behind these events, without people.
 pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, Living> {
     let mut living: BTreeMap<Place, Living> = BTreeMap::new();
     for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == aggregate_type) {
@@ -45,5 +57,6 @@ pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, L
         let owner = (event.owner_type, event.owner_id.clone());
         living.insert(place, Living { owner, sequence: recorded.sequence, created_at, changed_at, state });
     }
+    living.retain(|_, living| !living.is_person());
     living
 }

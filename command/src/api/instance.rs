@@ -6,6 +6,7 @@ use api::instance::limits;
 use base::secret::random_secret;
 use domain::{
     context::Owner,
+    newcomer::Newcomer,
     rejection::Rejection,
     resource::instance::{Instance, InstancePatch},
     role::IAM_OWNER,
@@ -15,10 +16,12 @@ use domain::{
 };
 use edge::{answer::Answer, call::Call, consistency::unavailable, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
+use jiff::Timestamp;
 use proto::instance::{
     BulkLimitRequest, BulkLimitResponse, CreateInstanceRequest, CreateInstanceResponse, DeactivateInstanceRequest,
-    DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstUser, LimitRequest, LimitResponse,
-    PatchInstanceRequest, ReactivateInstanceRequest,
+    DeactivateInstanceResponse, DeleteInstanceRequest, DeleteInstanceResponse, FirstLogin,
+    FirstPerson as FirstPersonSent, FirstUser, LimitRequest, LimitResponse, PatchInstanceRequest,
+    ReactivateInstanceRequest,
 };
 use view::keyring::{Purpose, SYSTEM};
 
@@ -26,7 +29,8 @@ use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
     founding::Founding,
-    setup::{ADMIN, Plan, ServiceUser},
+    person_key::away,
+    setup::{ADMIN, FirstPerson, Plan, ServiceUser},
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -65,12 +69,15 @@ async fn create(
         organization_id: commands.ids.next(),
         project_id: commands.ids.next(),
         service_users: vec![first.clone()],
+        person: wanted.person.map(|person| FirstPerson::new(commands.ids.next(), newcomer(person))),
         features: flags(&commands, &call),
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let (keyring, ids, planned) = (commands.keyring.clone(), commands.ids.clone(), plan.clone());
-    let founding = commands.generated(&call.tenant.id, move || Founding::new(&keyring, &ids, planned, system)).await?;
+    let drawn = commands.generated(&call.tenant.id, move || Founding::draw(&keyring, &ids, planned, system)).await?;
+    let founding = drawn.sealed(&commands.persons).await.map_err(away)?;
     let issuer = commands.external.url(&plan.hosts[0]);
+    let login = plan.person.as_ref().map(|person| first_login(&issuer, person));
     let answer = move |decided: &Decided, (): &()| CreateInstanceResponse {
         details: Some(details(&plan.instance_id, decided)),
         issuer: issuer.clone(),
@@ -81,8 +88,24 @@ async fn create(
             client_id: first.client_id.clone(),
             client_secret: first.client_secret.clone(),
         }),
+        first_login: login.clone(),
     };
     commands.execute(&call, &request, Create { founding }, answer).await
+}
+
+fn newcomer(FirstPersonSent { username, given_name, family_name, email }: FirstPersonSent) -> Newcomer {
+    Newcomer { username, given_name, family_name, email }
+}
+
+/// How a first person logs in.
+fn first_login(issuer: &str, FirstPerson { user_id, person, password, expires_at }: &FirstPerson) -> FirstLogin {
+    FirstLogin {
+        user_id: user_id.clone(),
+        login_url: format!("{issuer}/ui/login"),
+        username: person.username.clone(),
+        one_time_password: password.clone(),
+        expiration_date: Timestamp::from_millisecond(*expires_at).ok().map(Into::into),
+    }
 }
 
 /// A new instance with all that it needs to serve.

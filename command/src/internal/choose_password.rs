@@ -10,6 +10,7 @@ use domain::{
         user::{Password, User, UserPatch},
     },
     secret::Hashed,
+    setting::password::is_possible,
     standard::{Command, Resource, Standard},
 };
 use edge::{error::Error, secret_token::SESSION};
@@ -17,16 +18,15 @@ use eventlog::record::AggregateKey;
 use proto::bus::{ChangePassword, Checked, checked::Fault};
 
 use super::{
-    By,
+    By, fault_of_new, faulty,
     log_in::{decided, log_in, shown_by, told},
 };
 use crate::{
     client_secret::hash_of,
     execute::Commands,
     login::{Proven, organization_of_live},
-    password::{Chosen, GUESSABLE, sealed_password},
+    password::{Chosen, Terms, sealed_password},
     person_key::away,
-    trial::Trial,
     turn::{Cause, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -35,8 +35,6 @@ use crate::{
 const NAME: &str = "ChangePassword";
 /// How long after the check of the password before it another one can be chosen, in milliseconds.
 const LONGEST_WAIT_MS: i64 = 60 * 60 * 1000;
-/// The longest password that can be chosen, in characters, as the API has it.
-const LONGEST: usize = 200;
 
 /// Changes a password, and says what became of it.
 pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
@@ -44,13 +42,13 @@ pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -
 }
 
 async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
-    let fault = |fault: Fault| Ok(Checked { fault: fault.into(), ..Checked::default() });
+    let fault = |fault| Ok(faulty(fault));
     let ChangePassword { session_token, new_password } = asked;
-    if new_password.chars().count() > LONGEST || new_password.chars().any(char::is_control) {
+    if !is_possible(&new_password) {
         return fault(Fault::Rules);
     }
     let Some(sent) = SESSION.parse(&session_token) else { return fault(Fault::Over) };
-    let trial = Trial { instance_id: by.instance_id.clone(), operation: NAME, cause: by.cause.clone() };
+    let trial = by.trial(NAME);
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);
     let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
     let look = Look { session, shown };
@@ -67,10 +65,9 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     let choice = Chosen { password: new_password.into(), person, field: "new_password" };
     let hash = match commands.hash_of(&by.instance_id, &owner, choice).await? {
         Ok(hash) => hash,
-        Err(faults) if faults.rules == [GUESSABLE] => return fault(Fault::Guessable),
-        Err(_) => return fault(Fault::Rules),
+        Err(faults) => return fault(fault_of_new(&faults)),
     };
-    let new = sealed_password(&sealing, &hash, false);
+    let new = sealed_password(&sealing, &hash, Terms::default());
     let proven = Proven { user_id: user.id.clone(), password: new.clone() };
     if !decided(commands, &trial, Set { by: by.clone(), user, before: password, new }).await? {
         return fault(Fault::Over);
@@ -109,9 +106,12 @@ impl Decide for Look {
         let user = AggregateKey::of::<Standard<User>>(&*self.session.instance_id, checked.id.as_str());
         let current = turn.get::<Standard<User>>(&user);
         let is_live = organization_of_live(turn, &current)?.is_some();
-        let is_lately = turn.now().as_millisecond().saturating_sub(checked_at) <= LONGEST_WAIT_MS;
+        let now = turn.now().as_millisecond();
+        let is_lately = now.saturating_sub(checked_at) <= LONGEST_WAIT_MS;
         let Some(resource) = current.resource().filter(|_| is_live && is_lately) else { return Ok((nothing, None)) };
-        let must = |password: &&Password| password.is_change_required && password.changed_at <= checked_at;
+        let must = |password: &&Password| {
+            password.is_change_required && password.changed_at <= checked_at && !password.has_expired(now)
+        };
         let Some(password) = resource.password.as_ref().filter(must).cloned() else { return Ok((nothing, None)) };
         let (resource, owner) = (resource.clone(), current.owner()?.clone());
         Ok((nothing, Some(Seen { user, resource, owner, password })))

@@ -40,7 +40,7 @@ const NAME: &str = "CheckPassword";
 /// Checks a password, and says what became of it.
 pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
     let CheckPassword { login_name, password, session_token } = asked;
-    let trial = Trial { instance_id: by.instance_id.clone(), operation: NAME, cause: by.cause.clone() };
+    let trial = by.trial(NAME);
     let look =
         Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
     let checked = async {

@@ -190,6 +190,27 @@ fn what_a_turn_has_changed_counts_in_it() {
 }
 
 #[test]
+fn two_of_one_command_do_not_have_one_name() {
+    let mut scene = scene();
+    let founded = scene.turn(|turn, keys| {
+        let place = Owner::organization("3");
+        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("3"), &here())?;
+        turn.append(current, &[standard::Event::Added(organization("Acme").into())], keys, &cause())?;
+        let mut second = Ok(());
+        for (id, username) in [("5", "ada"), ("6", "ADA")] {
+            let current = turn.unborn::<Standard<User>>(&key::<User>(id), &place)?;
+            let user = User { username: username.into(), ..User::default() };
+            second = turn.append(current, &[standard::Event::Added(user.into())], keys, &cause()).map(drop);
+        }
+        second
+    });
+    assert_eq!(
+        reason(founded.expect_err("the other is in the same organization, which is new too")),
+        Reason::ResourceExists
+    );
+}
+
+#[test]
 fn what_was_held_in_what_is_gone_is_free() {
     let mut scene = scene();
     let place = Owner::organization("3");

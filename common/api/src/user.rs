@@ -83,6 +83,10 @@ impl Shown for User {
             password: password.map(|password| PasswordState {
                 change_date: Timestamp::from_millisecond(password.changed_at).ok().map(Into::into),
                 change_required: password.is_change_required,
+                expiration_date: password
+                    .expires_at
+                    .and_then(|expires_at| Timestamp::from_millisecond(expires_at).ok())
+                    .map(Into::into),
             }),
         }
     }

@@ -4,6 +4,7 @@
 //! decided on the log, so a write waits for what its caller has seen only before it is refused.
 
 mod holder;
+pub mod own_app;
 
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ mod tests {
             |request: &SetPasswordRequest| without_secrets(SET_PASSWORD.facts.request, request.encode_to_vec());
         assert_eq!(without(&set("a-hive-of-27-bees")), set("").encode_to_vec());
         let create = |kind| {
-            let password = Some(NewPassword { kind, change_required: true });
+            let password = Some(NewPassword { kind, change_required: true, ..NewPassword::default() });
             // Members of a map have an order that must stay.
             let data: serde_json::Map<_, _> = (0..20).map(|number| (number.to_string(), number.into())).collect();
             let (schema_id, data) = ("human".into(), Some(data.into()));

@@ -113,7 +113,7 @@ impl Internal {
     ) -> Result<InternalOutcome, Undone> {
         let key = key(&self.keyring).await?;
         // Each time that one is sent counts as a try, and it may wait for its turn.
-        let is_slow = matches!(command, Command::CheckPassword(_) | Command::ChangePassword(_));
+        let is_slow = has_password(&command);
         let nonce = secret::random::<16>().to_vec();
         let command = InternalCommand {
             instance_id: instance_id.to_owned(),
@@ -148,6 +148,11 @@ impl Internal {
             sleep(PAUSE).await;
         }
     }
+}
+
+/// Whether a command has a password in it, which takes a seat to be hashed or compared.
+pub const fn has_password(command: &Command) -> bool {
+    matches!(command, Command::CheckPassword(_) | Command::ChangePassword(_) | Command::Register(_))
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Answers that are pages, each with the headers that keep others from taking part in it.
 
 use askama::Template;
-use axum::{body::Body, response::Response};
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
 use base::explain::explain;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
@@ -43,6 +46,22 @@ const HEADERS: [(&str, &str); 7] = [
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
 ];
+
+/// An answer instead of the page that was asked for.
+#[derive(Debug)]
+pub struct Instead(Box<Response>);
+
+impl From<Response> for Instead {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+impl IntoResponse for Instead {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}
 
 /// A page.
 pub fn page(status: StatusCode, template: &impl Template, policy: &str) -> Response {

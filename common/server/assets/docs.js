@@ -64,6 +64,85 @@ async function send(form) {
   }
 }
 
+// Logging in, by a code and with PKCE (RFC 7636), as the app of the platform's own pages.
+const client = "urn:platform:app:pages";
+const told = document.getElementById("logged-in");
+
+function encoded(bytes) {
+  const text = btoa(String.fromCharCode(...new Uint8Array(bytes)));
+  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+function random() {
+  return encoded(crypto.getRandomValues(new Uint8Array(32)));
+}
+
+async function authorize() {
+  if (!isSecureContext) {
+    throw new Error("people log in over https only, or on this machine");
+  }
+  const answer = await fetch("/.well-known/openid-configuration", { credentials: "omit" });
+  if (!answer.ok) {
+    throw new Error(`the platform answers ${answer.status} to /.well-known/openid-configuration`);
+  }
+  const { issuer, authorization_endpoint } = await answer.json();
+  if (issuer !== location.origin) {
+    told.textContent = `Log in at ${issuer}/docs: the platform is not known by the name of this page.`;
+    return;
+  }
+  const [state, verifier] = [random(), random()];
+  sessionStorage.setItem("authorize", JSON.stringify({ state, verifier, hash: location.hash }));
+  const challenge = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
+  const asked = new URLSearchParams({
+    client_id: client,
+    response_type: "code",
+    scope: "openid",
+    redirect_uri: `${issuer}/docs`,
+    state,
+    code_challenge: encoded(challenge),
+    code_challenge_method: "S256",
+  });
+  location.assign(`${authorization_endpoint}?${asked}`);
+}
+
+// Takes up what the platform has answered, where this page has asked for it.
+async function authorized() {
+  const answered = new URLSearchParams(location.search);
+  const asked = JSON.parse(sessionStorage.getItem("authorize"));
+  sessionStorage.removeItem("authorize");
+  if (!answered.has("state")) {
+    return;
+  }
+  history.replaceState(null, "", `/docs${asked?.hash ?? ""}`);
+  if (asked === null || asked.state !== answered.get("state") || answered.get("iss") !== location.origin) {
+    throw new Error("this page has not asked for it");
+  }
+  if (answered.has("error")) {
+    throw new Error(answered.get("error_description") ?? answered.get("error"));
+  }
+  const body = new URLSearchParams({
+    grant_type: "authorization_code",
+    client_id: client,
+    code: answered.get("code"),
+    redirect_uri: `${location.origin}/docs`,
+    code_verifier: asked.verifier,
+  });
+  const answer = await fetch("/oauth/v2/token", { method: "POST", body, credentials: "omit", cache: "no-store" });
+  const got = await answer.json();
+  if (!answer.ok) {
+    throw new Error(got.error_description ?? got.error);
+  }
+  token.value = got.access_token;
+  told.textContent = "Authorized: requests have your token now.";
+}
+
+function unauthorized(error) {
+  told.textContent = `Not authorized: ${error.message}`;
+}
+
+document.getElementById("log-in").addEventListener("click", () => authorize().catch(unauthorized));
+authorized().catch(unauthorized);
+
 for (const hidden of document.querySelectorAll("#try, form.try")) {
   hidden.hidden = false;
 }

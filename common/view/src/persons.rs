@@ -161,8 +161,21 @@ impl Persons {
     /// # Errors
     /// When NATS does not take it.
     pub async fn create(&self, instance_id: &str, person_id: &str) -> Result<PersonKey, PersonFailure> {
+        let data_key = self.keyring.key(instance_id, Purpose::Resource).await?;
+        self.create_under(&data_key, (instance_id, person_id)).await
+    }
+
+    /// The same, of an instance whose data key no log has yet.
+    ///
+    /// # Errors
+    /// When NATS does not take it.
+    pub async fn create_under(
+        &self,
+        data_key: &Key,
+        (instance_id, person_id): (&str, &str),
+    ) -> Result<PersonKey, PersonFailure> {
         let (key, name) = (Key::random(), name(instance_id, person_id));
-        let wrapped = self.keyring.key(instance_id, Purpose::Resource).await?.seal(&wrapping(&name), key.expose());
+        let wrapped = data_key.seal(&wrapping(&name), key.expose());
         let slot = self.blocks.add(wrapped).await?;
         Ok(PersonKey { key, slot, name })
     }

@@ -9,11 +9,14 @@ use std::{
 
 use base::id::Ids;
 use command::setup::{self, Plan, ServiceUser, Wanted, WantedUser};
+use domain::newcomer::Newcomer;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Failure,
     data_dir::{DataDir, write_atomically},
+    first_login::FirstLogin,
+    output,
 };
 
 /// `bootstrap.json`.
@@ -30,6 +33,9 @@ pub(crate) struct Bootstrap {
     /// Those that the setup file asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     service_users: Vec<ServiceUser>,
+    /// The first person, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_person_id: Option<String>,
 }
 
 impl Bootstrap {
@@ -46,6 +52,7 @@ impl Bootstrap {
 struct SetupFile {
     #[serde(default)]
     service_user: Vec<WantedUser>,
+    first_person: Option<Newcomer>,
 }
 
 /// The plan of an earlier start that was cut short, if it may be what the log was set up with; else a new one, which is
@@ -81,20 +88,26 @@ fn plan_file(data: &DataDir) -> PathBuf {
     data.path().join("bootstrap.plan.json")
 }
 
-/// What the setup file asks for beyond the defaults, with these feature flags.
-pub(crate) fn wanted(setup: Option<&Path>, features: Vec<String>) -> Result<Wanted, Failure> {
-    let Some(file) = setup else { return Ok(Wanted { service_users: vec![], features }) };
+/// What the setup file asks for beyond the defaults, with these feature flags. Where a first person is to be made and it names none, it is
+/// one by default.
+pub(crate) fn wanted(setup: Option<&Path>, features: Vec<String>, has_person: bool) -> Result<Wanted, Failure> {
+    let person = has_person.then(Newcomer::default);
+    let Some(file) = setup else { return Ok(Wanted { service_users: vec![], person, features }) };
     let text =
         fs::read_to_string(file).map_err(|error| format!("cannot read the setup file {}: {error}", file.display()))?;
     let setup: SetupFile =
         toml::from_str(&text).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
-    setup::check(&setup.service_user).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
-    Ok(Wanted { service_users: setup.service_user, features })
+    let wanted = Wanted { service_users: setup.service_user, person: setup.first_person.or(person), features };
+    setup::check(&wanted).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
+    Ok(wanted)
 }
 
 impl Bootstrap {
-    /// Leaves what was carried out, and forgets the plan.
-    pub(crate) fn write(data: &DataDir, issuer: String, plan: Plan) -> Result<(), Failure> {
+    /// Leaves what was carried out, and how the first person logs in, and forgets the plan.
+    pub(crate) fn write(data: &DataDir, issuer: String, plan: Plan, first_login: &Path) -> Result<(), Failure> {
+        if let Some(person) = &plan.person {
+            FirstLogin::of(&issuer, person).write(first_login)?;
+        }
         let mut users = plan.service_users.into_iter();
         let service_user = users.next().ok_or("a plan has a service user")?;
         let bootstrap = Self {
@@ -104,6 +117,7 @@ impl Bootstrap {
             project_id: plan.project_id,
             service_user,
             service_users: users.collect(),
+            first_person_id: plan.person.map(|person| person.user_id),
         };
         write_atomically(&data.bootstrap(), &serde_json::to_vec_pretty(&bootstrap)?)?;
         forget_plan(data)
@@ -113,6 +127,12 @@ impl Bootstrap {
     pub(crate) fn user_of(folder: &Path) -> Option<String> {
         let text = fs::read(folder.join("bootstrap.json")).ok()?;
         Some(serde_json::from_slice::<Self>(&text).ok()?.service_user.user_id)
+    }
+
+    /// The id of the first person, where there is one.
+    pub(crate) fn person_of(folder: &Path) -> Option<String> {
+        let text = fs::read(folder.join("bootstrap.json")).ok()?;
+        serde_json::from_slice::<Self>(&text).ok()?.first_person_id
     }
 
     /// Writes it with a new secret of its service user. What it said of others is kept.
@@ -130,20 +150,29 @@ impl Bootstrap {
             client_secret: secret.to_owned(),
             roles: vec![domain::role::IAM_OWNER.name.to_owned()],
         };
-        let service_users = before.map(|before| before.service_users).unwrap_or_default();
-        let renewed = Self { issuer, instance_id, organization_id, project_id, service_user, service_users };
+        let (service_users, first_person_id) =
+            before.map(|before| (before.service_users, before.first_person_id)).unwrap_or_default();
+        let renewed =
+            Self { issuer, instance_id, organization_id, project_id, service_user, service_users, first_person_id };
         write_atomically(&path, &serde_json::to_vec_pretty(&renewed)?)?;
         Ok(path)
     }
 
-    /// The commands that a newcomer wants next, ready to paste.
-    pub(crate) fn commands(data: &DataDir, issuer: &str) -> String {
+    /// What a newcomer wants next: how the first person logs in, where that was left in a file just now, and commands that are ready to
+    /// paste. The password is shown on a terminal only.
+    pub(crate) fn commands(data: &DataDir, issuer: &str, first_login: Option<&PathBuf>) -> String {
         let file = shell_quoted(&data.bootstrap().display().to_string());
         let folder = data.path().display();
+        let told = first_login.filter(|_| output::is_terminal()).and_then(|path| fs::read_to_string(path).ok());
+        let login = match (first_login, told) {
+            (Some(path), Some(text)) => format!("\nThe first login, which is also in {}:\n\n{text}", path.display()),
+            (Some(path), None) => format!("\nHow the first person logs in is in {}\n", path.display()),
+            (None, _) => String::new(),
+        };
         format!(
             r#"
 The platform runs at {issuer}
-
+{login}
   # a token for the service user of the first start
   CLIENT=$(sed -nE 's/.*"client(Id|Secret)": "(.*)".*/\2/p' {file} | head -2 | paste -sd:)
   TOKEN=$(curl -s {issuer}/oauth/v2/token -u "$CLIENT" -d grant_type=client_credentials \
@@ -180,7 +209,7 @@ mod tests {
         let ids = Ids::new(0);
         let plan = |names: &[&str], log_is_empty| {
             let user = |name: &&str| WantedUser { name: (*name).to_owned(), roles: vec![] };
-            let wanted = Wanted { service_users: names.iter().map(user).collect(), features: vec![] };
+            let wanted = Wanted { service_users: names.iter().map(user).collect(), ..Wanted::default() };
             let plan = plan(&data, &ids, vec!["localhost".into()], &wanted, log_is_empty).unwrap();
             let names: Vec<_> = plan.service_users.into_iter().skip(1).map(|user| user.client_id).collect();
             (plan.instance_id, names)

@@ -135,7 +135,8 @@ pub(crate) struct Standalone {
     pub(crate) people: People,
     #[command(flatten)]
     pub(crate) observing: Observing,
-    /// What the first start creates beyond the defaults: further service users, as TOML (docs/configuration.md)
+    /// What the first start creates beyond the defaults: the first person by another name, further service users, as TOML
+    /// (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
 }
@@ -159,6 +160,9 @@ pub(crate) struct Setup {
     /// What is created beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
+    /// A file that is written with how a first person logs in, who has all rights on the instance; no such person if not given
+    #[arg(long, env = "PLATFORM_FIRST_PERSON_FILE", value_name = "FILE")]
+    pub(crate) first_person_file: Option<PathBuf>,
     /// The previews that are switched on in the first instance, between commas; none if not given
     #[arg(long, env = "PLATFORM_FEATURES", value_name = "NAME", value_delimiter = ',', value_parser = FLAGS)]
     pub(crate) features: Vec<String>,

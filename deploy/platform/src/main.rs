@@ -11,6 +11,7 @@ mod doctor;
 mod events;
 mod external;
 mod failed_events;
+mod first_login;
 mod log;
 mod management;
 mod master_key;

@@ -17,7 +17,7 @@ use action::{Actions, client::Client, executions::ExecutionIndex};
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
 use command::{
-    Challenges, Commands, LetIn,
+    Challenges, Commands, LetIn, Registrations,
     forward::{Bus, forwarding},
     internal::Taker,
     reaction::delivery::Patience,
@@ -295,6 +295,7 @@ impl Node {
             persons: self.persons.clone(),
             tries: self.adapters.tries.clone(),
             let_in: LetIn::default(),
+            registrations: Registrations::default(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),
             progress: self.progress.clone(),

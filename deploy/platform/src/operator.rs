@@ -3,13 +3,21 @@
 use std::{path::PathBuf, time::Duration};
 
 use base::explain::explain;
-use command::setup::ADMIN;
+use command::setup::{ADMIN, FirstPerson};
+use jiff::Timestamp;
 use reqwest::{Method, header::HOST};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use url::Url;
 
-use crate::{Failure, bootstrap::Bootstrap, cli, data_dir::DataDir, output, system_user};
+use crate::{
+    Failure,
+    bootstrap::Bootstrap,
+    cli,
+    data_dir::DataDir,
+    first_login::{FirstLogin, path_in},
+    output, system_user,
+};
 
 /// The scope that the platform's API asks for.
 const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
@@ -162,13 +170,20 @@ pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<()
 pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), Failure> {
     let (folder, issuer) = (&options.at.of.data.data_dir, options.at.of.issuer()?);
     let operator = Operator::new(&options.at)?;
+    let person_id = Bootstrap::person_of(folder);
+    if let Some(name) = &options.first_person {
+        let id = match person_id.filter(|_| name.is_empty()) {
+            Some(id) => id,
+            None => operator.id_of(name).await?,
+        };
+        return operator.renew_first_login(&id).await;
+    }
     // Whatever it is called by now.
-    let wanted = match Bootstrap::user_of(folder) {
-        Some(id) => json!([{ "inIds": { "ids": [id] } }]),
-        None => json!([{ "username": { "name": ADMIN } }]),
-    };
-    let found = operator.ask(Method::POST, &format!("{RESOURCES}/users/_search"), Some(wanted)).await?;
-    let found = &found["result"][0];
+    let found = operator.user(match Bootstrap::user_of(folder) {
+        Some(id) => json!({ "inIds": { "ids": [id] } }),
+        None => json!({ "username": { "name": ADMIN } }),
+    });
+    let found = found.await?;
     let (user, client_id) = (&found["details"], found["user"]["username"].as_str().unwrap_or_default());
     let user_id = user["id"].as_str().ok_or_else(|| format!("the instance has no user {ADMIN} any more"))?;
     if found["state"] != "EFFECTIVE_STATE_ACTIVE" {
@@ -184,5 +199,61 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
     let ids = (instance_id, owner(user), project_id);
     let path = Bootstrap::renew(folder, issuer, ids, (user_id, client_id, secret))?;
     output::print(format!("the new secret of {client_id} is in {}", path.display()));
-    Ok(())
+    match person_id {
+        Some(id) if operator.awaits_first_login(&id).await? => operator.renew_first_login(&id).await,
+        _ => Ok(()),
+    }
+}
+
+impl Operator {
+    /// Whether a person may log in and still has the password of a first login.
+    async fn awaits_first_login(&self, id: &str) -> Result<bool, Failure> {
+        let found = self.user(json!({ "inIds": { "ids": [id] } })).await?;
+        let password = &found["password"];
+        let may_log_in = found["userState"] == "USER_STATE_ACTIVE";
+        Ok(may_log_in && password["changeRequired"] == true && password["expirationDate"].is_string())
+    }
+
+    /// The id of the person who logs in by a name.
+    async fn id_of(&self, name: &str) -> Result<String, Failure> {
+        if name.is_empty() {
+            let file = self.folder.join("bootstrap.json");
+            return Err(format!("{} names no first person: say who it is, --first-person NAME", file.display()).into());
+        }
+        let found = self.user(json!({ "username": { "name": name } })).await?;
+        let id = found["details"]["id"].as_str().ok_or_else(|| format!("the instance has no user {name}"))?;
+        Ok(id.to_owned())
+    }
+
+    /// The user whom a filter finds; null where there is none.
+    async fn user(&self, filter: Value) -> Result<Value, Failure> {
+        let mut found = self.ask(Method::POST, &format!("{RESOURCES}/users/_search"), Some(json!([filter]))).await?;
+        Ok(found["result"].get_mut(0).map(Value::take).unwrap_or_default())
+    }
+
+    /// Gives a person another password for one login, and leaves in the data directory how that one logs in.
+    async fn renew_first_login(&self, id: &str) -> Result<(), Failure> {
+        let path = format!("{RESOURCES}/users/{id}");
+        let found = self.ask(Method::GET, &path, None).await?;
+        let user = &found["user"];
+        let username = user["user"]["username"].as_str().unwrap_or_default();
+        let (password, expires_at) = FirstPerson::one_time_password();
+        let expiration = Timestamp::from_millisecond(expires_at)?.to_string();
+        let body = json!({ "newPassword": password, "changeRequired": true, "expirationDate": expiration });
+        self.ask(Method::POST, &format!("{path}/password"), Some(body)).await?;
+        // With the password before nobody gets in any more.
+        let again = match user["userState"].as_str() {
+            Some("USER_STATE_LOCKED") => Some("_unlock"),
+            Some("USER_STATE_INACTIVE") => Some("_reactivate"),
+            _ => None,
+        };
+        if let Some(verb) = again {
+            self.ask(Method::POST, &format!("{path}/{verb}"), None).await?;
+            output::notice(format!("{username} could not log in and may again"));
+        }
+        let file = path_in(&self.folder);
+        FirstLogin { issuer: &self.issuer, username, password: &password, expires_at }.write(&file)?;
+        output::print(format!("how {username} logs in is in {}", file.display()));
+        Ok(())
+    }
 }

@@ -1,7 +1,14 @@
 //! Writes to standard output and standard error. A reader that has gone away, as `head` does, ends nothing.
 
-use std::fmt::Display;
-use std::io::Write as _;
+use std::{
+    fmt::Display,
+    io::{IsTerminal, Write as _},
+};
+
+/// Whether standard output is a terminal, and not a file or the log of a service.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
 
 /// Prints a line of the result to standard output.
 pub(crate) fn print(line: impl Display) {

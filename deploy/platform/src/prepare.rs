@@ -1,6 +1,6 @@
 //! From connected servers to a platform that can be used: a writer, a log that is set up, read models that have it.
 
-use std::{collections::HashSet, net::IpAddr, time::Duration};
+use std::{collections::HashSet, net::IpAddr, path::Path, time::Duration};
 
 use command::{
     setup::{Outcome, Plan, Wanted, setup},
@@ -59,12 +59,13 @@ pub(crate) async fn prepare(
 }
 
 impl Prepared {
-    /// Leaves `bootstrap.json` where an earlier start has not.
-    pub(crate) fn keep(self, data: &DataDir, issuer: &str) -> Result<(), Failure> {
-        match self {
-            Self::Now(plan) => Bootstrap::write(data, issuer.to_owned(), *plan),
-            Self::Before => Ok(()),
-        }
+    /// Leaves `bootstrap.json` where an earlier start has not, and in a file how the first person logs in. Says whether that file was
+    /// left.
+    pub(crate) fn keep(self, data: &DataDir, issuer: &str, first_login: &Path) -> Result<bool, Failure> {
+        let Self::Now(plan) = self else { return Ok(false) };
+        let has_person = plan.person.is_some();
+        Bootstrap::write(data, issuer.to_owned(), *plan, first_login)?;
+        Ok(has_person)
     }
 }
 
@@ -107,7 +108,7 @@ pub(crate) fn hosts(external: &str, listening: IpAddr, is_local: bool) -> Vec<St
 }
 
 async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Result<Prepared, Failure> {
-    match setup(writer, &node.keyring, node.ids.clone(), &plan).await {
+    match setup(writer, (&node.keyring, &node.persons), node.ids.clone(), &plan).await {
         Ok(Outcome::Done(_)) => Ok(Prepared::Now(Box::new(plan))),
         Err(refused) if refused.is_final() => {
             bootstrap::forget_plan(data)?;

@@ -1,5 +1,7 @@
 //! Prepares a log and a database for nodes in processes of their own, once.
 
+use std::path::PathBuf;
+
 use base::{health::Health, secret};
 use command::setup::Wanted;
 use domain::{address::Allowed, log_class::LogClass};
@@ -10,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Failure, bootstrap, cli,
     data_dir::DataDir,
+    first_login::path_in,
     master_key::proof::prove,
     node::{self, Adapters, Node, NodeOptions, ServingOptions},
     output,
@@ -23,7 +26,8 @@ use crate::{
 /// nothing.
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
-    let wanted = bootstrap::wanted(options.setup.as_deref(), options.features.clone())?;
+    let has_person = options.first_person_file.is_some();
+    let wanted = bootstrap::wanted(options.setup.as_deref(), options.features.clone(), has_person)?;
     if !DataDir::is_one(&options.data.data_dir) && is_set_up(&options).await? {
         let folder = options.data.data_dir.display();
         output::notice(format_args!(
@@ -71,31 +75,7 @@ async fn prepare_in(
     data: &DataDir,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
-    let serving_options = ServingOptions {
-        external: options.external_url.clone(),
-        number: 0,
-        tail_limit: cli::TAIL_LIMIT,
-        patience: command::reaction::delivery::Patience::default(),
-        system_users: SystemUsers::new(system_user::own(data.path())?)?,
-        targets: Allowed::default(),
-        dns_server: None,
-        silence: view::ended::SILENCE,
-        searches: query::SearchBounds::default(),
-    };
-    let node_options = NodeOptions {
-        nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
-        nats: options.nats.clone(),
-        postgres_url: options.postgres.postgres_url.clone(),
-        role: "setup",
-        name: data.node_id().to_owned(),
-        // Before there is a log no other node makes ids.
-        number: None,
-        health: Health::default(),
-        stopping: shutdown.clone(),
-        writes: true,
-        is_alone: true,
-        accepts_lost_keys: false,
-    };
+    let (serving_options, node_options) = node_options(options, data, &shutdown)?;
     let adapters = tokio::select! {
         adapters = Adapters::connect(node_options) => adapters?,
         () = shutdown.cancelled() => return Err("interrupted; start it again".into()),
@@ -118,17 +98,63 @@ async fn prepare_in(
         () = shutdown.cancelled() => Err("interrupted; start it again to finish".into()),
     };
     let issuer = options.external_url.origin().ascii_serialization();
-    let kept = prepared.and_then(|prepared| prepared.keep(data, &issuer));
+    let first_login = match &options.first_person_file {
+        Some(file) => std::path::absolute(file)?,
+        None => path_in(data.path()),
+    };
+    let kept = prepared.and_then(|prepared| prepared.keep(data, &issuer, &first_login));
     shutdown.cancel();
-    roles.end().await.and(kept)?;
-    tell(options, data);
+    roles.end().await?;
+    tell(options, data, kept?.then_some(&first_login));
     Ok(())
 }
 
-/// Says what was made, and what nodes need of it.
-fn tell(options: &cli::Setup, data: &DataDir) {
+/// What the node takes that sets up.
+fn node_options(
+    options: &cli::Setup,
+    data: &DataDir,
+    stopping: &CancellationToken,
+) -> Result<(ServingOptions, NodeOptions), Failure> {
+    let serving_options = ServingOptions {
+        external: options.external_url.clone(),
+        number: 0,
+        tail_limit: cli::TAIL_LIMIT,
+        patience: command::reaction::delivery::Patience::default(),
+        system_users: SystemUsers::new(system_user::own(data.path())?)?,
+        targets: Allowed::default(),
+        dns_server: None,
+        silence: view::ended::SILENCE,
+        searches: query::SearchBounds::default(),
+    };
+    let node_options = NodeOptions {
+        nats_url: options.nats.nats_url.clone().ok_or(node::NO_NATS)?,
+        nats: options.nats.clone(),
+        postgres_url: options.postgres.postgres_url.clone(),
+        role: "setup",
+        name: data.node_id().to_owned(),
+        // Before there is a log no other node makes ids.
+        number: None,
+        health: Health::default(),
+        stopping: stopping.clone(),
+        writes: true,
+        is_alone: true,
+        accepts_lost_keys: false,
+    };
+    Ok((serving_options, node_options))
+}
+
+/// Says what was made, where how the first person logs in was left, and what nodes need of it.
+fn tell(options: &cli::Setup, data: &DataDir, first_login: Option<&PathBuf>) {
     let (key, told) = (data.path().join("master.key"), data.bootstrap());
     output::notice(format_args!("the log is set up: {} tells who may log in", told.display()));
+    match (first_login, &options.first_person_file) {
+        (Some(file), _) => output::notice(format_args!("how the first person logs in is in {}", file.display())),
+        (None, Some(file)) => output::notice(format_args!(
+            "{} was not written, because no first person was made: what was begun before had none",
+            file.display()
+        )),
+        (None, None) => {}
+    }
     if options.master_key_file.is_none() {
         output::notice(format_args!("every node needs the master key: --master-key-file {}", key.display()));
     }

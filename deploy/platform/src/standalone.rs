@@ -22,6 +22,7 @@ use crate::{
     cli,
     data_dir::DataDir,
     external::external_url,
+    first_login::path_in,
     management::Managed,
     nats::Nats,
     node::{Adapters, Node, NodeOptions, ServingOptions},
@@ -45,7 +46,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     check_servers(options.nats.nats_url.as_deref(), options.postgres.postgres_url.as_deref())?;
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
     // What is wrong with the flags is the first thing to be told.
-    let wanted = bootstrap::wanted(options.setup.as_deref(), all_features())?;
+    let wanted = bootstrap::wanted(options.setup.as_deref(), all_features(), !data.bootstrap().exists())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let (observing, me) = (&options.observing, ("standalone", data.node_id()));
@@ -169,8 +170,9 @@ async fn serve(
     let answered = match prepared {
         Ok(Some(prepared)) => {
             let ready = || {
-                prepared.keep(data, &issuer)?;
-                output::print(Bootstrap::commands(data, &issuer));
+                let first_login = path_in(data.path());
+                let is_left = prepared.keep(data, &issuer, &first_login)?;
+                output::print(Bootstrap::commands(data, &issuer, is_left.then_some(&first_login)));
                 managed.serves();
                 Ok(())
             };

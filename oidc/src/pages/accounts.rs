@@ -9,7 +9,7 @@ use super::{
     logout::end,
     next::go_on,
     shell::Shell,
-    visit::{Known, Posted, Shown, Stop, Visit},
+    visit::{Instead, Known, Posted, Shown, Visit},
 };
 use crate::told::Told;
 
@@ -23,7 +23,7 @@ struct Accounts<'a> {
 }
 
 /// Asks which account.
-pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));
@@ -35,7 +35,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
 }
 
 /// Goes on with one.
-pub(super) async fn choose(Posted(visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn choose(Posted(visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     if visit.visitor.browser.account(&user_id).is_none() {
         return Ok(visit.visitor.step("/ui/login/accounts"));
@@ -52,7 +52,7 @@ struct Removal<'a> {
 }
 
 /// Asks which account is removed.
-pub(super) async fn removal(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn removal(visit: Visit) -> Result<Response, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));
@@ -64,7 +64,7 @@ pub(super) async fn removal(visit: Visit) -> Result<Response, Stop> {
 }
 
 /// Ends the session of an account, and forgets it.
-pub(super) async fn remove(Posted(mut visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn remove(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     if let Some(account) = visit.visitor.browser.account(&user_id).cloned() {
         end(&visit.visitor, &account).await.map_err(|_| visit.told(Told::MAYBE_SIGNED_OUT))?;

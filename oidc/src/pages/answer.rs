@@ -13,7 +13,7 @@ use page::component::Frame;
 
 use super::{
     shell::Shell,
-    visit::{Stop, Visitor},
+    visit::{Instead, Visitor},
 };
 use crate::{Oidc, answer::ByForm, files::FILES, told::Told};
 
@@ -26,7 +26,7 @@ struct Page<'a> {
 }
 
 /// Shows the form.
-pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
+pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let visitor = Visitor::read(&oidc, request).await?;
     let context = Owner::instance(&visitor.tenant.id);
     let words = visitor.words(&context, &[]);

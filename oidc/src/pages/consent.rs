@@ -9,7 +9,7 @@ use view::directory::{Named, Tenant};
 use super::{
     next::{consent, go_on},
     shell::Shell,
-    visit::{Posted, Stop, Visit, login_name},
+    visit::{Instead, Posted, Visit, login_name},
 };
 use crate::{
     audience, endpoint,
@@ -28,7 +28,7 @@ struct Page<'a> {
 }
 
 /// Asks for consent.
-pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default();
     let Some(account) = visit.visitor.browser.account(user_id) else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     let user = visit.visitor.user(account).await.map_err(|_| visit.away())?;
@@ -54,7 +54,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
 }
 
 /// Lets the app have it.
-pub(super) async fn allow(Posted(mut visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn allow(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     let what = consent(&visit);
     visit.visitor.browser.allow(&user_id, what);

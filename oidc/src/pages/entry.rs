@@ -5,11 +5,12 @@ use base::fold::fold;
 
 use super::{
     next::{go_on, refuse, silently, unavailable},
-    visit::{Known, Stop, Visit},
+    register::place,
+    visit::{Instead, Known, Visit},
 };
 
 /// Leads a browser on that an app has sent.
-pub(super) async fn lead(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
     let is_silent = visit.asks("none");
     let known = match visit.visitor.accounts().await {
         Ok(known) => known,
@@ -27,7 +28,10 @@ pub(super) async fn lead(visit: Visit) -> Result<Response, Stop> {
         return silently(&visit, chosen.map(|known| known.account.user_id.as_str())).await;
     }
     match chosen {
-        _ if visit.asks("select_account") && !known.is_empty() => Ok(visit.visitor.step("/ui/login/accounts")),
+        _ if visit.asks("create") && place(&visit).await?.is_some() => Ok(visit.visitor.step("/ui/login/register")),
+        _ if !known.is_empty() && ["create", "select_account"].iter().any(|prompt| visit.asks(prompt)) => {
+            Ok(visit.visitor.step("/ui/login/accounts"))
+        }
         Some(known) => go_on(&visit, &known.account.user_id, false).await,
         None if has_hint || known.is_empty() => Ok(visit.visitor.step("/ui/login/name")),
         None => Ok(visit.visitor.step("/ui/login/accounts")),

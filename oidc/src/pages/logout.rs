@@ -8,7 +8,6 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use base::explain::explain;
 use domain::context::Owner;
 use edge::{secret_token::SESSION, trigger::trace_of};
 use http::StatusCode;
@@ -18,7 +17,7 @@ use proto::bus::{EndSession, internal_command::Command};
 use super::{
     browser::{Account, Browser},
     shell::Shell,
-    visit::{Shown, Stop, Visitor},
+    visit::{Instead, Shown, Visitor},
 };
 use crate::{
     Oidc,
@@ -36,13 +35,13 @@ struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
     accounts: Vec<Shown>,
-    along: Vec<(&'a str, &'a str)>,
+    along: Vec<(&'static str, &'a str)>,
     /// Where the browser goes on as it is.
     stay: Option<String>,
 }
 
 /// Asks whether the person signs out.
-pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
+pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let visitor = Visitor::read(&oidc, request).await?;
     let (context, words) = instance_words(&visitor);
     let next = next_of(&visitor, &words).await?;
@@ -52,18 +51,17 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("logout.title").to_owned());
     let accounts = known.iter().rev().map(Shown::from).collect();
-    let along = PARAMETERS.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?))).collect();
+    let along = visitor.sent(&PARAMETERS);
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))
 }
 
 /// Ends every session of the browser.
-pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Stop> {
+pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let mut visitor = Visitor::read(&oidc, request).await?;
     let (_, words) = instance_words(&visitor);
     let next = next_of(&visitor, &words).await?;
     if !visitor.is_given() {
-        let along = PARAMETERS.into_iter().filter_map(|name| Some((name, visitor.form.get(name)?)));
-        let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
+        let query = serde_urlencoded::to_string(visitor.sent(&PARAMETERS)).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
     }
     for account in visitor.browser.accounts().to_vec() {
@@ -81,7 +79,7 @@ fn instance_words(visitor: &Visitor) -> (Owner, Words) {
 }
 
 /// Where the browser goes on afterwards, where the app that is named may say so.
-async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Stop> {
+async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Instead> {
     let along = AfterLogout {
         client_id: visitor.form.get("client_id"),
         uri: visitor.form.get("post_logout_redirect_uri"),
@@ -102,10 +100,5 @@ pub(super) async fn end(visitor: &Visitor, account: &Account) -> Result<(), Erro
     let Some(sent) = SESSION.parse(&account.token) else { return Ok(()) };
     let (session_id, user_id) = (sent.id.to_owned(), account.user_id.clone());
     let command = Command::EndSession(EndSession { session_id, client_id: user_id.clone(), user_id });
-    let asked = visitor.oidc.internal.ask(&visitor.tenant.id, &trace_of(&visitor.headers), command).await;
-    let outcome = asked.map_err(|undone| {
-        tracing::warn!(error = %explain(&undone), "a session was not ended");
-        Error::Unavailable
-    })?;
-    revoke::known(&visitor.oidc, outcome.sequence).await
+    revoke::have_ended(&visitor.oidc, &visitor.tenant, command, &trace_of(&visitor.headers)).await
 }

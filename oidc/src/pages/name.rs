@@ -6,9 +6,11 @@ use http::StatusCode;
 use page::component::Frame;
 
 use super::{
+    register::place,
     shell::Shell,
-    visit::{Posted, Stop, Visit},
+    visit::{Instead, Posted, Visit},
 };
+
 #[derive(Template)]
 #[template(path = "name.html")]
 struct Page<'a> {
@@ -17,31 +19,34 @@ struct Page<'a> {
     name: String,
     error: &'a str,
     has_accounts: bool,
+    lets_register: bool,
 }
 
 /// Asks for the login name.
-pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let said = visit.visitor.browser.named(&visit.visitor.request).or(visit.waiting.request.login_hint.as_deref());
     let name = said.unwrap_or_default().to_owned();
-    Ok(page(&visit, (StatusCode::OK, ""), name))
+    page(&visit, (StatusCode::OK, ""), name).await
 }
 
 /// Goes on to the password. Whether somebody has that name is not told.
-pub(super) async fn take(Posted(mut visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn take(Posted(mut visit): Posted) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let Some(name) = visit.visitor.form.get("username").map(str::to_owned) else {
-        return Ok(page(&visit, (StatusCode::UNPROCESSABLE_ENTITY, "name.empty"), String::new()));
+        return page(&visit, (StatusCode::UNPROCESSABLE_ENTITY, "name.empty"), String::new()).await;
     };
     let request = visit.visitor.request.clone();
     visit.visitor.browser.name(&request, &name);
     Ok(visit.visitor.step("/ui/login/password"))
 }
 
-fn page(visit: &Visit, (status, error): (StatusCode, &str), name: String) -> Response {
+async fn page(visit: &Visit, (status, error): (StatusCode, &str), name: String) -> Result<Response, Instead> {
     let title = visit.words.with("name.title", &[("app", &visit.app.app.name)]);
     let (frame, shell) = Shell::new(visit, title);
     let shell = shell.wrong(!error.is_empty());
     let has_accounts = !visit.visitor.browser.accounts().is_empty();
-    visit.visitor.page(status, &Page { frame, shell, name, error: visit.words.get(error), has_accounts })
+    let lets_register = place(visit).await?.is_some();
+    let page = Page { frame, shell, name, error: visit.words.get(error), has_accounts, lets_register };
+    Ok(visit.visitor.page(status, &page))
 }

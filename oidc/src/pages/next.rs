@@ -6,10 +6,10 @@ use axum::response::Response;
 use base::clock;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{setting::login::Login as Settings, settings::Milliseconds};
-use edge::error::Error;
+use edge::{admission::own_app, error::Error};
 use view::directory::Principal;
 
-use super::visit::{Stop, Visit};
+use super::visit::{Instead, Visit};
 use crate::{
     ending::Ending,
     endpoint::LOGIN,
@@ -30,7 +30,7 @@ enum Found {
 }
 
 /// Leads the browser on with the account of a user. `has_consented` says that this one has just let the app have what it asks for.
-pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Response, Stop> {
+pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Response, Instead> {
     if visit.visitor.browser.account(user_id).is_none() {
         return Ok(visit.visitor.step(LOGIN));
     }
@@ -46,7 +46,7 @@ pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> 
 }
 
 /// Why an account cannot be used for what the app asks, where that is so.
-pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, Stop> {
+pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, Instead> {
     Ok(match found(visit, user_id, true).await? {
         Found::Lacks(lack) => Some(lack),
         Found::Enough(_) | Found::Unconsented | Found::WithoutPasswords => None,
@@ -54,7 +54,7 @@ pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, S
 }
 
 /// Answers an app that wants nobody to be asked, with the account of a user where there is one.
-pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Response, Stop> {
+pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Response, Instead> {
     let Some(user_id) = user_id else { return refuse(visit, "login_required", "nobody is logged in here").await };
     let Ok(found) = found(visit, user_id, false).await else { return unavailable(visit).await };
     match found {
@@ -73,11 +73,11 @@ pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Res
 }
 
 /// Tells an app that wants nobody to be asked that it cannot be answered now.
-pub(super) async fn unavailable(visit: &Visit) -> Result<Response, Stop> {
+pub(super) async fn unavailable(visit: &Visit) -> Result<Response, Instead> {
     refuse(visit, "temporarily_unavailable", "it is not known at the moment who is logged in here").await
 }
 
-async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Found, Stop> {
+async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Found, Instead> {
     let visitor = &visit.visitor;
     let Some(account) = visitor.browser.account(user_id) else { return Ok(Found::Lacks(Lack::Session)) };
     let shown = (account.token.as_str(), account.seen);
@@ -92,11 +92,12 @@ async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Foun
     if is_late(visit, &logged_in, &user) {
         return Ok(Found::Lacks(Lack::Late));
     }
-    let has_to_ask = visit.asks("consent") || visit.app.owner != user.owner && !has_allowed(visit, user_id);
+    let is_of_another = visit.app.owner != user.owner && visit.app.id != own_app::CLIENT_ID;
+    let has_to_ask = visit.asks("consent") || is_of_another && !has_allowed(visit, user_id);
     Ok(if has_to_ask && !has_consented { Found::Unconsented } else { Found::Enough(logged_in) })
 }
 
-fn failed(visit: &Visit, error: &Error) -> Stop {
+fn failed(visit: &Visit, error: &Error) -> Instead {
     tracing::warn!(reason = error.reason().name(), "it is not known whether a session is enough");
     visit.away()
 }
@@ -121,7 +122,7 @@ fn has_allowed(visit: &Visit, user_id: &str) -> bool {
     visit.visitor.browser.has_allowed(user_id, &consent(visit))
 }
 
-async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<Response, Stop> {
+async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<Response, Instead> {
     let visitor = &visit.visitor;
     let ended = ending(visit).finish(&visitor.oidc, &visitor.tenant, (logged_in, &visitor.headers)).await;
     leave(visit, ended)
@@ -132,13 +133,13 @@ fn ending(visit: &Visit) -> Ending<'_> {
 }
 
 /// Tells the app that nobody logs in, and leads the browser back to it.
-pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Stop> {
+pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Instead> {
     let visitor = &visit.visitor;
     let ended = ending(visit).refuse(&visitor.oidc, &visitor.tenant, (error, description)).await;
     leave(visit, ended)
 }
 
-fn leave(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<Response, Stop> {
+fn leave(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<Response, Instead> {
     let url = ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Told::EXPIRED))?;
     Ok(visit.visitor.leave(&url))
 }

@@ -2,16 +2,15 @@
 
 use askama::Template;
 use axum::response::Response;
-use base::{explain::explain, fold::fold};
-use edge::trigger::trace_of;
+use base::fold::fold;
 use http::{HeaderValue, StatusCode, header};
 use page::component::Frame;
-use proto::bus::{CheckPassword, Checked, checked::Fault, internal_command::Command};
+use proto::bus::{CheckPassword, checked::Fault, internal_command::Command};
 
 use super::{
     next::go_on,
     shell::Shell,
-    visit::{Posted, Stop, Visit, login_name},
+    visit::{Instead, Posted, Visit, login_name},
 };
 
 #[derive(Template)]
@@ -24,7 +23,7 @@ struct Page<'a> {
 }
 
 /// Asks for the password.
-pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let form = &visit.visitor.form;
     let account = form.get("account").and_then(|user_id| visit.visitor.browser.account(user_id));
@@ -39,7 +38,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
 }
 
 /// Checks the password.
-pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let form = &visit.visitor.form;
     let (name, password) = (form.get("username"), form.raw("password").unwrap_or_default().to_owned());
@@ -53,7 +52,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
     }
     let session_token = session_of(&visit, &login_name).await?;
     let asked = CheckPassword { login_name: login_name.clone(), password, session_token };
-    let Some(checked) = asked_for(&visit, Command::CheckPassword(asked)).await else {
+    let Some(checked) = visit.ask(Command::CheckPassword(asked)).await else {
         return Ok(busy(&visit, &login_name));
     };
     match checked.fault() {
@@ -73,18 +72,10 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Stop> {
 }
 
 /// The session of this browser in which somebody of that name was checked before; nothing where there is none.
-async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Stop> {
+async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     let same = known.into_iter().find(|known| fold(known.login_name()) == fold(login_name));
     Ok(same.map(|known| known.account.token).unwrap_or_default())
-}
-
-/// What becomes of a person, where the node that writes says so.
-pub(super) async fn asked_for(visit: &Visit, command: Command) -> Option<Checked> {
-    let visitor = &visit.visitor;
-    let asked = visitor.oidc.internal.ask(&visitor.tenant.id, &trace_of(&visitor.headers), command).await;
-    let outcome = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a password was not checked"));
-    outcome.ok()?.checked
 }
 
 fn busy(visit: &Visit, name: &str) -> Response {

@@ -8,7 +8,7 @@ use page::component::Frame;
 use super::{
     next::{go_on, lack, refuse},
     shell::Shell,
-    visit::{Posted, Stop, Visit},
+    visit::{Instead, Posted, Visit},
 };
 use crate::finish::Lack;
 
@@ -22,7 +22,7 @@ struct Page<'a> {
 }
 
 /// Says why.
-pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
+pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     let key = match lack(&visit, &user_id).await? {
         Some(Lack::Inactive) => "refused.inactive",
@@ -39,6 +39,6 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Stop> {
 }
 
 /// Tells the app that nobody logs in.
-pub(super) async fn cancel(Posted(visit): Posted) -> Result<Response, Stop> {
+pub(super) async fn cancel(Posted(visit): Posted) -> Result<Response, Instead> {
     refuse(&visit, "access_denied", "the person has not logged in").await
 }

@@ -89,10 +89,8 @@ impl<'a> Shell<'a> {
 fn picks(visitor: &Visitor, words: &Words) -> Vec<Pick> {
     let path = |code: &str| {
         // What the page is about stays as it is.
-        let kept = [REQUEST, "account"].into_iter().chain(PARAMETERS);
-        let kept = kept.filter_map(|name| Some((name, visitor.form.get(name)?)));
-        let query = serde_urlencoded::to_string(kept.chain([("language", code)]).collect::<Vec<_>>());
-        format!("{}?{}", visitor.path(), query.unwrap_or_default())
+        let kept = [visitor.sent(&[REQUEST, "account"]), visitor.sent(&PARAMETERS), vec![("language", code)]].concat();
+        format!("{}?{}", visitor.path(), serde_urlencoded::to_string(kept).unwrap_or_default())
     };
     let pick = |language: &&'static Language| Pick {
         code: language.code,

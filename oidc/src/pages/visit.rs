@@ -7,9 +7,17 @@ use axum::{
     extract::{FromRequest, Request},
     response::{IntoResponse, Response},
 };
-use domain::{context::Owner, person::Person, resource::project::PrivateLabeling, setting::login::Login};
-use edge::{header::host, mount::read_body};
+use base::explain::explain;
+use domain::{
+    context::Owner,
+    person::Person,
+    resource::{project::PrivateLabeling, user::password::outdated},
+    setting::login::Login,
+    settings::Chain,
+};
+use edge::{header::host, mount::read_body, trigger::trace_of};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+pub(super) use page::answer::Instead;
 use page::{
     answer::{Policy, page, see_other},
     asset::Asset,
@@ -17,12 +25,14 @@ use page::{
     origin,
     site::Site,
 };
+use proto::bus::{Checked, internal_command::Command};
 use view::directory::{Client, Name, Principal, Tenant};
 
 use super::browser::{Account, Browser, Keys};
 use crate::{
     Oidc,
     auth_request::Waiting,
+    authorize::origin_of,
     ending,
     endpoint::{LOGIN, REQUEST},
     error::{Error, no_store},
@@ -32,27 +42,14 @@ use crate::{
     words::Words,
 };
 
-/// An answer instead of the page that was asked for.
-pub(super) struct Stop(Box<Response>);
-
-impl From<Response> for Stop {
-    fn from(response: Response) -> Self {
-        Self(Box::new(response))
-    }
-}
-
-impl IntoResponse for Stop {
-    fn into_response(self) -> Response {
-        *self.0
-    }
-}
-
 /// Who looks at a page of an instance.
 pub(super) struct Visitor {
     pub(super) oidc: Arc<Oidc>,
     pub(super) site: Site,
     pub(super) tenant: Arc<Tenant>,
     pub(super) headers: HeaderMap,
+    /// Where the browser is, as what those who ask too often are known by.
+    pub(super) origin: String,
     pub(super) browser: Browser,
     /// What was sent, in the query or in a form.
     pub(super) form: Form,
@@ -83,9 +80,17 @@ pub(super) struct Posted(pub(super) Visit);
 pub(super) struct Known {
     pub(super) account: Account,
     pub(super) user: Arc<Principal>,
+    /// When the password was checked in its session, in milliseconds since 1970.
+    checked_at: Option<i64>,
 }
 
 impl Known {
+    /// Whether the person may log in, and need not say or choose a password for that.
+    pub(super) fn is_logged_in(&self) -> bool {
+        let password = self.user.user.password.as_ref();
+        self.user.is_live && self.checked_at.is_some_and(|checked_at| outdated(password, checked_at).is_none())
+    }
+
     /// By what the person logs in.
     pub(super) fn login_name(&self) -> &str {
         login_name(&self.user)
@@ -117,16 +122,16 @@ pub(super) fn login_name(user: &Principal) -> &str {
 }
 
 impl Visitor {
-    pub(super) async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Stop> {
+    pub(super) async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
         let (parts, body) = request.into_parts();
         let is_post = parts.method == Method::POST;
         // Before anything is refused: browsers read the answer only once they have sent all.
         let body = if is_post { Some(read_body(body, form::LARGEST).await) } else { None };
         let Parts { uri, headers, .. } = &parts;
         let words = Words::built_in(headers);
-        let told = |told: Told, site: Option<&Site>| Stop::from(told.answer(site, &words));
+        let told = |told: Told, site: Option<&Site>| Instead::from(told.answer(site, &words));
         let site = oidc.site(uri, headers);
-        let tenant = oidc.edge.open_tenant(&parts).await.map_err(|error| Stop::from(error.into_response()))?;
+        let tenant = oidc.edge.open_tenant(&parts).await.map_err(|error| Instead::from(error.into_response()))?;
         let site = site.ok_or_else(|| told(Told::NO_PAGES, None))?;
         // Cookies are those of one host.
         if host(uri, headers).is_ok_and(|named| named != tenant.primary_domain) {
@@ -151,8 +156,9 @@ impl Visitor {
         if let Some(code) = form.get("language").filter(|_| !is_post) {
             browser.pick(&request, code);
         }
-        let (oidc, path) = (oidc.clone(), uri.path().to_owned());
-        Ok(Self { oidc, site, tenant, headers: parts.headers, browser, form, request, path, keys, before, is_given })
+        let (oidc, path, origin) = (oidc.clone(), uri.path().to_owned(), origin_of(&parts.extensions));
+        let headers = parts.headers;
+        Ok(Self { oidc, site, tenant, headers, origin, browser, form, request, path, keys, before, is_given })
     }
 
     /// A token for the forms of a page.
@@ -163,6 +169,11 @@ impl Visitor {
     /// Whether the form that was sent is one that this browser was given, for this request.
     pub(super) const fn is_given(&self) -> bool {
         self.is_given
+    }
+
+    /// Those of these fields that were sent.
+    pub(super) fn sent(&self, names: &[&'static str]) -> Vec<(&'static str, &str)> {
+        names.iter().filter_map(|name| Some((*name, self.form.get(name)?))).collect()
     }
 
     /// The path of the page.
@@ -189,7 +200,7 @@ impl Visitor {
     }
 
     /// What a person is told, in a context whose words are known.
-    pub(super) fn told(&self, told: Told, words: &Words) -> Stop {
+    pub(super) fn told(&self, told: Told, words: &Words) -> Instead {
         self.tells(told, words).into()
     }
 
@@ -243,9 +254,10 @@ impl Visitor {
     pub(super) async fn accounts(&self) -> Result<Vec<Known>, Error> {
         let mut known = vec![];
         for account in self.browser.accounts() {
-            let lives = session::shown(&self.oidc, &self.tenant, &account.token).await?.is_some();
-            let user = if lives { self.user(account).await? } else { None };
-            known.extend(user.map(|user| Known { account: account.clone(), user }));
+            let Some(session) = session::shown(&self.oidc, &self.tenant, &account.token).await? else { continue };
+            let checked_at = session.state.password_checked_at;
+            let user = self.user(account).await?;
+            known.extend(user.map(|user| Known { account: account.clone(), user, checked_at }));
         }
         Ok(known)
     }
@@ -258,7 +270,7 @@ impl Visitor {
 }
 
 impl Visit {
-    async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Stop> {
+    async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
         let visitor = Visitor::read(oidc, request).await?;
         let words = visitor.words(&Owner::instance(&visitor.tenant.id), &[]);
         let away = |_: Error| visitor.told(Told::AWAY, &words);
@@ -273,24 +285,36 @@ impl Visit {
     }
 
     /// What a person is told who cannot go on.
-    pub(super) fn told(&self, told: Told) -> Stop {
+    pub(super) fn told(&self, told: Told) -> Instead {
         self.visitor.told(told, &self.words)
     }
 
     /// The same where something cannot be known.
-    pub(super) fn away(&self) -> Stop {
+    pub(super) fn away(&self) -> Instead {
         self.told(Told::AWAY)
     }
 
     /// Whether people of a context may log in with passwords.
     pub(super) fn has_passwords(&self, context: &Owner) -> bool {
-        let chain = self.visitor.oidc.edge.settings.effective::<Login>(&self.visitor.tenant.id, context).chain;
-        *chain.resolve(|it| it.allow_username_password.as_ref()).value
+        *self.login_of(context).resolve(|it| it.allow_username_password.as_ref()).value
+    }
+
+    /// How people of a context log in.
+    pub(super) fn login_of(&self, context: &Owner) -> Chain<Login> {
+        self.visitor.oidc.edge.settings.effective::<Login>(&self.visitor.tenant.id, context).chain
     }
 
     /// Refuses to ask for a password where nobody may log in with one.
-    pub(super) fn insist_on_passwords(&self) -> Result<(), Stop> {
+    pub(super) fn insist_on_passwords(&self) -> Result<(), Instead> {
         if self.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
+    }
+
+    /// Has the node that writes do something, and says what became of the person, where that is known.
+    pub(super) async fn ask(&self, command: Command) -> Option<Checked> {
+        let Visitor { oidc, tenant, headers, .. } = &self.visitor;
+        let asked = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await;
+        let asked = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a page has had nothing done"));
+        asked.ok()?.checked
     }
 
     /// How the app is asked for something.
@@ -313,18 +337,18 @@ async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
 }
 
 impl FromRequest<Arc<Oidc>> for Visit {
-    type Rejection = Stop;
+    type Rejection = Instead;
 
-    async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Stop> {
+    async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Instead> {
         Self::read(oidc, request).await
     }
 }
 
 impl FromRequest<Arc<Oidc>> for Posted {
-    type Rejection = Stop;
+    type Rejection = Instead;
 
     /// A form that this browser was not given, such as one from before somebody logged in, leads to where it is now.
-    async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Stop> {
+    async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Instead> {
         let visit = Visit::read(oidc, request).await?;
         let visitor = &visit.visitor;
         if visitor.is_given() {

@@ -81,7 +81,7 @@ impl App {
         let user = Name::Id(logged_in.user_id.clone());
         let user = oidc.edge.directory.principal(&tenant.id, user, logged_in.seen).await?.ok_or(ENDED)?;
         if let Some(why) = outdated(user.user.password.as_ref(), logged_in.checked_at) {
-            return Err(Error::InvalidGrant(why));
+            return Err(Error::InvalidGrant(why.message()));
         }
         let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));
         // Who is not active is no client that cannot authenticate here.

@@ -27,7 +27,7 @@ use super::{
     Operate, PATH,
     session::{BROWSER, For, LINK_LASTS, SESSION, Sealed},
     shell::{Told, frame, policy},
-    visit::{Posted, Stranger, Trouble, foreign, unread},
+    visit::{Instead, Posted, Stranger, foreign, unread},
 };
 
 /// The name of the field with the link.
@@ -68,7 +68,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
 }
 
 /// Shows the form of a link, which it does not use up: who opens links to look what is behind them presses no button.
-pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Trouble> {
+pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
     let stranger = operate.stranger(&parts).await?;
     let link = Form::of_query(parts.uri.query()).get(LINK).map(str::to_owned);
     let link = link.filter(|link| link.len() < LONGEST_LINK).ok_or_else(|| used(&stranger.site))?;
@@ -92,7 +92,7 @@ fn shown(Stranger { site, keys, .. }: &Stranger, (link, error): (String, &'stati
 }
 
 /// Uses a link up, and begins a session.
-pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Request) -> Result<Response, Trouble> {
+pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Request) -> Result<Response, Instead> {
     let (parts, body) = request.into_parts();
     let body = read_body(body, form::LARGEST).await;
     let stranger = operate.stranger(&parts).await?;
@@ -147,7 +147,7 @@ fn add(response: &mut Response, cookie: Option<HeaderValue>) {
 }
 
 /// A link that is none, was used, or is too old: which of them is not told.
-fn used(site: &Site) -> Trouble {
+fn used(site: &Site) -> Instead {
     let text = "This link has been used or is older than five minutes.";
     Told::signed_out("Make another link", text).answer(StatusCode::FORBIDDEN, site).into()
 }

@@ -21,7 +21,7 @@ use super::{
     refused::Refused,
     shell::{Notice, Shell, frame},
     text::{When, failed_events, number, payload, text, word},
-    visit::{Trouble, Visit},
+    visit::{Instead, Visit},
 };
 
 /// Where failed events are, as pages and in the API.
@@ -169,7 +169,7 @@ pub(super) fn row(found: &Value) -> Row {
 }
 
 /// Shows the list.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(FAILED, &visit.query), visit.query.number("from").unwrap_or_default());
     let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
@@ -233,7 +233,7 @@ pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
     visit: Visit,
     Path(id): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     let frame = frame(None);
     let one = One {
@@ -254,7 +254,7 @@ pub(super) async fn download(
     State(operate): State<Arc<Operate>>,
     visit: Visit,
     Path(id): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     let mut response = text(&found["event"]["payload"]).into_response();
     secure(&mut response);

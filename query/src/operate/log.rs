@@ -19,7 +19,7 @@ use super::{
     refused::Refused,
     shell::{Shell, frame},
     text::number,
-    visit::{Trouble, Visit},
+    visit::{Instead, Visit},
 };
 
 const LIST: &str = "/ui/operate/log";
@@ -62,7 +62,7 @@ impl Operate {
 }
 
 /// Shows the end.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
     let (found, error) = match operate.events(&visit, chosen.wire(), (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
@@ -94,7 +94,7 @@ pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
     visit: Visit,
     Path(sequence): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, Instead> {
     let unknown = || visit.refused(&Refused::not_found());
     let before = sequence.parse::<u64>().ok().and_then(|sequence| sequence.checked_sub(1)).ok_or_else(unknown)?;
     let after = json!([{ "afterSequence": before.to_string() }]);

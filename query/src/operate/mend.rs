@@ -26,7 +26,7 @@ use super::{
     refused::Refused,
     shell::{Shell, frame},
     text::{failed_events, number},
-    visit::{Posted, Trouble, Visit},
+    visit::{Instead, Posted, Visit},
 };
 
 /// How many are discarded in one step.
@@ -143,7 +143,7 @@ impl Operate {
 
 impl Outcome {
     /// Where the list says what came of it; where nothing came of it, why.
-    fn answer(self, visit: &Visit, meant: &Meant, (what, wanted): (&str, u64)) -> Result<Response, Trouble> {
+    fn answer(self, visit: &Visit, meant: &Meant, (what, wanted): (&str, u64)) -> Result<Response, Instead> {
         if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
             return Err(visit.refused(refused));
         }
@@ -157,16 +157,16 @@ impl Outcome {
 }
 
 /// Shows what will be tried again.
-pub(super) async fn confirm_retry(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+pub(super) async fn confirm_retry(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     confirm(&operate, &visit, false).await
 }
 
 /// Shows what will be discarded.
-pub(super) async fn confirm_discard(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+pub(super) async fn confirm_discard(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     confirm(&operate, &visit, true).await
 }
 
-async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<Response, Trouble> {
+async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<Response, Instead> {
     let needed = if is_discard { "system.debug.delete" } else { "system.debug.write" };
     if !visit.may(needed) {
         return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message: needed.to_owned() }));
@@ -233,7 +233,7 @@ impl Confirm {
 pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
-) -> Result<Response, Trouble> {
+) -> Result<Response, Instead> {
     let (meant, key) = (Meant::of(&form), key(&form));
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
@@ -253,7 +253,7 @@ pub(super) async fn retry(
 pub(super) async fn discard(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
-) -> Result<Response, Trouble> {
+) -> Result<Response, Instead> {
     let meant = Meant::of(&form);
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));

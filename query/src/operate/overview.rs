@@ -16,7 +16,7 @@ use super::{
     projections::Row,
     shell::{Shell, frame},
     text::{When, counted, failed_events},
-    visit::{Trouble, Visit},
+    visit::{Instead, Visit},
 };
 
 #[derive(Template)]
@@ -34,7 +34,7 @@ struct Overview {
 }
 
 /// Shows it.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let all = Chosen::of(FAILED, &Form::default());
     let oldest = operate.find(&visit, &all, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;

@@ -18,7 +18,7 @@ use super::{
     samples::Lag,
     shell::{Shell, frame},
     text::{When, number, text, word},
-    visit::{Trouble, Visit},
+    visit::{Instead, Visit},
 };
 
 /// The part of the menu.
@@ -127,7 +127,7 @@ impl Operate {
 }
 
 /// Shows all of them.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Trouble> {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let rows = rows.into_iter().map(|row| {
         let chart = row.chart(SMALL);
@@ -144,7 +144,7 @@ pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
     visit: Visit,
     Path(name): Path<String>,
-) -> Result<Response, Trouble> {
+) -> Result<Response, Instead> {
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let unknown = || Refused::not_found();
     let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;

@@ -11,6 +11,7 @@ use domain::context::Owner;
 use edge::{admission::SystemCaller, mount::read_body, request_id::request_id};
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use jiff::Timestamp;
+pub(super) use page::answer::Instead;
 use page::{
     answer::page,
     component::Frame,
@@ -51,21 +52,6 @@ pub(super) struct Posted {
     pub(super) form: Form,
 }
 
-/// An answer instead of the page that was asked for.
-pub(super) struct Trouble(Box<Response>);
-
-impl From<Response> for Trouble {
-    fn from(response: Response) -> Self {
-        Self(Box::new(response))
-    }
-}
-
-impl IntoResponse for Trouble {
-    fn into_response(self) -> Response {
-        *self.0
-    }
-}
-
 /// Who asks for a page, before it is known who that is.
 pub(super) struct Stranger {
     pub(super) site: Site,
@@ -76,7 +62,7 @@ pub(super) struct Stranger {
 
 impl Operate {
     /// Where a page is asked for.
-    pub(super) async fn stranger(&self, parts: &Parts) -> Result<Stranger, Trouble> {
+    pub(super) async fn stranger(&self, parts: &Parts) -> Result<Stranger, Instead> {
         let authority = parts.uri.authority().and_then(|authority| authority.as_str().parse().ok());
         let authority = authority.or_else(|| parts.headers.get(header::HOST).cloned());
         let site = Site::of(&self.edge.external.scheme, &parts.uri, &parts.headers);
@@ -84,7 +70,7 @@ impl Operate {
             let text = "There are no pages here: over http they would let others listen. Use https.\n";
             return Err((StatusCode::FORBIDDEN, text).into_response().into());
         };
-        let tenant = self.edge.tenant(parts, 0).await.map_err(|error| Trouble::from(error.into_response()))?;
+        let tenant = self.edge.tenant(parts, 0).await.map_err(|error| Instead::from(error.into_response()))?;
         let keys = Keys::of(&self.keyring).await.map_err(|failure| {
             tracing::warn!(error = explain(&failure), "sessions cannot be read");
             away(&site)
@@ -102,7 +88,7 @@ impl Operate {
         self.edge.system_caller(&shown).await.ok()
     }
 
-    async fn visit(&self, parts: &Parts) -> Result<Visit, Trouble> {
+    async fn visit(&self, parts: &Parts) -> Result<Visit, Instead> {
         let Stranger { site, authority, instance_id, keys } = self.stranger(parts).await?;
         let Some(browser) = cookie::read(&parts.headers, &site, SESSION).map(str::to_owned) else {
             return Err(signed_out(&site, "Sign in", "You are not signed in."));
@@ -123,17 +109,17 @@ impl Operate {
 }
 
 impl FromRequestParts<Arc<Operate>> for Visit {
-    type Rejection = Trouble;
+    type Rejection = Instead;
 
-    async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
         operate.visit(parts).await
     }
 }
 
 impl FromRequest<Arc<Operate>> for Posted {
-    type Rejection = Trouble;
+    type Rejection = Instead;
 
-    async fn from_request(request: Request, operate: &Arc<Operate>) -> Result<Self, Trouble> {
+    async fn from_request(request: Request, operate: &Arc<Operate>) -> Result<Self, Instead> {
         let (parts, body) = request.into_parts();
         // Before anything is refused: browsers read the answer only once they have sent all.
         let body = read_body(body, form::LARGEST).await;
@@ -175,7 +161,7 @@ impl Visit {
     }
 
     /// The page that says what the API has refused.
-    pub(super) fn refused(&self, Refused { status, message }: &Refused) -> Trouble {
+    pub(super) fn refused(&self, Refused { status, message }: &Refused) -> Instead {
         let site = &self.site;
         match *status {
             StatusCode::UNAUTHORIZED => signed_out(site, "Sign in again", "Your session has ended."),
@@ -197,35 +183,35 @@ impl Visit {
 }
 
 /// The page where there is none.
-pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Trouble {
+pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Instead {
     not_found(&visit.site)
 }
 
-fn not_found(site: &Site) -> Trouble {
+fn not_found(site: &Site) -> Instead {
     let text = ["There is no such page, or what it showed is not there any more, for example because it was mended."];
     let told = Told::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
     told.answer(StatusCode::NOT_FOUND, site).into()
 }
 
-fn away(site: &Site) -> Trouble {
+fn away(site: &Site) -> Instead {
     let text = ["The platform does not answer at the moment. Try again in some seconds."];
     let told = Told::new("Not available", &text).back("/ui/operate", "Go to the overview");
     told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
 }
 
-fn signed_out(site: &Site, title: &str, text: &str) -> Trouble {
+fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
     Told::signed_out(title, text).answer(StatusCode::FORBIDDEN, site).into()
 }
 
 /// What was not sent by a page that this browser was given.
-pub(super) fn foreign(site: &Site) -> Trouble {
+pub(super) fn foreign(site: &Site) -> Instead {
     let text =
         ["Nothing was done: the form does not come from a page that this browser was given. Open the page again."];
     let told = Told::new("Send it again", &text).back("/ui/operate", "Go to the overview");
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
-pub(super) fn unread(site: &Site) -> Trouble {
+pub(super) fn unread(site: &Site) -> Instead {
     let text = ["Nothing was done: what was sent is not the form of a page."];
     let told = Told::new("This cannot be read", &text).back("/ui/operate", "Go to the overview");
     told.answer(StatusCode::BAD_REQUEST, site).into()

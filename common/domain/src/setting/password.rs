@@ -23,6 +23,14 @@ properties! {
     }
 }
 
+/// The longest password that can be chosen, in characters.
+pub const LONGEST: usize = 200;
+
+/// Whether something can be a password, whatever is asked of one.
+pub fn is_possible(password: &str) -> bool {
+    password.chars().count() <= LONGEST && !password.contains(char::is_control)
+}
+
 /// Something that new passwords must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {

@@ -214,7 +214,7 @@ impl Edge {
 
     /// Whether an app and its project are there and switched on, and were so ever since a token was issued.
     async fn has_live_app(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<bool, Error> {
-        let app = self.directory.app(&tenant.id, id, sequence).await.map_err(read_model)?;
+        let app = self.app(tenant, id, sequence).await.map_err(read_model)?;
         Ok(app.is_some_and(|app| self.is_live_app(tenant, &app, issued)))
     }
 

@@ -21,7 +21,7 @@ const PAGES: &str = "/ui/operate";
 /// Makes unknown paths and methods answer like everything else, and `/` lead to what there is. This comes last: axum gives
 /// these answers to the routes that it has by then, and routers that both have such answers cannot be merged.
 pub fn fallbacks(router: Router) -> Router {
-    let router = router.route("/", get(async || Redirect::temporary("/docs").into_response()));
+    let router = router.route("/", get(async || Redirect::temporary("/ui/login").into_response()));
     router.fallback(not_found).method_not_allowed_fallback(not_allowed)
 }
 

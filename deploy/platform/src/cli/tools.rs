@@ -74,7 +74,8 @@ pub(crate) struct DeleteExecution {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bootstrap {
-    /// Give the service user of the first start a new secret and write bootstrap.json with it; the old secret ends
+    /// Give the service user of the first start a new secret and write bootstrap.json with it; the old secret ends. If the first person has
+    /// the one-time password of the first login still, that one gets another
     Renew(Box<RenewBootstrap>),
 }
 
@@ -82,6 +83,10 @@ pub(crate) enum Bootstrap {
 pub(crate) struct RenewBootstrap {
     #[command(flatten)]
     pub(crate) at: At,
+    /// Only give the first person, or whoever has this login name, a one-time password, whatever that one's password is now, and write
+    /// first-login with it
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) first_person: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,9 @@
 mod accounts;
 mod chromium;
 mod forged;
+mod home;
 mod look;
+mod register;
 mod way;
 
 use reqwest::StatusCode;

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use base::secret::random_text;
@@ -18,10 +19,12 @@ use tests::{
     instance::Instance,
     platform::Platform,
 };
-use tokio::io::AsyncReadExt;
+use tokio::{io::AsyncReadExt, time::timeout};
 use tokio_postgres::NoTls;
 
 const USERS: &str = "/resources/v3alpha/users";
+/// After how long without an end a pack was removed while it was read.
+const REMOVED: Duration = Duration::from_secs(10);
 
 /// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -281,10 +284,10 @@ async fn published(platform: &Instance, texts: &[String]) -> usize {
         store.list().await.expect("packs are listed").filter_map(async |pack| pack.ok()).collect().await;
     let mut found = 0;
     for pack in packs {
-        // One that is removed meanwhile is gone.
+        // One that is removed meanwhile is gone: what was to be read of it never comes.
         let Ok(mut object) = store.get(&pack.name).await else { continue };
         let mut bytes = vec![];
-        if object.read_to_end(&mut bytes).await.is_ok() {
+        if timeout(REMOVED, object.read_to_end(&mut bytes)).await.is_ok_and(|read| read.is_ok()) {
             found += usize::from(texts.iter().any(|text| has(&bytes, text)));
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
 };
@@ -77,6 +78,40 @@ async fn nodes_run_on_what_was_set_up_once() {
     let request = client.at(query).request(Method::GET, &path).header("consistency-wait", "10s");
     let found = send(request.header("consistency-token", created.consistency())).await;
     assert_eq!(found.body["target"]["target"]["name"], json!("one"), "{found:?}");
+}
+
+#[tokio::test]
+async fn how_the_first_person_logs_in_is_left_where_setup_is_told() {
+    let servers = Servers::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = "[first_person]\nusername = \"ada\"\ngiven_name = \"Ada\"\nfamily_name = \"Lovelace\"\n";
+    let start = |setup: &str| {
+        fs::write(folder.path().join("setup.toml"), setup).expect("the folder can be written");
+        let own = ["setup", "--data-dir", "data", "--external-url", ISSUER, "--setup", "setup.toml"];
+        let mut command = Command::new(binary());
+        command.current_dir(folder.path()).args(own).args(["--first-person-file", "first"]).args(flags(&servers));
+        let Output { status, stderr, .. } = command.output().expect("it runs");
+        (status.success(), String::from_utf8_lossy(&stderr).into_owned())
+    };
+    for (wrong, told) in [
+        (setup.replace("\"ada\"", "\"123\""), "first_person: username must have something else than digits"),
+        (setup.replace("\"ada\"", "\"PLATFORM-admin\""), "first_person: username must be another one"),
+        (setup.replace("family_name = \"Lovelace\"", ""), "missing field `family_name`"),
+        (format!("{setup}mail = \"x\""), "unknown field `mail`"),
+        (format!("{setup}email = \"x\""), "first_person: email must be an e-mail address"),
+    ] {
+        let (success, said) = start(&wrong);
+        assert!(!success && said.contains(told), "{wrong}: {said}");
+    }
+    let (success, told) = start(setup);
+    assert!(success && told.contains("how the first person logs in is in"), "{told}");
+    let file = folder.path().join("first");
+    assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(&file).expect("it can be read");
+    assert!(text.starts_with(&format!("open: {ISSUER}/ui/login\nlogin name: ada\none-time password: ")), "{text}");
+    let (success, told) = start(setup);
+    assert!(success && told.contains("nothing was changed"), "{told}");
+    assert_eq!(fs::read_to_string(&file).expect("it can be read"), text, "it stays");
 }
 
 /// A node of each role.

@@ -5,10 +5,12 @@ mod refused;
 use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
 use rustix::process::Signal;
+use serde_json::json;
 use tests::{
+    client::{done, post},
     eventually,
     platform::Platform,
-    process::{Process, server},
+    process::{Process, run, server},
 };
 
 #[tokio::test]
@@ -30,6 +32,65 @@ async fn a_later_start_leaves_the_bootstrap_as_it_is() {
         platform.restart(&[]).await;
         assert_eq!(fs::read(&path).expect("it can be read"), before);
     }
+}
+
+/// What a line of the file about the first login says.
+fn first_login(platform: &Platform, name: &str) -> Option<String> {
+    let text = fs::read_to_string(platform.data().join("first-login")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")).map(str::to_owned))
+}
+
+#[tokio::test]
+async fn how_the_first_person_logs_in_is_left_for_its_owner_and_renewed() {
+    let platform = Platform::start_from_nothing().await;
+    let path = platform.data().join("first-login");
+    assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+    assert_eq!(first_login(&platform, "open"), Some(format!("{}/ui/login", platform.bootstrap.issuer)));
+    let operator = platform.operator().await;
+    let says = async |password: &str| {
+        let checks = json!({ "checks": { "user": { "loginName": "admin" }, "password": { "password": password } } });
+        post(&operator, "/resources/v3alpha/sessions", checks).await.status.as_u16()
+    };
+    let password = || first_login(&platform, "one-time password").expect("it is told");
+    let first = password();
+    assert_eq!(says(&first).await, 201);
+    let data = platform.data().display().to_string();
+    let renew = |more: &[&str]| {
+        let (is_done, told, error) = run(&[&["bootstrap", "renew", "--data-dir", &data], more].concat());
+        assert!(is_done, "{told}{error}");
+        told
+    };
+    let told = renew(&[]);
+    assert!(told.contains("the new secret of platform-admin") && told.contains("how admin logs in"), "{told}");
+    let second = password();
+    assert_eq!((says(&first).await, says(&second).await), (400, 201), "the one before lets nobody in any more");
+
+    // Whoever has chosen a password keeps it, unless another one is asked for.
+    let wanted = json!([{ "username": { "name": "admin" } }]);
+    let found = post(&operator, "/resources/v3alpha/users/_search", wanted).await;
+    let id = found.body["result"][0]["details"]["id"].as_str().expect("it is there");
+    let user = format!("/resources/v3alpha/users/{id}");
+    let chosen = json!({ "newPassword": "another-one-of-ten-cats-7", "currentPassword": second });
+    done(&operator, &format!("{user}/password"), chosen).await;
+    done(&operator, &format!("{user}/_lock"), json!({})).await;
+    assert!(!renew(&[]).contains("logs in"));
+    let told = renew(&["--first-person"]);
+    assert!(!told.contains("secret") && told.contains("how admin logs in"), "{told}");
+    assert_eq!(says(&password()).await, 201, "and it was unlocked");
+
+    // Where it is not known who that is, it has to be said.
+    fs::remove_file(platform.data().join("bootstrap.json")).expect("it was there");
+    let of = ["--data-dir", &data, "--issuer", &platform.bootstrap.issuer];
+    let refused = |more: &[&str]| {
+        let (is_done, told, error) = run(&[&["bootstrap", "renew"], &of[..], more].concat());
+        assert!(!is_done && told.is_empty(), "{told}");
+        error
+    };
+    assert!(refused(&["--first-person"]).contains("say who it is, --first-person NAME"));
+    assert!(refused(&["--first-person", "nobody-here"]).contains("the instance has no user nobody-here"));
+    let (is_done, told, error) = run(&[&["bootstrap", "renew"], &of[..], &["--first-person", "admin"]].concat());
+    assert!(is_done && told.contains("how admin logs in"), "{told}{error}");
+    assert_eq!(says(&password()).await, 201);
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ fn columns_show_what_is_open_and_nothing_of_what_is_sealed() {
 }
 
 fn password(hash: &str) -> Password {
-    Password { hash: Sealed::new(hash), changed_at: 7, is_change_required: false }
+    Password { hash: Sealed::new(hash), changed_at: 7, is_change_required: false, expires_at: None }
 }
 
 #[test]

@@ -9,8 +9,10 @@ use super::{
 
 /// Where the token is put that all requests send.
 pub(super) const TOKEN: &str = "<section id=\"try\" hidden aria-labelledby=\"try-name\"><h2 id=\"try-name\">Try it</h2>\
-    <p>Requests go to this host. The token stays in this page: it is forgotten when the page is closed. The operation \
-    <a href=\"#token\">token</a> puts the one that it gets here.</p><p><label for=\"bearer\">Access token</label> \
+    <p>Requests go to this host. <b>Authorize</b> has you log in, and puts a token here that may do what you may. So does the operation \
+    <a href=\"#token\">token</a> with the one that it gets. The token stays in this page: it is forgotten when the page is closed.</p>\
+    <p><button type=\"button\" id=\"log-in\">Authorize</button></p><div role=\"status\" id=\"logged-in\"></div>\
+    <p><label for=\"bearer\">Access token</label> \
     <input id=\"bearer\" type=\"password\" autocomplete=\"off\" spellcheck=\"false\"></p></section>";
 
 /// The form of an operation.

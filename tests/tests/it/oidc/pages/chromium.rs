@@ -24,7 +24,8 @@ async fn flow() -> Flow {
     let admin = tenant.client().await;
     let mut settings = on_pages(&App::public());
     settings["devMode"] = json!(true);
-    settings["redirectUris"] = json!([super::super::flow::CALLBACK, format!("{}/docs", tenant.bootstrap.issuer)]);
+    settings["redirectUris"] =
+        json!([super::super::flow::CALLBACK, format!("{}/openapi.json", tenant.bootstrap.issuer)]);
     Flow::on(tenant, admin, settings).await
 }
 
@@ -35,7 +36,7 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
     let flow = flow().await;
     let issuer = flow.tenant.bootstrap.issuer.clone();
-    let callback = format!("{issuer}/docs");
+    let callback = format!("{issuer}/openapi.json");
     let at = |others: &[(&str, &str)]| {
         let all = [&[("redirect_uri", callback.as_str())], others].concat();
         format!("{issuer}{}", flow.sends(&all))
@@ -71,6 +72,10 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     chromium.visit(&at(&[("prompt", "consent"), ("login_hint", &other.1)])).await;
     chromium.says("asks for access").await;
     chromium.assert_usable(&axe, "login-consent").await;
+    registers(&chromium, &axe, &at(&[("prompt", "create")])).await;
+    chromium.visit(&issuer).await;
+    chromium.says("You are signed in").await;
+    chromium.assert_usable(&axe, "login-home").await;
     chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
     chromium.says("Sign out?").await;
     chromium.assert_usable(&axe, "logout").await;
@@ -83,6 +88,63 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     let complaints = chromium.complaints().await;
     let is_of_rules = |line: &&String| line.contains("Content Security Policy") || line.contains("Trusted");
     assert!(!complaints.iter().any(|line| is_of_rules(&line)), "{complaints:#?}");
+}
+
+#[tokio::test]
+async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
+    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
+    let flow = flow().await;
+    let role = json!({ "userId": flow.person.0, "roles": ["IAM_OWNER"] });
+    done(&flow.admin, &format!("{API}/memberships"), role).await;
+    let issuer = flow.tenant.bootstrap.issuer.clone();
+    let docs = format!("{issuer}/docs");
+    chromium.visit(&format!("{docs}?code=1&state=2&iss={issuer}")).await;
+    chromium.says("Not authorized: this page has not asked for it").await;
+    assert_eq!(chromium.url().await, docs, "nothing stays in the address");
+    chromium.visit(&format!("{docs}#errors")).await;
+    chromium.click("#log-in").await;
+    chromium.says("Sign in to Platform").await;
+    chromium.fill("#username", &flow.person.1).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Enter your password").await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Authorized: requests have your token now").await;
+    assert_eq!(chromium.url().await, format!("{docs}#errors"));
+    assert_eq!(chromium.run("return sessionStorage.length").await, 0);
+    let asks = format!(
+        "const done = arguments[arguments.length - 1];
+        const headers = {{ Authorization: `Bearer ${{document.getElementById('bearer').value}}` }};
+        Promise.all(['/oidc/v1/userinfo', '/resources/v3alpha/users/{}'].map((path) => fetch(path, {{ headers }})))
+            .then((answers) => done(answers.map((answer) => answer.status)));",
+        flow.person.0
+    );
+    assert_eq!(chromium.run_long(&asks).await, json!([200, 200]), "the token is for userinfo and the API");
+    // Whoever is logged in already is led back at once.
+    chromium.visit(&docs).await;
+    chromium.click("#log-in").await;
+    chromium.says("Authorized: requests have your token now").await;
+    let complaints = chromium.complaints().await;
+    assert!(!complaints.iter().any(|line| line.contains("Content Security Policy")), "{complaints:#?}");
+}
+
+/// Somebody makes an account, and is told what is wrong first.
+async fn registers(chromium: &Chromium, axe: &str, url: &str) {
+    chromium.visit(url).await;
+    chromium.says("Create an account").await;
+    chromium.assert_usable(axe, "login-register").await;
+    chromium.fill("#given_name", "Grace").await;
+    chromium.click(SUBMIT).await;
+    chromium.says("There is a problem").await;
+    chromium.assert_usable(axe, "login-register-wrong").await;
+    let focus = chromium.run("return document.activeElement.className").await;
+    assert_eq!(focus, "summary", "what is wrong is read first");
+    for (field, text) in [("family_name", "Hopper"), ("email", "grace@example.com"), ("username", &*new_name())] {
+        chromium.fill(&format!("#{field}"), text).await;
+    }
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("API").await;
 }
 
 /// Somebody must choose another password, and is told what is wrong with one.

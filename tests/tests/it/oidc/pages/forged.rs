@@ -56,6 +56,26 @@ async fn a_form_is_of_one_browser_one_request_and_one_origin() {
 }
 
 #[tokio::test]
+async fn nobody_registers_by_a_form_of_somebody_else() {
+    let flow = start().await;
+    let name = tests::tenant::new_name();
+    let all = [("given_name", "Eve"), ("family_name", "X"), ("email", "eve@example.com"), ("username", name.as_str())];
+    let fields = [&all[..], &[("password", PASSWORD)]].concat();
+    let mut own = browser(&flow.tenant);
+    let asked = flow.sent_by(&mut own, &[("prompt", "create")]).await;
+    let mut other = browser(&flow.tenant);
+    let others = flow.sent_by(&mut other, &[("prompt", "create")]).await;
+    let path = "/ui/login/register";
+    assert_eq!(asked.action(), path);
+    assert_out("a form of another browser", &own.clone().post(path, &others.form(&fields)).await);
+    assert_out("a browser without cookies", &browser(&flow.tenant).post(path, &asked.form(&fields)).await);
+    let mut forger = own.clone();
+    forger.sent_from = vec![("sec-fetch-site", "cross-site".to_owned()), ("origin", "https://evil.example".to_owned())];
+    assert_out("a page of another site", &forger.post(path, &asked.form(&fields)).await);
+    back(&flow.send(&mut own, &asked, &fields).await);
+}
+
+#[tokio::test]
 async fn who_guesses_an_id_is_told_nothing_of_it() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);

@@ -153,7 +153,8 @@ async fn whoever_must_choose_another_password_does_so_on_the_way() {
 async fn what_is_switched_off_or_over_says_so() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
-    for path in ["/ui/login", "/ui/login/name?authRequest=1-none", "/ui/login/password?authRequest="] {
+    for path in ["/ui/login?authRequest=1-none", "/ui/login/name?authRequest=1-none", "/ui/login/password?authRequest="]
+    {
         let shown = browser.get(path).await;
         assert_eq!((shown.status, title(&shown)), (StatusCode::NOT_FOUND, "This sign-in has expired"), "{path}");
     }

@@ -3,9 +3,10 @@
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
     instance::{
-        BulkLimitRequest, CreateInstanceRequest, DeactivateInstanceRequest, DeleteInstanceRequest, GetInstanceRequest,
-        InstanceFieldName, InstanceSearchFilter, LimitRequest, NewInstance, PatchInstance, PatchInstanceRequest,
-        ReactivateInstanceRequest, SearchInstancesRequest, SetLimits, instance_search_filter::Filter,
+        BulkLimitRequest, CreateInstanceRequest, DeactivateInstanceRequest, DeleteInstanceRequest, FirstPerson,
+        GetInstanceRequest, InstanceFieldName, InstanceSearchFilter, LimitRequest, NewInstance, PatchInstance,
+        PatchInstanceRequest, ReactivateInstanceRequest, SearchInstancesRequest, SetLimits,
+        instance_search_filter::Filter,
     },
     object::{InIdsFilter, ListQuery, NameFilter, State, StateFilter, TextFilterMethod},
     operation::{
@@ -69,6 +70,11 @@ fn new(domain: &str) -> CreateInstanceRequest {
     CreateInstanceRequest { instance: Some(instance) }
 }
 
+fn first_person(username: &str) -> FirstPerson {
+    let (given_name, family_name) = ("Ada".into(), "Lovelace".into());
+    FirstPerson { username: username.into(), given_name, family_name, email: Some("ada@example.com".into()) }
+}
+
 fn create() -> Box<dyn Check + Sync> {
     row(&CREATE_INSTANCE, an_instance)
         .good("a name and a host", |it| new(&format!("a{}.example", it.id)))
@@ -78,10 +84,21 @@ fn create() -> Box<dyn Check + Sync> {
                 domain: format!("b{}.example", it.id),
                 organization_name: "First".into(),
                 service_username: "root".into(),
+                person: Some(first_person("ada")),
             };
             CreateInstanceRequest { instance: Some(instance) }
         })
         .bad("nothing", "INVALID_REQUEST", |_| CreateInstanceRequest::default())
+        .bad("a person without a name", "INVALID_REQUEST", |it| {
+            let mut request = new(&format!("c{}.example", it.id));
+            request.instance.as_mut().expect("it has one").person = Some(FirstPerson::default());
+            request
+        })
+        .bad("a person with the name of the service user", "RESOURCE_EXISTS", |it| {
+            let mut request = new(&format!("d{}.example", it.id));
+            request.instance.as_mut().expect("it has one").person = Some(first_person("Platform-Admin"));
+            request
+        })
         .bad("no host", "INVALID_REQUEST", |_| new(""))
         .bad("a host with a port", "INVALID_REQUEST", |_| new("a.example:80"))
         .bad("a host in capitals", "INVALID_REQUEST", |_| new("A.example"))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// What no get of the object shows under its name: a wish, what was checked, what is made beside it, what only operators may send, secrets, a
 /// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
-const NOT_SHOWN: [&str; 23] = [
+const NOT_SHOWN: [&str; 27] = [
     "appId",
     "domain.isVerified",
     "idp.config.bindPassword",
@@ -17,6 +17,10 @@ const NOT_SHOWN: [&str; 23] = [
     "idp.idp.statePolicy",
     "instance.domain",
     "instance.organizationName",
+    "instance.person.email",
+    "instance.person.familyName",
+    "instance.person.givenName",
+    "instance.person.username",
     "instance.serviceUsername",
     "key.ecdsa.curve",
     "key.keyType",

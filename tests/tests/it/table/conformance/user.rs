@@ -17,7 +17,7 @@ use proto::{
         SetPassword, SetPasswordRequest, UnlockUserRequest, User, UserFieldName, UserSearchFilter, UserType,
         UserTypeFilter, new_password::Kind, patch_user, user, user_search_filter::Filter,
     },
-    wellknown::Duration,
+    wellknown::{Duration, Timestamp},
 };
 use serde_json::{Value, json};
 use tests::client::Answer;
@@ -120,7 +120,8 @@ fn reached_at(address: &str, number: &str) -> CreateUserRequest {
 }
 
 fn with_password(name: &str, kind: Kind) -> CreateUserRequest {
-    let password = Some(NewPassword { kind: Some(kind), change_required: true });
+    let expiration_date = Some(Timestamp { seconds: 4_000_000_000, nanos: 0 });
+    let password = Some(NewPassword { kind: Some(kind), change_required: true, expiration_date });
     let human = HumanUser { password, ..person(&json!({})) };
     created_as(None, User { username: new_name(name), r#type: Some(user::Type::Human(human)) })
 }
@@ -206,9 +207,18 @@ const BCRYPT: &str = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtN
 
 fn chosen(id: &str, new: &str, current: &str) -> SetPasswordRequest {
     let current_password = (!current.is_empty()).then(|| current.into());
+    let change_required = current_password.is_some();
     let password =
-        SetPassword { new_password: new.into(), change_required: current_password.is_some(), current_password };
+        SetPassword { new_password: new.into(), change_required, current_password, ..SetPassword::default() };
     SetPasswordRequest { id: id.into(), password: Some(password) }
+}
+
+/// Another password that lets in until a time, in seconds since 1970.
+fn until(id: &str, seconds: i64) -> SetPasswordRequest {
+    let mut request = chosen(id, &format!("a-hive-of-{seconds}-bees"), "");
+    let expiration_date = Some(Timestamp { seconds, nanos: 0 });
+    request.password.as_mut().expect("it has one").expiration_date = expiration_date;
+    request
 }
 
 /// A person with a password, beside one without and a service user.
@@ -229,6 +239,8 @@ fn set_password() -> Box<dyn Check + Sync> {
         .good("another one", |it| chosen(&it.id, "a-hive-of-27-bees", ""))
         .good("a first one", |it| chosen(&it.others[0], "a-hive-of-28-bees", ""))
         .good("another one, with the current one", |it| chosen(&it.id, "a-hive-of-29-bees", "correct horse \u{e9}"))
+        .good("one for a while", |it| until(&it.id, 4_000_000_000))
+        .bad("one that has expired", "INVALID_REQUEST", |it| until(&it.id, 1_500_000_000))
         .bad("with a wrong one", "INVALID_REQUEST", |it| chosen(&it.id, "a-hive-of-30-bees", "correct horse"))
         .bad("with one where there is none", "INVALID_REQUEST", |it| chosen(&it.others[0], "a-hive-of-31-bees", "x"))
         .bad("with an empty one", "INVALID_REQUEST", |it| {

@@ -1,0 +1,164 @@
+//! Somebody registers on a page: an account in an organization that lets people do so, and the first session of that one.
+
+use domain::{
+    aggregate::Aggregate,
+    context::Owner,
+    newcomer::Newcomer,
+    resource::{organization::Organization, user::User},
+    setting::{login::Login, password::is_possible},
+    standard::{Command, Resource, Standard},
+};
+use edge::error::{Error, Reason};
+use eventlog::record::AggregateKey;
+use proto::{
+    bus::{Checked, Register, checked::Fault},
+    session::check_user::Search,
+};
+use view::settings::instance_of;
+use zeroize::Zeroizing;
+
+use super::{
+    By, fault_of_new, faulty,
+    log_in::{decided, log_in, told},
+};
+use crate::{
+    execute::Commands,
+    existence,
+    login::{Proven, named},
+    new_user::unused,
+    password::{Chosen, Terms, sealed_password},
+    person_key::away,
+    turn::{Cause, Decided, Refusal, Turn},
+    writer::Decide,
+};
+
+/// What a registration is called in metrics.
+const NAME: &str = "Register";
+
+/// Makes an account, and says what became of it.
+pub(super) async fn register(commands: &Commands, by: By, asked: Register) -> Result<Checked, Error> {
+    registered(commands, by, asked).await.or_else(|error| match error.reason() {
+        Reason::ResourceExists | Reason::NameBeingReleased => Ok(faulty(Fault::Taken)),
+        _ => told(error),
+    })
+}
+
+async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Checked, Error> {
+    let Register { organization_id, username, given_name, family_name, email, password, origin } = asked;
+    let password = Zeroizing::new(password);
+    let fault = |fault| Ok(faulty(fault));
+    let newcomer = Newcomer { username, given_name, family_name, email: Some(email) };
+    let owner = Owner::organization(&organization_id);
+    if !newcomer.flaws().is_empty() || !lets_register(commands, &by.instance_id, &owner) {
+        return fault(Fault::Closed);
+    }
+    if !is_possible(&password) {
+        return fault(Fault::Rules);
+    }
+    if let Err(wait) = commands.registrations.count(&by.instance_id, &origin) {
+        return Ok(Checked { wait_seconds: wait.as_secs().max(1), ..faulty(Fault::Tries) });
+    }
+    let (trial, id, person) = (by.trial(NAME), commands.ids.next(), newcomer.clone().person());
+    // Before anything is told of a name, so that each answer takes a hash.
+    let chosen = Chosen { password, person: person.clone(), field: "password" };
+    let hash = match commands.hash_of(&by.instance_id, &owner, chosen).await? {
+        Ok(hash) => hash,
+        Err(faults) => return fault(fault_of_new(&faults)),
+    };
+    // Before a key is made for nobody.
+    let look = Look { by: by.clone(), owner: owner.clone(), username: newcomer.username };
+    match decided(commands, &trial, look).await? {
+        Availability::Free => {}
+        Availability::Taken => return fault(Fault::Taken),
+        Availability::Closed => return fault(Fault::Closed),
+    }
+    let sealing = commands.persons.create(&by.instance_id, &id).await.map_err(away)?;
+    let human = Some(commands.sealed(&by.instance_id, (&sealing, &person)).await?);
+    let password = sealed_password(&sealing, &hash, Terms::default());
+    let user = User { human, password: Some(password.clone()), is_active: true, ..User::default() };
+    match decided(commands, &trial, New { by: by.clone(), id: id.clone(), owner, user }).await {
+        Ok(true) => {}
+        Ok(false) => return fault(Fault::Closed),
+        // Sent again it would find the name taken, by whoever has sent it.
+        Err(error) if error.reason() == Reason::OutcomeUnknown => return fault(Fault::Made),
+        Err(error) => return Err(error),
+    }
+    let logged_in = log_in(commands, &by, (&trial, Proven { user_id: id, password }), "").await;
+    logged_in.or_else(|error| {
+        tracing::warn!(reason = error.reason().name(), "somebody has registered and is not logged in");
+        fault(Fault::Made)
+    })
+}
+
+/// Whether people may make themselves an account in an organization, and log in to it with a password.
+fn lets_register(commands: &Commands, instance_id: &str, owner: &Owner) -> bool {
+    let chain = commands.settings.effective::<Login>(instance_of(instance_id, owner), owner).chain;
+    *chain.resolve(|it| it.allow_register.as_ref()).value
+        && *chain.resolve(|it| it.allow_username_password.as_ref()).value
+}
+
+/// Whether an organization is there and switched on.
+fn is_open(turn: &mut Turn<'_>, instance_id: &str, owner: &Owner) -> bool {
+    let key = AggregateKey::of::<Standard<Organization>>(instance_id, owner.id.as_str());
+    let is_there = existence::is_there::<Organization>(turn, &key);
+    let is_active = turn.get::<Standard<Organization>>(&key).resource().is_some_and(|it| it.is_active);
+    is_there && is_active
+}
+
+/// Whether somebody has a login name.
+struct Look {
+    by: By,
+    owner: Owner,
+    username: String,
+}
+
+/// Whether somebody new may have a name.
+enum Availability {
+    Free,
+    Taken,
+    Closed,
+}
+
+impl Decide for Look {
+    type Outcome = Availability;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Availability), Refusal> {
+        let Self { by, owner, username } = self;
+        let search = Search::LoginName(username.clone());
+        let holder = named(turn, &by.keys, (&by.instance_id, &search));
+        // What went with its organization lets its name go.
+        let is_taken = holder.is_some_and(|key| existence::is_there::<User>(turn, &key));
+        let availability = match is_open(turn, &by.instance_id, owner) {
+            false => Availability::Closed,
+            true if is_taken => Availability::Taken,
+            true => Availability::Free,
+        };
+        Ok((turn.nothing_decided(User::NAME), availability))
+    }
+}
+
+/// Makes the account.
+struct New {
+    by: By,
+    id: String,
+    owner: Owner,
+    user: User,
+}
+
+impl Decide for New {
+    /// Whether it is made.
+    type Outcome = bool;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
+        let Self { by, id, owner, user } = self;
+        let key = AggregateKey::of::<Standard<User>>(by.instance_id.as_str(), id.as_str());
+        if !is_open(turn, &by.instance_id, owner) {
+            return Ok((turn.nothing_decided(User::NAME), false));
+        }
+        let current = unused::<User>(turn, &key, owner)?;
+        let events = Standard::<User>::decide(&current.state, Command::Create(user.clone()))?;
+        // It is the person who does it.
+        let cause = Cause { actor: id.clone(), ..by.cause.clone() };
+        Ok((turn.append(current, &events, &by.keys, &cause)?, true))
+    }
+}

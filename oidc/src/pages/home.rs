@@ -1,0 +1,89 @@
+//! Who has logged in for no app: what there is for that one, and how it goes on.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{FromRequest, Request, State},
+    response::Response,
+};
+use base::secret::random_secret;
+use domain::{context::Owner, setting::login::Login};
+use edge::admission::own_app;
+use http::StatusCode;
+use page::{answer::see_other, component::Frame, form::Form};
+
+use super::{
+    entry::lead,
+    shell::Shell,
+    visit::{Instead, Known, Shown, Visit, Visitor},
+};
+use crate::{
+    Oidc,
+    endpoint::{AUTHORIZATION, LOGIN, LOGIN_DONE, REQUEST},
+    told::Told,
+};
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct Page<'a> {
+    frame: Frame,
+    shell: Shell<'a>,
+    accounts: Vec<Shown>,
+    /// Where another one logs in.
+    another: String,
+}
+
+/// Leads a browser on that an app has sent; shows any other one who is logged in there, or has somebody log in.
+pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
+    if Form::of_query(request.uri().query()).get(REQUEST).is_some() {
+        return lead(Visit::from_request(request, &oidc).await?).await;
+    }
+    if oidc.site(request.uri(), request.headers()).is_none() {
+        // There are no pages to log in on, and what is for everybody is not among them.
+        return Ok(see_other("/docs"));
+    }
+    let visitor = Visitor::read(&oidc, request).await?;
+    let context = Owner::instance(&visitor.tenant.id);
+    let words = visitor.words(&context, &[]);
+    let mut known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
+    known.retain(Known::is_logged_in);
+    if known.is_empty() {
+        return Ok(visitor.leave(&login(&visitor, &[])));
+    }
+    let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("home.title").to_owned());
+    let accounts = known.iter().rev().map(Shown::from).collect();
+    let another = login(&visitor, &[("prompt", "select_account")]);
+    Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, another }))
+}
+
+/// Takes who has logged in to where the settings say, or to what there is. What the platform's own app was answered is of no use to
+/// anybody: the browser knows.
+pub(super) async fn done(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
+    let visitor = Visitor::read(&oidc, request).await?;
+    let context = Owner::instance(&visitor.tenant.id);
+    match visitor.form.get("error") {
+        None => {
+            let chain = oidc.edge.settings.effective::<Login>(&visitor.tenant.id, &context).chain;
+            let elsewhere = chain.resolve(|it| it.default_redirect_uri.as_ref()).value;
+            Ok(visitor.leave(if elsewhere.is_empty() { LOGIN } else { elsewhere }))
+        }
+        Some("access_denied") => Ok(visitor.leave(LOGIN)),
+        Some(_) => Err(visitor.told(Told::AWAY, &visitor.words(&context, &[]))),
+    }
+}
+
+/// Where somebody logs in to the platform's own app. Nobody has the verifier: the code is not taken up.
+fn login(visitor: &Visitor, more: &[(&str, &str)]) -> String {
+    let redirect_uri = format!("{}{LOGIN_DONE}", visitor.oidc.edge.external.issuer(&visitor.tenant));
+    let challenge = random_secret();
+    let asked = [
+        ("client_id", own_app::CLIENT_ID),
+        ("response_type", "code"),
+        ("scope", "openid"),
+        ("redirect_uri", &redirect_uri),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+    ];
+    format!("{AUTHORIZATION}?{}", serde_urlencoded::to_string([&asked, more].concat()).unwrap_or_default())
+}

@@ -1,0 +1,182 @@
+//! Somebody who has no account yet makes one.
+
+use askama::Template;
+use axum::response::Response;
+use domain::{
+    context::Owner,
+    newcomer::{LONGEST, Newcomer, Rule},
+};
+use http::{HeaderValue, StatusCode, header};
+use page::component::Frame;
+use proto::bus::{Register, checked::Fault, internal_command::Command};
+use view::directory::Named;
+
+use super::{
+    new_password::NewPassword,
+    next::go_on,
+    shell::Shell,
+    visit::{Instead, Posted, Visit},
+};
+use crate::told::Told;
+
+#[derive(Template)]
+#[template(path = "register.html")]
+struct Page<'a> {
+    frame: Frame,
+    shell: Shell<'a>,
+    fields: Vec<Field<'a>>,
+    rules: Vec<String>,
+    /// The same for managers of passwords.
+    passwordrules: String,
+    errors: Vec<String>,
+    /// What is wrong with nothing that was said.
+    otherwise: String,
+    has_accounts: bool,
+}
+
+/// A field with what was said in it.
+struct Field<'a> {
+    name: &'static str,
+    label: &'a str,
+    kind: &'static str,
+    autocomplete: &'static str,
+    value: &'a str,
+    error: String,
+}
+
+/// The fields beside the password: name, text, type, and what browsers fill in.
+const FIELDS: [(&str, &str, &str, &str); 4] = [
+    ("given_name", "register.given_name", "text", "given-name"),
+    ("family_name", "register.family_name", "text", "family-name"),
+    ("email", "register.email", "email", "email"),
+    ("username", "name.label", "text", "username"),
+];
+
+/// What is wrong with what was said.
+#[derive(Default)]
+struct Wrong {
+    /// By the names of fields.
+    fields: Vec<(&'static str, String)>,
+    password: Vec<String>,
+    /// With nothing that was said.
+    otherwise: String,
+}
+
+/// Asks who it is.
+pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
+    let owner = insist(&visit).await?;
+    Ok(page(&visit, &owner, (StatusCode::OK, Wrong::default())))
+}
+
+/// Makes the account, and goes on as that one.
+pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Instead> {
+    let owner = insist(&visit).await?;
+    let said = |name: &str| visit.visitor.form.get(name).unwrap_or_default().to_owned();
+    let [given_name, family_name, email, username] = FIELDS.map(|(name, ..)| said(name));
+    let password = visit.visitor.form.raw("password").unwrap_or_default().to_owned();
+    let newcomer = Newcomer { username, given_name, family_name, email: Some(email) };
+    let wrong = wrong(&visit, &newcomer, NewPassword::of(&visit, &owner).faults(&visit.words, &password));
+    if !wrong.fields.is_empty() || !wrong.password.is_empty() {
+        return Ok(page(&visit, &owner, (StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+    }
+    let Newcomer { username, given_name, family_name, email } = newcomer;
+    let (organization_id, email, origin) = (owner.id.clone(), email.unwrap_or_default(), visit.visitor.origin.clone());
+    let (request, name) = (visit.visitor.request.clone(), username.clone());
+    let asked = Register { organization_id, username, given_name, family_name, email, password, origin };
+    let Some(checked) = visit.ask(Command::Register(asked)).await else {
+        // It may be there by now, and then the person has to log in.
+        return Ok(page(&visit, &owner, (StatusCode::SERVICE_UNAVAILABLE, otherwise(&visit, "password.busy"))));
+    };
+    match checked.fault() {
+        Fault::Unspecified if !checked.session_token.is_empty() => {
+            visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));
+            go_on(&visit, &checked.user_id, false).await
+        }
+        Fault::Made => {
+            visit.visitor.browser.name(&request, &name);
+            Ok(visit.visitor.step("/ui/login/password"))
+        }
+        Fault::Closed => Err(visit.told(Told::NO_REGISTRATION)),
+        Fault::Tries => {
+            let wrong = otherwise(&visit, "password.tries");
+            let mut response = page(&visit, &owner, (StatusCode::TOO_MANY_REQUESTS, wrong));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(checked.wait_seconds));
+            Ok(response)
+        }
+        fault => Ok(page(&visit, &owner, refused(&visit, &owner, fault))),
+    }
+}
+
+/// What is told of a fault, after which the person may say something else.
+fn refused(visit: &Visit, owner: &Owner, fault: Fault) -> (StatusCode, Wrong) {
+    let get = |key: &str| visit.words.get(key).to_owned();
+    let wrong = match fault {
+        Fault::Taken => Wrong { fields: vec![("username", get("register.username.taken"))], ..Wrong::default() },
+        Fault::Guessable => Wrong { password: vec![get("change.guessable")], ..Wrong::default() },
+        Fault::Rules => {
+            let password = NewPassword::of(visit, owner).hints(&visit.words, &[]);
+            Wrong { password, ..Wrong::default() }
+        }
+        _ => return (StatusCode::SERVICE_UNAVAILABLE, otherwise(visit, "password.busy")),
+    };
+    (StatusCode::UNPROCESSABLE_ENTITY, wrong)
+}
+
+fn otherwise(visit: &Visit, key: &str) -> Wrong {
+    Wrong { otherwise: visit.words.get(key).to_owned(), ..Wrong::default() }
+}
+
+/// Where people may make themselves an account that the app can use: in the organization that it asks for, or else in the default one.
+pub(super) async fn place(visit: &Visit) -> Result<Option<Owner>, Instead> {
+    let (request, visitor) = (&visit.waiting.request, &visit.visitor);
+    let id = request.organization_id.as_ref().or(visitor.tenant.instance.default_organization_id.as_ref());
+    // An app that asks for somebody in particular asks for nobody new.
+    let Some(id) = id.filter(|_| request.hint_user_id.is_none()) else { return Ok(None) };
+    let owner = Owner::organization(id);
+    let is_open = *visit.login_of(&owner).resolve(|it| it.allow_register.as_ref()).value && visit.has_passwords(&owner);
+    let named = Named::Id(id.clone());
+    let found = visitor.oidc.edge.directory.organization(&visitor.tenant.id, named, 0).await;
+    let found = found.map_err(|_| visit.away())?;
+    Ok(found.filter(|it| is_open && it.organization.is_active).map(|_| owner))
+}
+
+/// Where the account will belong.
+async fn insist(visit: &Visit) -> Result<Owner, Instead> {
+    place(visit).await?.ok_or_else(|| visit.told(Told::NO_REGISTRATION))
+}
+
+fn wrong(visit: &Visit, newcomer: &Newcomer, password: Vec<String>) -> Wrong {
+    let words = &visit.words;
+    let long = words.with("register.long", &[("count", &LONGEST.to_string())]);
+    let fields = newcomer.flaws().into_iter().map(|flaw| {
+        let is_empty = visit.visitor.form.get(flaw.field).is_none();
+        let key = match (flaw.field, flaw.rule) {
+            (_, Rule::Address) => "register.email.wrong",
+            (_, Rule::NotDigits) => "register.username.digits",
+            ("given_name", _) if is_empty => "register.given_name.empty",
+            ("family_name", _) if is_empty => "register.family_name.empty",
+            ("username", _) if is_empty => "name.empty",
+            (_, Rule::Line) => "register.line",
+            _ => return (flaw.field, long.clone()),
+        };
+        (flaw.field, words.get(key).to_owned())
+    });
+    Wrong { fields: fields.collect(), password, ..Wrong::default() }
+}
+
+fn page(visit: &Visit, owner: &Owner, (status, wrong): (StatusCode, Wrong)) -> Response {
+    let (frame, shell) = Shell::new(visit, visit.words.get("register.title").to_owned());
+    let is_wrong = !wrong.fields.is_empty() || !wrong.password.is_empty() || !wrong.otherwise.is_empty();
+    let shell = shell.wrong(is_wrong);
+    let field = |(name, label, kind, autocomplete): (&'static str, &str, _, _)| {
+        let error = wrong.fields.iter().find(|(field, _)| *field == name).map(|(_, error)| error.clone());
+        let value = visit.visitor.form.get(name).unwrap_or_default();
+        Field { name, label: visit.words.get(label), kind, autocomplete, value, error: error.unwrap_or_default() }
+    };
+    let fields = FIELDS.map(field).into();
+    let (new, errors, otherwise) = (NewPassword::of(visit, owner), wrong.password, wrong.otherwise);
+    let (rules, passwordrules) = (new.hints(&visit.words, &errors), new.for_managers());
+    let has_accounts = !visit.visitor.browser.accounts().is_empty();
+    let page = Page { frame, shell, fields, rules, passwordrules, errors, otherwise, has_accounts };
+    visit.visitor.page(status, &page)
+}
