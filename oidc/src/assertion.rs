@@ -8,7 +8,10 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{context::Owner, resource::key::Key, standard::Resource};
 use edge::caller::LONGEST;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use serde_json::Value;
 use view::directory::{HeldKey, Signer, Tenant};
 
@@ -18,9 +21,9 @@ use crate::{Oidc, endpoint, error::Error};
 pub(crate) const ALGORITHMS: [&str; 9] =
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 /// How long an assertion may be valid, in seconds.
-const LONGEST_LIFE: i64 = 3600;
+pub(crate) const LONGEST_LIFE: i64 = 3600;
 /// By how many seconds the clock of who signs may be ahead.
-const AHEAD: i64 = 60;
+pub(crate) const AHEAD: i64 = 60;
 
 /// An assertion as it was sent. Nothing that it says is known to be true.
 pub(crate) struct Assertion<'a> {
@@ -32,12 +35,48 @@ pub(crate) struct Assertion<'a> {
 
 /// The header (RFC 7515, section 4.1). Keys that it brings along mean nothing.
 #[derive(Deserialize)]
-struct Header {
+pub(crate) struct Header {
     alg: Algorithm,
-    kid: Option<String>,
+    /// Which key has signed it.
+    pub(crate) kid: Option<String>,
     typ: Option<String>,
     /// What must be understood; nothing is.
     crit: Option<IgnoredAny>,
+}
+
+impl Header {
+    /// That of a JWT that is signed by an algorithm that there is.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let (Some(header), Some(_), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+            return None;
+        };
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()
+    }
+
+    /// Whether it says nothing of what the JWT is.
+    pub(crate) const fn is_untyped(&self) -> bool {
+        self.typ.is_none()
+    }
+
+    /// Whether it says that the JWT is this.
+    pub(crate) fn is_type(&self, typ: &str) -> bool {
+        self.typ.as_ref().is_some_and(|said| said.eq_ignore_ascii_case(typ))
+    }
+
+    /// What is in a JWT with this header, if this key has signed it.
+    pub(crate) fn payload<T: DeserializeOwned>(&self, text: &str, public: &Value) -> Option<T> {
+        if self.crit.is_some() || !may_sign(public, self.alg) {
+            return None;
+        }
+        let jwk: Jwk = serde_json::from_value(public.clone()).ok()?;
+        let key = DecodingKey::from_jwk(&jwk).ok()?;
+        let mut validation = Validation::new(self.alg);
+        validation.required_spec_claims.clear();
+        // There is one clock, and one rule for audiences, both of whoever asks.
+        (validation.validate_exp, validation.validate_aud) = (false, false);
+        decode::<T>(text, &key, &validation).ok().map(|decoded| decoded.claims)
+    }
 }
 
 /// The claims (RFC 7523, section 3). A time with a fraction, or an audience that is a list, is none.
@@ -111,15 +150,10 @@ impl<'a> Assertion<'a> {
         struct Subject {
             sub: String,
         }
-        let mut parts = text.split('.');
-        let (Some(header), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return None;
-        };
         if text.len() > LONGEST {
             return None;
         }
-        let header = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+        let (header, claims) = (Header::read(text)?, text.split('.').nth(1)?);
         let Subject { sub } = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
         Some(Self { text, header, subject: sub })
     }
@@ -127,16 +161,7 @@ impl<'a> Assertion<'a> {
     /// The key that it names, if it counts now. Who has it is found by it alone: whoever signs with a key of his own making learns
     /// nothing of users and apps.
     pub(crate) async fn key<H: Signer>(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Arc<HeldKey>, Flaw> {
-        if !oidc.edge.ended.is_known() {
-            return Err(Flaw::Unknown(Error::Unavailable));
-        }
-        let id = self.header.kid.as_ref().ok_or(Flaw::Unsigned)?;
-        let key = oidc.edge.directory.key::<H>(&tenant.id, id, 0).await?.ok_or(Flaw::Unsigned)?;
-        // It may have been deleted so long ago that nobody remembers, and the read model may not know yet.
-        if !oidc.edge.ended.knows_since(key.processed) {
-            return Err(Flaw::Unknown(Error::Unavailable));
-        }
-        if key.expires_at > clock::now().as_millisecond() { Ok(key) } else { Err(Flaw::Unsigned) }
+        key_named::<H>(oidc, tenant, self.header.kid.as_deref()).await
     }
 
     /// Verifies that who has a key has signed it with that for this use, a moment ago and for this instance, and that it was not
@@ -181,27 +206,27 @@ impl<'a> Assertion<'a> {
 
     /// What it claims, if this key has signed it.
     fn signed(&self, public: &Value) -> Result<Claims, Flaw> {
-        let Header { alg, crit, .. } = &self.header;
-        if crit.is_some() || !may_sign(public, *alg) {
-            return Err(Flaw::Unsigned);
-        }
-        let jwk: Jwk = serde_json::from_value(public.clone()).map_err(|_| Flaw::Unsigned)?;
-        let key = DecodingKey::from_jwk(&jwk).map_err(|_| Flaw::Unsigned)?;
-        let mut validation = Validation::new(*alg);
-        validation.required_spec_claims.clear();
-        // There is one clock, and one rule for audiences, both in `verify`.
-        (validation.validate_exp, validation.validate_aud) = (false, false);
         let wrong = "the assertion must have iss, sub and aud as text, and exp in whole seconds, as iat and nbf where it has them";
-        match decode::<Value>(self.text, &key, &validation) {
-            Ok(_) => serde_json::from_slice(&self.payload()).map_err(|_| Flaw::Claim(wrong)),
-            Err(_) => Err(Flaw::Unsigned),
-        }
+        let claims: Value = self.header.payload(self.text, public).ok_or(Flaw::Unsigned)?;
+        serde_json::from_value(claims).map_err(|_| Flaw::Claim(wrong))
     }
+}
 
-    fn payload(&self) -> Vec<u8> {
-        let claims = self.text.split('.').nth(1).unwrap_or_default();
-        URL_SAFE_NO_PAD.decode(claims).unwrap_or_default()
+/// The key that is named by whoever has signed something, if it counts now.
+pub(crate) async fn key_named<H: Signer>(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    kid: Option<&str>,
+) -> Result<Arc<HeldKey>, Flaw> {
+    if !oidc.edge.ended.is_known() {
+        return Err(Flaw::Unknown(Error::Unavailable));
     }
+    let key = oidc.edge.directory.key::<H>(&tenant.id, kid.ok_or(Flaw::Unsigned)?, 0).await?.ok_or(Flaw::Unsigned)?;
+    // It may have been deleted so long ago that nobody remembers, and the read model may not know yet.
+    if !oidc.edge.ended.knows_since(key.processed) {
+        return Err(Flaw::Unknown(Error::Unavailable));
+    }
+    if key.expires_at > clock::now().as_millisecond() { Ok(key) } else { Err(Flaw::Unsigned) }
 }
 
 impl Claims {

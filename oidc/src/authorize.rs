@@ -1,11 +1,12 @@
 //! The authorization endpoint (RFC 6749, section 3.1; OpenID Connect Core 1.0, section 3.1.2): a browser is sent here by an app, and
 //! goes on to where a person logs in.
 //!
-//! The steps follow one another, and each knows more than the one before: who was asked, by which app, where that is answered, and what
-//! it asks for. Before it is known where an app is answered, errors are shown to the person; from then on the app is told.
+//! The steps follow one another, and each knows more than the one before: who was asked, by which app, what that has signed, where it is
+//! answered, and what it asks for. Before it is known where an app is answered, errors are shown to the person; from then on the app is told.
 
 pub(crate) mod checks;
 mod hint;
+mod object;
 
 use std::sync::Arc;
 
@@ -73,9 +74,13 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
         Here::Asked(asked) => asked,
         Here::Elsewhere(url) => return Ok(url),
     };
-    let by_app = asked.by_app(oidc).await?;
+    let mut by_app = asked.by_app(oidc).await?;
+    let opened = by_app.open(oidc).await;
     let answerable = by_app.answerable()?;
-    let waiting = answerable.waiting(oidc).await;
+    let waiting = match opened {
+        Ok(()) => answerable.waiting(oidc).await,
+        Err(refusal) => Err(refusal),
+    };
     let Answerable { by_app, callback, .. } = &answerable;
     let tenant = &by_app.asked.tenant;
     match waiting {
@@ -143,6 +148,15 @@ struct ByApp {
 }
 
 impl ByApp {
+    /// Takes what the app has asked for out of the object that it has signed, where it has sent one.
+    async fn open(&mut self, oidc: &Oidc) -> Result<(), Refusal> {
+        let Asked { tenant, form, .. } = &self.asked;
+        if let Some(opened) = object::opened((oidc, tenant), &self.app, form).await? {
+            self.asked.form = opened;
+        }
+        Ok(())
+    }
+
     /// Where the app is answered: at a URI that is registered.
     fn answerable(self) -> Result<Answerable, Stopped> {
         let form = &self.asked.form;

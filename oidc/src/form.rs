@@ -51,6 +51,12 @@ pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Re
 #[derive(Debug)]
 pub(crate) struct Form(HashMap<String, String>);
 
+impl From<HashMap<String, String>> for Form {
+    fn from(parameters: HashMap<String, String>) -> Self {
+        Self(parameters)
+    }
+}
+
 impl Form {
     /// Reads the form. An empty parameter counts as omitted.
     fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, Error> {
@@ -82,6 +88,11 @@ impl Form {
     /// All of them, as a query has them.
     pub(crate) fn encoded(&self) -> String {
         serde_urlencoded::to_string(&self.0).unwrap_or_default()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// A parameter.

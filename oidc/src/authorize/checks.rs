@@ -46,7 +46,7 @@ pub(super) fn checked(
     form: &Form,
     (callback, hint_user_id): (Callback, Option<String>),
 ) -> Result<AuthRequest, Refusal> {
-    no_objects(form)?;
+    no_references(form)?;
     let response = response(form, settings)?;
     insist_on_mode(form, (response, &callback))?;
     let (scope, organization_id) = scopes(form, (settings, response))?;
@@ -104,11 +104,10 @@ pub(crate) fn still_may(app: &Client, AuthRequest { response, challenge, callbac
     is_safe && may_ask_for(settings, *response) && leads_to(settings, &settings.redirect_uris, &callback.redirect_uri)
 }
 
-/// Requests are sent as parameters (OpenID Connect Core 1.0, section 6): nothing is ever fetched.
-fn no_objects(form: &Form) -> Result<(), Refusal> {
+/// Requests are sent as parameters or as an object, which was opened before (OpenID Connect Core 1.0, section 6): nothing is ever fetched.
+fn no_references(form: &Form) -> Result<(), Refusal> {
     let refusals = [
-        ("request", "request_not_supported", "the request is sent as parameters here, not as an object"),
-        ("request_uri", "request_uri_not_supported", "the request is sent as parameters here, not by reference"),
+        ("request_uri", "request_uri_not_supported", "the request is sent itself here, not by reference"),
         ("registration", "registration_not_supported", "apps are registered beforehand here"),
     ];
     let sent = refusals.into_iter().find(|(name, ..)| form.get(name).is_some());

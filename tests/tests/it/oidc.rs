@@ -20,6 +20,7 @@ mod personal;
 mod redemption;
 mod redirect;
 mod refresh;
+mod request_object;
 mod revocation;
 mod role;
 mod rotation;

@@ -53,7 +53,8 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "prompt_values_supported": ["none", "login", "consent", "select_account", "create"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
-        "request_parameter_supported": false,
+        "request_parameter_supported": true,
+        "request_object_signing_alg_values_supported": discovery.body["token_endpoint_auth_signing_alg_values_supported"],
         "request_uri_parameter_supported": false,
         "grant_types_supported":
             ["authorization_code", "implicit", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"],

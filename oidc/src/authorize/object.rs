@@ -1,0 +1,189 @@
+//! Request objects: the parameters of a request as a JWT that the app has signed with a key of its own (OpenID Connect Core 1.0,
+//! section 6.1; RFC 9101). Nothing is ever fetched.
+
+use std::collections::HashMap;
+
+use base::clock;
+use domain::{
+    resource::{app::App, key::Key},
+    standard::Resource,
+};
+use edge::caller::LONGEST;
+use serde_json::{Map, Value};
+use view::directory::{Client, Tenant};
+
+use crate::{
+    Oidc,
+    assertion::{AHEAD, Flaw, Header, LONGEST_LIFE, key_named},
+    callback::Refusal,
+    form::Form,
+};
+
+/// The type that tells request objects from other JWTs (RFC 9101, section 10.8).
+const TYPE: &str = "oauth-authz-req+jwt";
+/// What says of the object itself, and is no parameter.
+const OWN: [&str; 6] = ["iss", "aud", "exp", "iat", "nbf", "jti"];
+
+const fn invalid(description: &'static str) -> Refusal {
+    Refusal { error: "invalid_request_object", description }
+}
+
+const UNSIGNED: Refusal =
+    invalid("the request object must be signed with a key of the app that is valid now, which its header names by kid");
+
+/// What is asked for by an object in a request; nothing where there is none. What is said in the object counts, and where that is of the
+/// type of RFC 9101 nothing else does.
+pub(super) async fn opened(
+    (oidc, tenant): (&Oidc, &Tenant),
+    app: &Client,
+    form: &Form,
+) -> Result<Option<Form>, Refusal> {
+    let Some(text) = form.get("request") else { return Ok(None) };
+    if text.len() > LONGEST {
+        return Err(invalid("the request object is too long"));
+    }
+    let Some(header) = Header::read(text) else {
+        let description = "request objects are signed here, by one of the algorithms in the discovery document";
+        return Err(Refusal { error: "request_not_supported", description });
+    };
+    let object = signed((oidc, tenant), app, (&header, text)).await?;
+    check(&object, (&app.id, &oidc.edge.external.issuer(tenant)), clock::now().as_second())?;
+    let parameters = parameters(object)?;
+    let is_same = |name: &str| {
+        let (outside, inside) = (form.get(name), parameters.get(name).map(String::as_str));
+        outside.is_none() || inside.is_none() || outside == inside
+    };
+    if !is_same("client_id") || !is_same("response_type") {
+        return Err(invalid("the client_id and response_type of the request object must be those of the request"));
+    }
+    let is_whole = header.is_type(TYPE);
+    let kept = form.all().filter(|(name, _)| *name != "request" && (!is_whole || *name == "client_id"));
+    let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(Some(Form::from(kept.chain(parameters).collect::<HashMap<_, _>>())))
+}
+
+/// What is in an object that a key of the app has signed.
+async fn signed(
+    (oidc, tenant): (&Oidc, &Tenant),
+    app: &Client,
+    (header, text): (&Header, &str),
+) -> Result<Map<String, Value>, Refusal> {
+    let key = key_named::<App>(oidc, tenant, header.kid.as_deref()).await.map_err(|flaw| match flaw {
+        Flaw::Unsigned | Flaw::Claim(_) => UNSIGNED,
+        Flaw::Unknown(_) => Refusal {
+            error: "temporarily_unavailable",
+            description: "the keys of the app cannot be known at the moment: try again in a while",
+        },
+    })?;
+    let on = [(Key::<App>::NAME, key.id.as_str())];
+    let is_own = key.holder_id == app.id && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, key.processed);
+    let is_typed = header.is_untyped() || header.is_type("jwt") || header.is_type(TYPE);
+    if !is_own || !is_typed {
+        return Err(UNSIGNED);
+    }
+    header.payload(text, &key.public).ok_or(UNSIGNED)
+}
+
+/// Checks who says that to whom, and when, at a time in seconds since the Unix epoch.
+fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i64) -> Result<(), Refusal> {
+    let time = |name: &str| object.get(name).map(|value| value.as_i64().ok_or(())).transpose();
+    let (Ok(exp), Ok(iat), Ok(nbf)) = (time("exp"), time("iat"), time("nbf")) else {
+        return Err(invalid("the exp, iat and nbf of the request object must be whole seconds"));
+    };
+    let is_for_us = match object.get("aud") {
+        Some(Value::String(aud)) => aud == issuer,
+        Some(Value::Array(all)) => all.iter().any(|aud| aud == issuer),
+        _ => false,
+    };
+    let begins = iat.unwrap_or(now).max(nbf.unwrap_or(now));
+    let rules = [
+        (
+            object.get("iss").and_then(Value::as_str) == Some(client_id),
+            "the iss of the request object must be the client_id",
+        ),
+        (is_for_us, "the aud of the request object must have the issuer"),
+        // Else what authenticates a client, or gets tokens, could be taken for one.
+        (!object.contains_key("sub"), "the request object must not have a sub"),
+        (exp.is_some_and(|exp| exp > now), "the request object has expired, or has no exp"),
+        (
+            exp.is_some_and(|exp| exp <= now.saturating_add(LONGEST_LIFE + AHEAD)),
+            "the exp of the request object must be at most an hour from now",
+        ),
+        (begins <= now.saturating_add(AHEAD), "the iat or nbf of the request object is in the future"),
+        (
+            !object.contains_key("request") && !object.contains_key("request_uri"),
+            "the request object must not have another one",
+        ),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, rule)| Err(invalid(rule)))
+}
+
+/// The parameters, as a form has them. An empty one counts as omitted.
+fn parameters(object: Map<String, Value>) -> Result<HashMap<String, String>, Refusal> {
+    let mut parameters = HashMap::new();
+    for (name, value) in object.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
+        let text = match value {
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Object(members) if name == "claims" => Value::from(members).to_string(),
+            _ => {
+                return Err(invalid(
+                    "the parameters in the request object must be text, max_age a number, and claims an object",
+                ));
+            }
+        };
+        if !text.is_empty() {
+            parameters.insert(name, text);
+        }
+    }
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(change: impl Fn(&mut Value)) -> Map<String, Value> {
+        let mut object = json!({ "iss": "8", "aud": "https://id.example", "exp": 1060, "scope": "openid" });
+        change(&mut object);
+        object.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn an_object_says_who_asks_whom_and_for_how_long() {
+        let fault = |change: fn(&mut Value)| {
+            check(&object(change), ("8", "https://id.example"), 1000).err().map(|refusal| refusal.description)
+        };
+        assert_eq!(fault(|_| {}), None);
+        assert_eq!(fault(|it| it["aud"] = json!(["https://rs.example", "https://id.example"])), None);
+        for (change, told) in [
+            ((|it| it["iss"] = json!("9")) as fn(&mut Value), "iss"),
+            (|it| it["aud"] = json!("https://id.example/"), "aud"),
+            (|it| it["aud"] = json!(null), "aud"),
+            (|it| it["sub"] = json!("8"), "sub"),
+            (|it| it["exp"] = json!(1000), "expired"),
+            (|it| drop(it.as_object_mut().map(|it| it.remove("exp"))), "expired"),
+            (|it| it["exp"] = json!(1000 + 3661), "at most an hour"),
+            (|it| it["exp"] = json!("1060"), "whole seconds"),
+            (|it| it["nbf"] = json!(1061), "future"),
+            (|it| it["request_uri"] = json!("https://a.example"), "another one"),
+        ] {
+            assert!(fault(change).is_some_and(|text| text.contains(told)), "{told}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_those_of_a_form() {
+        let said = object(|it| {
+            it["max_age"] = json!(60);
+            it["claims"] = json!({ "userinfo": {} });
+            it["state"] = json!("");
+        });
+        let found = parameters(said).ok();
+        let wanted = [("scope", "openid"), ("max_age", "60"), ("claims", "{\"userinfo\":{}}")];
+        assert_eq!(found, Some(wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).into()));
+        assert!(parameters(object(|it| it["scope"] = json!(["openid"]))).is_err());
+    }
+}
