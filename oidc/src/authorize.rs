@@ -76,6 +76,13 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
     };
     let mut by_app = asked.by_app(oidc).await?;
     let opened = by_app.open(oidc).await;
+    if let Err(refusal) = &opened
+        && by_app.asked.form.get("redirect_uri").is_none()
+    {
+        // Where the app is answered is in the object, too.
+        let is_away = refusal.error == "temporarily_unavailable";
+        return Err(Stopped::Shown(if is_away { Told::AWAY } else { Told::UNREADABLE }));
+    }
     let answerable = by_app.answerable()?;
     let waiting = match opened {
         Ok(()) => answerable.waiting(oidc).await,
@@ -151,7 +158,10 @@ impl ByApp {
     /// Takes what the app has asked for out of the object that it has signed, where it has sent one.
     async fn open(&mut self, oidc: &Oidc) -> Result<(), Refusal> {
         let Asked { tenant, form, .. } = &self.asked;
-        if let Some(opened) = object::opened((oidc, tenant), &self.app, form).await? {
+        let opened = object::opened((oidc, tenant), &self.app, form).await.inspect_err(|refusal| {
+            tracing::info!(app = self.app.id, rule = refusal.description, "a request object was refused");
+        })?;
+        if let Some(opened) = opened {
             self.asked.form = opened;
         }
         Ok(())

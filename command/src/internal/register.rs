@@ -56,7 +56,7 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
         return fault(Fault::Rules);
     }
     if let Err(wait) = commands.registrations.count(&by.instance_id, &origin) {
-        return Ok(Checked { wait_seconds: wait.as_secs().max(1), ..faulty(Fault::Tries) });
+        return Ok(Checked { wait_seconds: wait.as_secs() + 1, ..faulty(Fault::Tries) });
     }
     let (trial, id, person) = (by.trial(NAME), commands.ids.next(), newcomer.clone().person());
     // Before anything is told of a name, so that each answer takes a hash.

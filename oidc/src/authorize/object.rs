@@ -1,9 +1,10 @@
 //! Request objects: the parameters of a request as a JWT that the app has signed with a key of its own (OpenID Connect Core 1.0,
 //! section 6.1; RFC 9101). Nothing is ever fetched.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use base::clock;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     resource::{app::App, key::Key},
     standard::Resource,
@@ -14,7 +15,7 @@ use view::directory::{Client, Tenant};
 
 use crate::{
     Oidc,
-    assertion::{AHEAD, Flaw, Header, LONGEST_LIFE, key_named},
+    assertion::{AHEAD, ALGORITHMS, Flaw, Header, LONGEST_LIFE, key_named},
     callback::Refusal,
     form::Form,
 };
@@ -23,11 +24,34 @@ use crate::{
 const TYPE: &str = "oauth-authz-req+jwt";
 /// What says of the object itself, and is no parameter.
 const OWN: [&str; 6] = ["iss", "aud", "exp", "iat", "nbf", "jti"];
+/// What is read of a request.
+const TEXTS: [&str; 16] = [
+    "claims",
+    "client_id",
+    "code_challenge",
+    "code_challenge_method",
+    "id_token_hint",
+    "login_hint",
+    "max_age",
+    "nonce",
+    "prompt",
+    "redirect_uri",
+    "registration",
+    "response_mode",
+    "response_type",
+    "scope",
+    "state",
+    "ui_locales",
+];
 
 const fn invalid(description: &'static str) -> Refusal {
     Refusal { error: "invalid_request_object", description }
 }
 
+const NOT_SIGNED: Refusal = Refusal {
+    error: "request_not_supported",
+    description: "request objects are signed here, by one of the algorithms in the discovery document",
+};
 const UNSIGNED: Refusal =
     invalid("the request object must be signed with a key of the app that is valid now, which its header names by kid");
 
@@ -38,28 +62,42 @@ pub(super) async fn opened(
     app: &Client,
     form: &Form,
 ) -> Result<Option<Form>, Refusal> {
-    let Some(text) = form.get("request") else { return Ok(None) };
+    // What is sent by reference is refused as that.
+    let is_by_reference = ["request_uri", "registration"].iter().any(|name| form.get(name).is_some());
+    let Some(text) = form.get("request").filter(|_| !is_by_reference) else { return Ok(None) };
     if text.len() > LONGEST {
         return Err(invalid("the request object is too long"));
     }
-    let Some(header) = Header::read(text) else {
-        let description = "request objects are signed here, by one of the algorithms in the discovery document";
-        return Err(Refusal { error: "request_not_supported", description });
-    };
+    let header = Header::read(text).ok_or_else(|| if is_unsigned(text) { NOT_SIGNED } else { UNSIGNED })?;
     let object = signed((oidc, tenant), app, (&header, text)).await?;
     check(&object, (&app.id, &oidc.edge.external.issuer(tenant)), clock::now().as_second())?;
-    let parameters = parameters(object)?;
-    let is_same = |name: &str| {
-        let (outside, inside) = (form.get(name), parameters.get(name).map(String::as_str));
-        outside.is_none() || inside.is_none() || outside == inside
-    };
-    if !is_same("client_id") || !is_same("response_type") {
+    let is_whole = header.is_type(TYPE);
+    if !agrees(&object, (form, is_whole)) {
         return Err(invalid("the client_id and response_type of the request object must be those of the request"));
     }
-    let is_whole = header.is_type(TYPE);
-    let kept = form.all().filter(|(name, _)| *name != "request" && (!is_whole || *name == "client_id"));
-    let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ok(Some(Form::from(kept.chain(parameters).collect::<HashMap<_, _>>())))
+    let is_kept =
+        |name: &str| if is_whole { name == "client_id" } else { name != "request" && !object.contains_key(name) };
+    let kept = form.all().filter(|(name, _)| is_kept(name));
+    let kept: Vec<_> = kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(Some(Form::from(kept.into_iter().chain(parameters(object)?).collect::<HashMap<_, _>>())))
+}
+
+/// Whether it says by itself that nobody has signed it, or in a way that there is not here.
+fn is_unsigned(text: &str) -> bool {
+    let header = text.split('.').next().and_then(|header| URL_SAFE_NO_PAD.decode(header).ok());
+    let header: Option<Value> = header.and_then(|header| serde_json::from_slice(&header).ok());
+    let alg = header.as_ref().and_then(|header| header["alg"].as_str());
+    alg.is_some_and(|alg| !ALGORITHMS.contains(&alg))
+}
+
+/// Whether what the object says of the app and of the answer is what is said beside it.
+fn agrees(object: &Map<String, Value>, (form, is_whole): (&Form, bool)) -> bool {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+    let is_same = |name: &str| match (form.get(name), object.get(name)) {
+        (Some(outside), Some(inside)) => inside.as_str().is_some_and(|inside| words(inside) == words(outside)),
+        _ => true,
+    };
+    is_same("client_id") && (is_whole || is_same("response_type"))
 }
 
 /// What is in an object that a key of the app has signed.
@@ -81,7 +119,8 @@ async fn signed(
     if !is_own || !is_typed {
         return Err(UNSIGNED);
     }
-    header.payload(text, &key.public).ok_or(UNSIGNED)
+    let payload = header.payload(text, &key.public).ok_or(UNSIGNED)?;
+    serde_json::from_slice(&payload).map_err(|_| UNSIGNED)
 }
 
 /// Checks who says that to whom, and when, at a time in seconds since the Unix epoch.
@@ -111,6 +150,10 @@ fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i6
         ),
         (begins <= now.saturating_add(AHEAD), "the iat or nbf of the request object is in the future"),
         (
+            iat.is_none_or(|iat| iat >= now - LONGEST_LIFE) && nbf.is_none_or(|nbf| nbf >= now - LONGEST_LIFE),
+            "the iat or nbf of the request object is more than an hour ago",
+        ),
+        (
             !object.contains_key("request") && !object.contains_key("request_uri"),
             "the request object must not have another one",
         ),
@@ -118,19 +161,17 @@ fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i6
     rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, rule)| Err(invalid(rule)))
 }
 
-/// The parameters, as a form has them. An empty one counts as omitted.
+/// The parameters, as a form has them. What is empty or null counts as omitted, and what nobody reads may be anything.
 fn parameters(object: Map<String, Value>) -> Result<HashMap<String, String>, Refusal> {
     let mut parameters = HashMap::new();
     for (name, value) in object.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
         let text = match value {
+            Value::Null => continue,
             Value::String(text) => text,
-            Value::Number(number) => number.to_string(),
-            Value::Object(members) if name == "claims" => Value::from(members).to_string(),
-            _ => {
-                return Err(invalid(
-                    "the parameters in the request object must be text, max_age a number, and claims an object",
-                ));
-            }
+            Value::Number(number) if name == "max_age" => number.to_string(),
+            Value::Object(_) if ["claims", "registration"].contains(&&*name) => value.to_string(),
+            _ if !TEXTS.contains(&&*name) => continue,
+            _ => return Err(invalid("the parameters in the request object must be text, and max_age a number")),
         };
         if !text.is_empty() {
             parameters.insert(name, text);
@@ -168,6 +209,7 @@ mod tests {
             (|it| it["exp"] = json!(1000 + 3661), "at most an hour"),
             (|it| it["exp"] = json!("1060"), "whole seconds"),
             (|it| it["nbf"] = json!(1061), "future"),
+            (|it| it["iat"] = json!(1000 - 3601), "an hour ago"),
             (|it| it["request_uri"] = json!("https://a.example"), "another one"),
         ] {
             assert!(fault(change).is_some_and(|text| text.contains(told)), "{told}");
@@ -180,6 +222,8 @@ mod tests {
             it["max_age"] = json!(60);
             it["claims"] = json!({ "userinfo": {} });
             it["state"] = json!("");
+            it["nonce"] = json!(null);
+            it["authorization_details"] = json!([{ "type": "x" }]);
         });
         let found = parameters(said).ok();
         let wanted = [("scope", "openid"), ("max_age", "60"), ("claims", "{\"userinfo\":{}}")];

@@ -52,7 +52,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     }
     let session_token = session_of(&visit, &login_name).await?;
     let asked = CheckPassword { login_name: login_name.clone(), password, session_token };
-    let Some(checked) = visit.ask(Command::CheckPassword(asked)).await else {
+    let Ok(checked) = visit.ask(Command::CheckPassword(asked)).await else {
         return Ok(busy(&visit, &login_name));
     };
     match checked.fault() {

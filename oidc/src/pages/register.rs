@@ -6,9 +6,10 @@ use domain::{
     context::Owner,
     newcomer::{LONGEST, Newcomer, Rule},
 };
+use edge::internal::Undone;
 use http::{HeaderValue, StatusCode, header};
 use page::component::Frame;
-use proto::bus::{Register, checked::Fault, internal_command::Command};
+use proto::bus::{Checked, Register, checked::Fault, internal_command::Command};
 use view::directory::Named;
 
 use super::{
@@ -83,9 +84,11 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     let (organization_id, email, origin) = (owner.id.clone(), email.unwrap_or_default(), visit.visitor.origin.clone());
     let (request, name) = (visit.visitor.request.clone(), username.clone());
     let asked = Register { organization_id, username, given_name, family_name, email, password, origin };
-    let Some(checked) = visit.ask(Command::Register(asked)).await else {
-        // It may be there by now, and then the person has to log in.
-        return Ok(page(&visit, &owner, (StatusCode::SERVICE_UNAVAILABLE, otherwise(&visit, "password.busy"))));
+    let checked = match visit.ask(Command::Register(asked)).await {
+        Ok(checked) => checked,
+        Err(Undone::NoWriter) => Checked { fault: Fault::Busy.into(), ..Checked::default() },
+        // The account may be there by now.
+        Err(_) => Checked { fault: Fault::Made.into(), ..Checked::default() },
     };
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {

@@ -15,7 +15,7 @@ use domain::{
     setting::login::Login,
     settings::Chain,
 };
-use edge::{header::host, mount::read_body, trigger::trace_of};
+use edge::{header::host, internal::Undone, mount::read_body, trigger::trace_of};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 pub(super) use page::answer::Instead;
 use page::{
@@ -309,12 +309,12 @@ impl Visit {
         if self.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
     }
 
-    /// Has the node that writes do something, and says what became of the person, where that is known.
-    pub(super) async fn ask(&self, command: Command) -> Option<Checked> {
+    /// Has the node that writes do something, and says what became of the person.
+    pub(super) async fn ask(&self, command: Command) -> Result<Checked, Undone> {
         let Visitor { oidc, tenant, headers, .. } = &self.visitor;
         let asked = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await;
         let asked = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a page has had nothing done"));
-        asked.ok()?.checked
+        asked?.checked.ok_or(Undone::Unknown)
     }
 
     /// How the app is asked for something.

@@ -61,7 +61,7 @@ async fn what_is_wrong_with_a_request_the_app_is_told() {
         ("34: too large", vec![("max_age", "99999999999")], invalid),
         ("35: a hint that is none", vec![("id_token_hint", "a.b.c")], invalid),
         ("39: claims", vec![("claims", "[1")], invalid),
-        ("40: an object", vec![("request", "a.b.c")], "request_not_supported"),
+        ("40: an object", vec![("request", "a.b.c")], "invalid_request_object"),
         ("40: a reference", vec![("request_uri", "https://a.example")], "request_uri_not_supported"),
         ("registration", vec![("registration", "{}")], "registration_not_supported"),
         ("42: an unknown mode", vec![("response_mode", "pigeon")], invalid),

@@ -41,13 +41,24 @@ async fn an_app_asks_by_what_it_has_signed() {
         // What is in the object counts, and what is not is taken from beside it.
         let inside = json!({ "scope": "openid email", "login_hint": "ada", "max_age": 60, "state": "inside" });
         let object = signed(&signer, None, &inside);
+        let told = answered(&location(&flow.sent(&flow.asked(&[("request", &object), ("prompt", "none")])).await));
+        assert_eq!((&*told["error"], &*told["state"]), ("login_required", "inside"), "{type}");
         let request = flow.waiting(&[("request", &object), ("state", "outside"), ("login_hint", "eve")]).await;
         let shown = read(&flow, &request).await;
         assert_eq!((&shown["loginHint"], &shown["maxAge"]), (&json!("ada"), &json!("60s")), "{type}: {shown}");
         assert_eq!(shown["scopes"], json!(["openid", "email"]), "{type}: {shown}");
     }
-    // Of the type of RFC 9101 nothing else counts, not even a redirect URI.
     let signer = key(&flow, &flow.app.id, "EC").await;
+    let foreign = signed(&signer, None, &json!({ "redirect_uri": "https://evil.example/cb" }));
+    assert_eq!(flow.sent(&flow.asked(&[("request", &foreign)])).await.status, 400, "what is inside counts");
+    let own = signed(&signer, None, &json!({ "redirect_uri": CALLBACK, "scope": "" }));
+    let url = location(&flow.sent(&flow.asked(&[("request", &own), ("redirect_uri", "https://evil.example")])).await);
+    assert!(url.starts_with(&format!("{CALLBACK}?error=invalid_scope")), "empty inside is empty: {url}");
+    let by_reference = [("request", own.as_str()), ("request_uri", "https://a.example")];
+    let url = location(&flow.sent(&flow.asked(&by_reference)).await);
+    assert!(url.contains("error=request_uri_not_supported"), "{url}");
+
+    // Of the type of RFC 9101 nothing else counts, not even a redirect URI.
     let asked = flow.asked(&[]);
     let mut inside: Value = asked.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     inside["prompt"] = json!("none");
@@ -75,7 +86,7 @@ async fn an_object_that_the_app_has_not_signed_for_this_is_refused() {
         ("another app", signed(&foreign, None, &json!({}))),
         ("another key under its name", signed(&stranger, None, &json!({ "iss": flow.app.id }))),
         ("no key", signer.sign(&Header { kid: None, ..signer.header() }, &json!({}))),
-        ("an ID token's type", signed(&signer, Some("at+jwt"), &json!({}))),
+        ("an access token's type", signed(&signer, Some("at+jwt"), &json!({}))),
         ("what authenticates a client", signer.assertion()),
         ("another issuer", of(json!({ "iss": "1" }))),
         ("another audience", of(json!({ "aud": "https://other.example" }))),
@@ -104,8 +115,10 @@ async fn an_object_that_the_app_has_not_signed_for_this_is_refused() {
     }
     // Where it cannot be told where the app is answered, the person is told.
     let expired = of(json!({ "exp": now - 1 }));
-    let shown = flow.sent(&flow.asked(&[("request", &expired), ("redirect_uri", "https://evil.example/cb")])).await;
-    assert_eq!(shown.status, 400);
+    for elsewhere in ["https://evil.example/cb", ""] {
+        let shown = flow.sent(&flow.asked(&[("request", &expired), ("redirect_uri", elsewhere)])).await;
+        assert_eq!(shown.status, 400, "{elsewhere}");
+    }
 
     flow.waiting(&[("request", &of(json!({})))]).await;
     let path = format!("{API}/apps/{}/keys/{}", flow.app.id, signer.kid);

@@ -176,7 +176,7 @@ async fn who_registers_often_has_to_wait() {
     let mut browser = browser(&flow.tenant);
     let shown = asked(&flow, &mut browser, &[]).await;
     let mut statuses = vec![];
-    for _ in 0..12 {
+    for _ in 0..40 {
         let sent = browser.post(&shown.action(), &shown.form(&fields(&new_name(), "password123"))).await;
         statuses.push(sent.status);
         if sent.status == StatusCode::TOO_MANY_REQUESTS {
