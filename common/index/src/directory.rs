@@ -7,7 +7,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, ErrorKind, Write},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tantivy::{
@@ -37,7 +37,12 @@ impl Unsynced {
 }
 
 /// Writes a file so that it is there in whole or not at all, unless the power goes.
+///
+/// Files are written one after another: a merge of a writer that was dropped may still be at work when the next writer of
+/// the folder lists its files, and both would use one temporary file.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     fs::write(&temporary, contents)?;
@@ -102,5 +107,26 @@ impl Directory for Unsynced {
 
     fn watch(&self, callback: WatchCallback) -> tantivy::Result<WatchHandle> {
         self.mapped.watch(callback)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn many_may_write_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".managed.json");
+        let write = &|text: &str| (0..500).for_each(|_| write_whole(&path, text.as_bytes()).unwrap());
+        thread::scope(|scope| {
+            for text in ["one", "other", "last"] {
+                scope.spawn(move || write(text));
+            }
+        });
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(["one", "other", "last"].contains(&written.as_str()), "{written}");
     }
 }

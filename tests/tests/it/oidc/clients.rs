@@ -1,6 +1,6 @@
 //! Clients of others, unmodified, get tokens, ask what they are worth, and end them. `deploy/setup` installs them.
 
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use serde_json::json;
 use tests::{
@@ -9,9 +9,14 @@ use tests::{
     tools,
 };
 
-use super::{shop::API, signer::FAR};
+use super::{
+    flow::{CALLBACK, Flow},
+    shop::API,
+    signer::FAR,
+};
 
 const OPENID_CLIENT: &str = include_str!("clients/openid-client.mts");
+const OPENID_CLIENT_LOGIN: &str = include_str!("clients/openid-client-login.mts");
 const OAUTH4WEBAPI: &str = include_str!("clients/oauth4webapi.mts");
 const AUTHLIB: &str = include_str!("clients/authlib_client.py");
 
@@ -50,10 +55,21 @@ async fn environment(shared: &Shared) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs a program in an empty folder that has what the program imports.
+/// What a program for machines does in each way.
 async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&str]) {
     let Some(tools) = tools::installed("generators") else { return tools::skip(file) };
     let environment = environment(&Shared::find().await).await;
+    let expected: String = expected.iter().map(|way| format!("{way} true true false\n")).collect();
+    assert_tells(&tools, (tool, file, program), environment, &expected);
+}
+
+/// Runs a program in an empty folder that has what the program imports, and fails unless it tells what it shall.
+fn assert_tells(
+    tools: &Path,
+    (tool, file, program): (&str, &str, &str),
+    environment: Vec<(&str, String)>,
+    expected: &str,
+) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     symlink(tools.join("node_modules"), folder.path().join("node_modules")).expect("the folder can be written");
     fs::write(folder.path().join(file), program).expect("the folder can be written");
@@ -63,13 +79,43 @@ async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&st
     let output = command.output().expect("it runs");
     let (told, faults) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}{faults}");
-    let expected: String = expected.iter().map(|way| format!("{way} true true false\n")).collect();
     assert_eq!(told, expected, "{faults}");
 }
 
 #[tokio::test]
 async fn openid_client_works_unmodified() {
     assert_works(("node", "client.mts"), OPENID_CLIENT, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+}
+
+#[tokio::test]
+async fn openid_client_logs_people_in_unmodified() {
+    let Some(tools) = tools::installed("generators") else { return tools::skip("openid-client") };
+    let shared = Shared::find().await;
+    let (admin, issuer) = (shared.client().await, shared.bootstrap.issuer.clone());
+    let bye = "https://shop.example/bye";
+    let settings = json!({
+        "authMethodType": "OIDC_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT",
+        "responseTypes": ["OIDC_RESPONSE_TYPE_CODE"],
+        "grantTypes": ["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"],
+        "postLogoutRedirectUris": [bye],
+    });
+    let flow = Flow::on(shared, admin, settings).await;
+    let (_, session_token) = flow.session().await;
+    let environment = vec![
+        ("ISSUER", issuer),
+        ("APP_ID", flow.app.id.clone()),
+        ("APP_JWK", jwk(&flow.admin, &format!("apps/{}", flow.app.id)).await),
+        ("USER_ID", flow.person.0.clone()),
+        ("CALLBACK", CALLBACK.to_owned()),
+        ("BYE", bye.to_owned()),
+        ("SESSION_TOKEN", session_token),
+        ("TOKEN", flow.admin.token.clone()),
+    ];
+    let expected = format!(
+        "buildAuthorizationUrl true Perlman Radia true\nrevoked ended\n\
+         buildAuthorizationUrlWithJAR true Perlman Radia true\nrevoked ended\nsigned out {bye}?state=a+b\n"
+    );
+    assert_tells(&tools, ("node", "client.mts", OPENID_CLIENT_LOGIN), environment, &expected);
 }
 
 #[tokio::test]

@@ -1,0 +1,55 @@
+// What openid-client does where people log in, unmodified: it signs what it asks for, redeems the code, reads who it is, refreshes and
+// signs out. The login page is played by this program.
+
+import { webcrypto } from "node:crypto";
+import * as client from "openid-client";
+
+const { ISSUER, APP_ID, APP_JWK, USER_ID, CALLBACK, BYE, SESSION_TOKEN, TOKEN } = process.env as Record<string, string>;
+
+const jwk = JSON.parse(APP_JWK);
+const algorithm = { name: "ECDSA", namedCurve: "P-256" };
+const key = (await webcrypto.subtle.importKey("jwk", jwk, algorithm, false, ["sign"])) as CryptoKey;
+const signs = { key, kid: jwk.kid };
+const options = { execute: [client.allowInsecureRequests] };
+const config = await client.discovery(new URL(ISSUER), APP_ID, {}, client.PrivateKeyJwt(signs), options);
+
+async function loggedIn(url: URL) {
+  const led = await fetch(url, { redirect: "manual" });
+  const request = new URL(led.headers.get("location")!).searchParams.get("authRequest");
+  const finished = await fetch(`${ISSUER}/resources/v3alpha/auth_requests/${request}/_finish`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${TOKEN}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ sessionToken: SESSION_TOKEN }),
+  });
+  return new URL((await finished.json()).callbackUrl);
+}
+
+for (const build of [client.buildAuthorizationUrl, client.buildAuthorizationUrlWithJAR] as const) {
+  const [pkceCodeVerifier, expectedState, expectedNonce] =
+    [client.randomPKCECodeVerifier(), client.randomState(), client.randomNonce()];
+  const asked = {
+    redirect_uri: CALLBACK,
+    scope: "openid profile offline_access",
+    code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
+    code_challenge_method: "S256",
+    state: expectedState,
+    nonce: expectedNonce,
+    max_age: "600",
+  };
+  const callback = await loggedIn(await build(config, asked, signs));
+  const checks = { pkceCodeVerifier, expectedState, expectedNonce, maxAge: 600, idTokenExpected: true };
+  const tokens = await client.authorizationCodeGrant(config, callback, checks);
+  const { sub, sid } = tokens.claims()!;
+  const info = await client.fetchUserInfo(config, tokens.access_token, sub);
+  const refreshed = await client.refreshTokenGrant(config, tokens.refresh_token!);
+  const again = await client.fetchUserInfo(config, refreshed.access_token, sub);
+  console.log(build.name, sub === USER_ID, info.family_name, again.given_name, refreshed.claims()!.sid === sid);
+  await client.tokenRevocation(config, refreshed.refresh_token!);
+  const ended = await client.fetchUserInfo(config, refreshed.access_token, sub).then(() => "lives", () => "ended");
+  console.log("revoked", ended);
+  const parameters = { id_token_hint: refreshed.id_token ?? tokens.id_token!, post_logout_redirect_uri: BYE, state: "a b" };
+  if (build === client.buildAuthorizationUrlWithJAR) {
+    const out = await fetch(client.buildEndSessionUrl(config, parameters), { redirect: "manual" });
+    console.log("signed out", out.headers.get("location"));
+  }
+}
