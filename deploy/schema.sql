@@ -12,6 +12,17 @@ create table if not exists platform.checkpoints (
   primary key (projection, version, shard)
 );
 
+create table if not exists platform.generations (
+  projection text collate "C" not null,
+  version integer not null,
+  place text collate "C" not null,
+  since timestamptz not null,
+  verified_at timestamptz,
+  differing bigint,
+  examples text[],
+  primary key (projection, version, place)
+);
+
 create table if not exists platform.heartbeats (
   shard integer primary key,
   stream_sequence bigint not null,

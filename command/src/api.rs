@@ -19,6 +19,7 @@ mod target;
 mod user;
 mod user_grant;
 mod user_metadata;
+mod view;
 mod web_key;
 
 use std::sync::Arc;
@@ -60,6 +61,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     session::mount,
     domain::mount,
     system::mount,
+    view::mount,
     web_key::mount,
     membership::mount,
     settings::mount::<SetFeaturesRequest>,

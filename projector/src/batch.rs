@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use base::clock;
 use eventlog::{
     log::LogFailure,
     record::{Position, Record, Recorded},
 };
 use futures::{FutureExt, Stream, StreamExt};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// How many events a batch has at most, except where one record has more.
 const MOST_EVENTS: usize = 1000;
@@ -52,6 +53,11 @@ impl Batch {
     /// Nothing, at a position.
     pub(crate) const fn nothing(end: Position, committed_at: Timestamp) -> Self {
         Self { records: vec![], events: vec![], end, committed_at }
+    }
+
+    /// Whether what is in it was committed long ago: whoever gets there last is catching up.
+    pub(crate) fn is_old(&self) -> bool {
+        clock::now().duration_since(self.committed_at) > SignedDuration::from_secs(1)
     }
 
     fn push(&mut self, record: Arc<Record>) {

@@ -8,6 +8,7 @@ mod batch;
 mod decision;
 mod failure;
 mod fold;
+mod generations;
 mod heartbeat;
 mod index;
 mod open;
@@ -41,6 +42,8 @@ pub struct Projector {
     pub leases: Leases,
     /// Where the read models are. Its commits need not wait for the disk: rows and checkpoint are lost together.
     pub database: Database,
+    /// The same for generations beside those that answer.
+    pub beside: Database,
     /// The keys of people.
     pub persons: Persons,
     /// How search indexes are kept.
@@ -65,6 +68,7 @@ impl Projector {
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
         units.spawn(heartbeat::work(self.clone(), shutdown.clone()));
+        units.spawn(generations::work(self.clone(), shutdown.clone()));
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(table) = &projection.kind {
                 let (shown, newest) = watch::channel(None);

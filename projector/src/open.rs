@@ -26,7 +26,7 @@ pub(crate) async fn opened(
     events: Vec<Arc<Recorded>>,
 ) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
     let keeps_people = match &projection.kind {
-        Kind::Rows(_) => User::ROWS.is_some_and(|rows| rows.name == projection.name),
+        Kind::Rows(_) => User::ROWS.is_some_and(|rows| rows.name == projection.view),
         Kind::Index(table) => is_of_people(table.aggregate_type),
         Kind::History => false,
     };

@@ -147,7 +147,9 @@ impl Parked {
     }
 
     fn measure(&self) {
-        PROJECTION_PARKED.with(&[self.projection.name]).set_integer(self.all.len() as u64);
+        if !self.projection.is_beside() {
+            PROJECTION_PARKED.with(&[self.projection.name]).set_integer(self.all.len() as u64);
+        }
     }
 
     /// Where failed events are kept; `None` where the unit stands still at one.
@@ -182,7 +184,7 @@ impl Parked {
             let due: HashSet<_> = self.due.iter().map(|(key, _)| key).collect();
             let is_meant = |parked: &&ParkedAt| match &decision {
                 Decision::Discarded(discarded) => {
-                    discarded.view == self.projection.name && discarded.sequence == parked.sequence
+                    discarded.view == self.projection.view && discarded.sequence == parked.sequence
                 }
                 Decision::Retried(Retried { filters, until, until_of_sessions }) => {
                     let until = OfEach { events: until, sessions: until_of_sessions }[self.projection.class];
@@ -194,7 +196,7 @@ impl Parked {
             self.due.extend(meant);
             self.due_at = Instant::now();
             if let Decision::Discarded(discarded) = decision
-                && discarded.view == self.projection.name
+                && discarded.view == self.projection.view
             {
                 self.discarded.insert(discarded.sequence);
             }

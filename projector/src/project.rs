@@ -109,7 +109,7 @@ impl Moving<'_> {
         let moved = read_model.advance(&transaction, *checkpoint, *end, *committed_at).await?;
         let moved = moved.map_err(|Fenced| BatchFailure::Fenced)?;
         if let Some(batch) = self.batch.filter(|_| is_history(read_model.projection)) {
-            history::apply(&transaction, read_model.projection.class, &batch.records, &batch.events).await?;
+            history::apply(&transaction, read_model.projection, &batch.records, &batch.events).await?;
             fault::point("history.applied");
         }
         let mut failed = folded.failed.clone();

@@ -49,7 +49,9 @@ pub(crate) struct Reporter {
     is_stalled: AtomicBool,
     is_outdated: AtomicBool,
     sequence: &'static Gauge,
-    heartbeat: &'static Gauge,
+    /// None of a generation that nobody reads: how that is says nothing of how well the node is, and once it is dropped nobody would be
+    /// there to say so.
+    heartbeat: Option<&'static Gauge>,
     apply: &'static Histogram,
 }
 
@@ -72,8 +74,11 @@ impl Reporter {
     /// A unit that waits for its lease.
     pub(crate) fn new(health: &Health, projection: &Projection, shard: u16) -> Self {
         let labels = [projection.name, &projection.version.to_string(), &shard.to_string()];
-        PROJECTION_LAG_EVENTS.with(&labels);
-        PROJECTION_LAG_SECONDS.with(&labels);
+        let is_read = !projection.is_beside();
+        if is_read {
+            PROJECTION_LAG_EVENTS.with(&labels);
+            PROJECTION_LAG_SECONDS.with(&labels);
+        }
         let reporter = Self {
             health: health.clone(),
             projection: projection.name,
@@ -81,12 +86,18 @@ impl Reporter {
             is_stalled: AtomicBool::new(false),
             is_outdated: AtomicBool::new(false),
             sequence: PROJECTION_SEQUENCE.with(&labels),
-            heartbeat: PROJECTION_HEARTBEAT.with(&labels),
+            heartbeat: is_read.then(|| PROJECTION_HEARTBEAT.with(&labels)),
             apply: PROJECTION_APPLY.with(&[projection.name]),
         };
         reporter.show_stall(None);
-        reporter.health.report(&reporter.part, State::Standby);
+        reporter.is_now(State::Standby);
         reporter
+    }
+
+    fn is_now(&self, state: State) {
+        if self.heartbeat.is_some() {
+            self.health.report(&self.part, state);
+        }
     }
 
     /// Reports that the unit is on standby when the lease is not free at once. It never ends.
@@ -94,10 +105,12 @@ impl Reporter {
         sleep(FREE_LEASE).await;
         self.stalled_by(None);
         // Who has the lease measures it.
-        PROJECTION_PARKED.with(&[self.projection]).set_integer(0);
+        if self.heartbeat.is_some() {
+            PROJECTION_PARKED.with(&[self.projection]).set_integer(0);
+        }
         // One that is outdated stays so: it is no stand-in for anybody.
         if !self.is_outdated.load(Relaxed) {
-            self.health.report(&self.part, State::Standby);
+            self.is_now(State::Standby);
         }
         self.health.leave(&self.part);
         std::future::pending().await
@@ -114,10 +127,12 @@ impl Reporter {
     pub(crate) fn works(&self, reached: Reached) {
         self.stalled_by(None);
         self.is_outdated.store(false, Relaxed);
-        self.health.report(&self.part, State::Ok);
+        self.is_now(State::Ok);
         self.health.stand(&self.part, reached);
         self.sequence.set_integer(reached.sequence);
-        self.heartbeat.set(clock::now().as_duration().as_secs_f64());
+        if let Some(heartbeat) = self.heartbeat {
+            heartbeat.set(clock::now().as_duration().as_secs_f64());
+        }
     }
 
     /// Reports how long a batch took.
@@ -127,18 +142,18 @@ impl Reporter {
 
     /// Reports why the unit does not go on.
     pub(crate) fn stalls(&self, cause: Cause, reason: String) {
-        if cause == Cause::Fenced {
+        if cause == Cause::Fenced && self.heartbeat.is_some() {
             FENCE_REJECTIONS.with(&["projector"]).count();
         }
         self.stalled_by(Some(cause));
-        self.health.report(&self.part, State::Stalled(reason));
+        self.is_now(State::Stalled(reason));
     }
 
     /// Reports that only a newer version of the platform can go on.
     pub(crate) fn is_outdated(&self, reason: String) {
         self.stalled_by(Some(Cause::Event));
         self.is_outdated.store(true, Relaxed);
-        self.health.report(&self.part, State::Outdated(reason));
+        self.is_now(State::Outdated(reason));
     }
 
     fn stalled_by(&self, cause: Option<Cause>) {
@@ -149,6 +164,9 @@ impl Reporter {
     }
 
     fn show_stall(&self, cause: Option<Cause>) {
+        if self.heartbeat.is_none() {
+            return;
+        }
         for known in Cause::ALL {
             PROJECTION_STALLED.with(&[self.projection, known.name()]).set_bool(Some(known) == cause);
         }

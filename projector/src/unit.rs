@@ -12,7 +12,10 @@ use eventlog::{
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use view::{checkpoint::Checkpoint, database, progress::Announcer, projection::Projection, read_model::ReadModel};
+use view::{
+    checkpoint::Checkpoint, database, generation, progress::Announcer, projection::Projection, read_model::ReadModel,
+    schema,
+};
 
 use crate::{
     Projector, batch,
@@ -169,9 +172,10 @@ impl Rows {
         let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
         let mut parked = Parked::load(&self.projector, partition, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
+        let mut telling = Telling { rows: self, announcer, complete_at: Some(log.end().await?) };
         let mut records = log.follow(checkpoint.position).await?;
         reporter.has_begun(Reached::from(checkpoint.position));
-        announcer.announce(Reached::from(checkpoint.position)).await;
+        telling.is_at(checkpoint).await?;
         loop {
             lease.tick();
             lease.during(parked.listen(database)).await;
@@ -185,7 +189,7 @@ impl Rows {
                 () = sleep(HEARTBEAT) => {
                     confirm(database, projection, *shard, checkpoint).await?;
                     reporter.works(Reached::from(checkpoint.position));
-                    announcer.announce(Reached::from(checkpoint.position)).await;
+                    telling.is_idle_at(checkpoint).await?;
                     continue;
                 }
             };
@@ -198,18 +202,50 @@ impl Rows {
             *applied = true;
             reporter.applied(begun.elapsed());
             reporter.works(Reached::from(checkpoint.position));
-            announcer.announce(Reached::from(checkpoint.position)).await;
+            telling.is_at(checkpoint).await?;
+            // Nobody waits for a generation that catches up: half of the time is left to those that answer.
+            if projection.is_beside() && batch.is_old() {
+                lease.during(sleep(begun.elapsed().min(HEARTBEAT))).await;
+            }
         }
     }
 
     /// Makes the tables that are missing and takes the checkpoint over.
     async fn take_over(&self) -> Result<Checkpoint, Stall> {
         let Self { projector: Projector { database, shard, .. }, projection, .. } = self;
-        if !database.is_complete(projection).await? {
+        if !schema::is_complete(database, projection).await? {
             tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
-            database.prepare().await?;
+            schema::prepare(database).await?;
         }
         Ok(ReadModel::new(projection, *shard).take_over(&mut database.connection().await?).await?)
+    }
+}
+
+/// Tells the other nodes how far a projection is.
+struct Telling<'a> {
+    rows: &'a Rows,
+    announcer: Announcer,
+    /// The stream sequence with which it has all that there was when the worker began.
+    complete_at: Option<u64>,
+}
+
+impl Telling<'_> {
+    async fn is_at(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
+        let Rows { projector, projection, .. } = self.rows;
+        if self.complete_at.is_some_and(|end| checkpoint.position.stream_sequence >= end) {
+            generation::is_complete(&projector.database.connection().await?, projection, checkpoint).await?;
+            self.complete_at = None;
+        }
+        self.announcer.announce(checkpoint.position.into()).await;
+        Ok(())
+    }
+
+    /// The log has had nothing for a while: where all that there was has aged out, nothing is missing.
+    async fn is_idle_at(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
+        if self.complete_at.is_some() && self.rows.projector.log_of(self.rows.projection).last().await?.is_none() {
+            self.complete_at = Some(0);
+        }
+        self.is_at(checkpoint).await
     }
 }
 
@@ -221,7 +257,7 @@ async fn confirm(
     shard: u16,
     checkpoint: Checkpoint,
 ) -> Result<(), Stall> {
-    if !database.is_complete(projection).await? {
+    if !schema::is_complete(database, projection).await? {
         return Err(Stall::Incomplete);
     }
     let found = ReadModel::new(projection, shard).checkpoint(&database.connection().await?).await?;

@@ -55,7 +55,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
          path: {path:?}, body: {body}, parameters: &[{parameters}], success: {success}, \
          also: {also}, permission: {permission}, system_permission: {system_permission}, waived: Waived::{waived:?}, \
          feature: {feature}, \
-         of_organization: {of_organization}, is_under_way: {is_under_way}, is_built: {is_built}, request: {request:?}, response: {response:?} }}",
+         of_organization: {of_organization}, matter: Matter::{matter:?}, is_built: {is_built}, request: {request:?}, response: {response:?} }}",
         service = service.full_name(),
         method = method.name(),
         verb = heck::AsUpperCamelCase(verb),
@@ -68,7 +68,7 @@ fn facts(method: &MethodDescriptor) -> Result<String, String> {
         waived = operation.waived,
         feature = optional(&option::feature(method)),
         of_organization = operation.of_organization,
-        is_under_way = operation.under_way,
+        matter = operation.matter,
         is_built = !operation.not_built,
         request = method.input().full_name(),
         response = method.output().full_name(),

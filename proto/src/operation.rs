@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-pub use crate::option::Waived;
+pub use crate::option::{Matter, Waived};
 
 /// What is known of an operation without knowing its types.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,9 +35,8 @@ pub struct Facts {
     pub feature: Option<&'static str>,
     /// Whether it is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
-    /// Whether it is about what is under way between a browser, an app and the platform: that is in no log, so nothing of it can be sent
-    /// again under a key of the caller's own, waited for, or named by a sequence. Nodes answer it that issue tokens.
-    pub is_under_way: bool,
+    /// What it is about.
+    pub matter: Matter,
     /// Whether nodes answer it; all others say that it is not built yet.
     pub is_built: bool,
     /// The full name of the request message.
@@ -73,9 +72,15 @@ impl Facts {
         self.is_self() && user_id == Some(caller_id)
     }
 
+    /// Whether it is about what the log keeps. Of anything else nothing can be sent again under a key of the caller's own, waited for, or
+    /// named by a sequence.
+    pub fn is_logged(&self) -> bool {
+        self.matter == Matter::Logged
+    }
+
     /// Whether it changes one object, which its path or its context names.
     pub fn changes_one(&self) -> bool {
-        !self.only_reads() && !self.is_under_way && (self.path.contains("{id}") || self.verb == Verb::Patch)
+        !self.only_reads() && self.is_logged() && (self.path.contains("{id}") || self.verb == Verb::Patch)
     }
 
     /// Whether the operation only reads.
@@ -239,7 +244,7 @@ mod tests {
 
     #[test]
     fn only_what_reads_needs_a_permission_to_read() {
-        for facts in OPERATIONS.iter().filter(|facts| !facts.is_under_way) {
+        for facts in OPERATIONS.iter().filter(|facts| facts.is_logged()) {
             let reads = facts.permission.is_none_or(|permission| permission.rsplit('.').next() == Some("read"));
             assert_eq!(facts.only_reads(), reads, "{}", facts.grpc);
         }

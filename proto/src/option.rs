@@ -60,6 +60,17 @@ pub enum Waived {
     ByToken,
 }
 
+/// What an operation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matter {
+    /// What the log keeps.
+    Logged,
+    /// What is under way between a browser, an app and the platform. Nodes answer it that issue tokens.
+    UnderWay,
+    /// Generations of read models.
+    ReadModels,
+}
+
 /// Who may call a method, and what it answers.
 #[derive(Debug, Clone)]
 pub struct Operation {
@@ -75,8 +86,8 @@ pub struct Operation {
     pub also: u32,
     /// It is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
-    /// It is about what is under way, which is in no log.
-    pub under_way: bool,
+    /// What it is about.
+    pub matter: Matter,
     /// No node answers it yet.
     pub not_built: bool,
 }
@@ -145,7 +156,11 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
         success: number(&operation, "success"),
         also: number(&operation, "also"),
         of_organization: flag(&operation, "of_organization"),
-        under_way: flag(&operation, "under_way"),
+        matter: match (flag(&operation, "under_way"), flag(&operation, "of_read_models")) {
+            (true, _) => Matter::UnderWay,
+            (false, true) => Matter::ReadModels,
+            (false, false) => Matter::Logged,
+        },
         not_built: flag(&operation, "not_built"),
     })
 }

@@ -105,7 +105,7 @@ pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
         .route("/ui/operate/sign-out", post(entry::sign_out))
         .route("/ui/operate/nodes", get(nodes::show))
         .route("/ui/operate/projections", get(projections::show))
-        .route("/ui/operate/projections/{name}", get(projections::show_one))
+        .route("/ui/operate/projections/{name}", get(projections::show_one).post(projections::change))
         .route("/ui/operate/failed", get(failed::show))
         .route("/ui/operate/failed/retry", get(mend::confirm_retry).post(mend::retry))
         .route("/ui/operate/failed/discard", get(mend::confirm_discard).post(mend::discard))

@@ -1,4 +1,4 @@
-//! Connections to Postgres, and the schemas of the read models.
+//! Connections to Postgres.
 
 use std::{str::FromStr, time::Duration};
 
@@ -12,11 +12,6 @@ use deadpool_postgres::{
 };
 use jiff::Timestamp;
 use tokio_postgres::{Config, IsolationLevel, NoTls};
-
-use crate::{
-    checkpoint::Checkpoint,
-    projection::{PROJECTIONS, Projection},
-};
 
 /// How long a read may take, all its statements together.
 const READ_TIME: Duration = Duration::from_secs(5);
@@ -112,126 +107,40 @@ impl Database {
     ) -> Result<T, DatabaseFailure> {
         tokio::time::timeout(READ_TIME, read).await.unwrap_or(Err(DatabaseFailure::Silent))
     }
-
-    /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
-    ///
-    /// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses
-    /// nothing is left alone: it may be at work, and also `if not exists` waits for its locks.
-    pub async fn prepare(&self) -> Result<(), DatabaseFailure> {
-        let mut connection = self.connection().await?;
-        let transaction = connection.transaction().await?;
-        transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
-        transaction.batch_execute(OF_ALL).await?;
-        for projection in PROJECTIONS.iter() {
-            let Some(schema) = projection.schema() else { continue };
-            let has_tables = has_all(&transaction, projection.tables()).await?;
-            if !has_tables {
-                Checkpoint::reset(&transaction, projection).await?;
-            }
-            if !has_tables || !has_all(&transaction, projection.indexes()).await? {
-                transaction.batch_execute(&schema).await?;
-            }
-        }
-        Ok(transaction.commit().await?)
-    }
-
-    /// Whether nothing is missing of what a projection keeps.
-    pub async fn is_complete(&self, projection: &Projection) -> Result<bool, DatabaseFailure> {
-        let tables = projection
-            .tables()
-            .into_iter()
-            .chain(["platform.checkpoints", "platform.failed_events"].map(str::to_owned))
-            .collect();
-        has_all(&self.connection().await?, tables).await
-    }
-}
-
-async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, DatabaseFailure> {
-    let text = "select coalesce(bool_and(to_regclass(name) is not null), true) from unnest($1::text[]) as t (name)";
-    let statement = client.prepare_cached(text).await?;
-    Ok(client.query_one(&statement, &[&tables]).await?.get(0))
 }
 
 fn config(url: &str) -> Result<Config, DatabaseFailure> {
     Config::from_str(url).map_err(|error| DatabaseFailure::Address(error.to_string()))
 }
 
-/// What all projections share.
-const OF_ALL: &str = "\
-create schema if not exists platform;
-
-create table if not exists platform.checkpoints (
-  projection text collate \"C\" not null,
-  version integer not null,
-  shard integer not null,
-  epoch bigint not null,
-  sequence bigint not null,
-  stream_sequence bigint not null,
-  digest bytea not null,
-  committed_at timestamptz not null,
-  primary key (projection, version, shard)
-);
-
-create table if not exists platform.heartbeats (
-  shard integer primary key,
-  stream_sequence bigint not null,
-  heard_at timestamptz not null
-);
-
-create table if not exists platform.session_heartbeats (
-  shard integer primary key,
-  stream_sequence bigint not null,
-  heard_at timestamptz not null
-);
-
-create table if not exists platform.failed_events (
-  projection text collate \"C\" not null,
-  version integer not null,
-  shard integer not null,
-  instance_id text collate \"C\" not null,
-  aggregate_type text collate \"C\" not null,
-  aggregate_id text collate \"C\" not null,
-  id bigint not null,
-  sequence bigint not null,
-  from_sequence bigint not null,
-  from_stream_sequence bigint not null,
-  from_digest bytea not null,
-  failure_count bigint not null,
-  error text not null,
-  first_failed timestamptz not null,
-  last_failed timestamptz not null,
-  primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
-);
-";
-
-/// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
-pub fn schema() -> String {
-    let projections = PROJECTIONS.iter().filter_map(Projection::schema);
-    std::iter::once(OF_ALL.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
+/// Reads of one moment, which see nothing of what is committed meanwhile, and all of one generation: see
+/// [`crate::generation::exchange`].
+pub async fn snapshot(
+    connection: &mut deadpool_postgres::Client,
+) -> Result<deadpool_postgres::Transaction<'_>, DatabaseFailure> {
+    let transaction = begin(connection).await?;
+    transaction.batch_execute(OF_ONE_GENERATION).await?;
+    Ok(transaction)
 }
 
-/// Reads of one moment, which see nothing of what is committed meanwhile.
-pub async fn snapshot(
+/// The same, without the last step, which [`limited`] takes.
+pub(crate) async fn begin(
     connection: &mut deadpool_postgres::Client,
 ) -> Result<deadpool_postgres::Transaction<'_>, DatabaseFailure> {
     let transaction = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
     Ok(transaction.start().await?)
 }
 
-/// Has Postgres end a statement of a transaction that takes longer than this, if it is given.
-pub async fn limited(
+/// Waits for generations that are just exchanged, and has others wait. It comes before the moment that is read: Postgres chooses that
+/// with the first statement that reads, and finds tables by their names with each.
+const OF_ONE_GENERATION: &str = "lock table platform.checkpoints in access share mode";
+
+/// The last step of [`begin`], which is to be sent before all that is read. Postgres ends a statement that takes longer than the limit,
+/// if it is given.
+pub(crate) async fn limited(
     transaction: &deadpool_postgres::Transaction<'_>,
     limit: Option<Duration>,
 ) -> Result<(), DatabaseFailure> {
-    let Some(limit) = limit else { return Ok(()) };
-    Ok(transaction.batch_execute(&format!("set local statement_timeout = {}", limit.as_millis())).await?)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_reviewed_schema_is_the_one_in_use() {
-        let reviewed = include_str!("../../../deploy/schema.sql");
-        assert!(reviewed == super::schema(), "deploy/schema.sql is not what COLUMNS say; `make bless` rewrites it");
-    }
+    let limit = limit.map(|limit| format!("; set local statement_timeout = {}", limit.as_millis())).unwrap_or_default();
+    Ok(transaction.batch_execute(&format!("{OF_ONE_GENERATION}{limit}")).await?)
 }

@@ -54,7 +54,7 @@ impl Parking {
     /// That of a projection, where it parks at all. History interprets nothing that could fail. What admits requests stands
     /// still instead: what it does not know any more could not be refused. So do sessions: what ends them looks for them there.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
-        let is_needed = [&*ACCESS, &*ENDED, &*SESSIONS].iter().any(|needed| needed.name == projection.name);
+        let is_needed = [&*ACCESS, &*ENDED, &*SESSIONS].iter().any(|needed| needed.view == projection.view);
         let parks = !is_needed && !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
     }
@@ -144,16 +144,16 @@ impl Parking {
         let ParkedAt { key, sequence, .. } = parked;
         match filter {
             Filter::Id(id) => *id == self.id(*sequence),
-            Filter::View(name) => name == self.projection.name,
+            Filter::View(name) => name == self.projection.view,
             Filter::InstanceId(id) => *id == key.instance_id,
             Filter::AggregateType(name) => *name == key.aggregate_type,
             Filter::AggregateId(id) => *id == key.id,
         }
     }
 
-    /// The id by which operators name a failed event: 63 bits of a hash, the same for every version of the projection.
+    /// The id by which operators name a failed event: 63 bits of a hash, the same for every version and generation of the projection.
     pub fn id(self, sequence: u64) -> u64 {
-        let name = format!("{}/{}/{sequence}", self.projection.name, self.shard);
+        let name = format!("{}/{}/{sequence}", self.projection.view, self.shard);
         let hash = base::secret::sha256(name.as_bytes());
         u64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX.unsigned_abs()
     }

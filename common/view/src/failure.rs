@@ -1,6 +1,7 @@
 //! What can go wrong with Postgres.
 
 use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
 
 /// Postgres did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,12 @@ pub enum DatabaseFailure {
     /// Nothing was answered in time.
     #[error("Postgres does not answer")]
     Silent,
+    /// What is asked for in Postgres is kept elsewhere.
+    #[error("{0} is not kept in Postgres")]
+    Elsewhere(&'static str),
+    /// Somebody else changes the generations of a projection, or compares them.
+    #[error("the generations of {0} are just being compared or changed; try again")]
+    Busy(&'static str),
     /// A row cannot be read as what it must be.
     #[error("{table} of instance {instance_id}, id {id} cannot be read")]
     Inconsistent {
@@ -35,6 +42,12 @@ impl DatabaseFailure {
         // Data exceptions, violated constraints, and limits of Postgres itself.
         let code = if let Self::Statement(error) = self { error.code() } else { None };
         code.is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]))
+    }
+
+    /// Whether others held for too long what it would have changed.
+    pub fn is_of_locks(&self) -> bool {
+        let code = if let Self::Statement(error) = self { error.code() } else { None };
+        matches!(self, Self::Busy(_)) || code == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
     /// What Postgres refuses, for people to read. It quotes nothing of what Postgres says, which may be values.

@@ -27,8 +27,8 @@ pub use self::{
 };
 use crate::{
     checkpoint::{Checkpoint, signed, unsigned},
-    database::{Database, DatabaseFailure, limited, snapshot},
-    projection::{HISTORY, OfHistories, Sql, history_of, of_histories},
+    database::{Database, DatabaseFailure, begin, limited},
+    projection::{HISTORY, OfHistories, Projection, Sql, history_of, of_histories},
 };
 
 /// How long events of the log that ages out are kept: as long as sessions live at most, and a week.
@@ -59,36 +59,35 @@ pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
 /// Writes a batch of records into the history, within the transaction that moves its checkpoint.
 pub async fn apply(
     transaction: &Transaction<'_>,
-    class: LogClass,
+    history: &Projection,
     records: &[Arc<Record>],
     events: &[Arc<Recorded>],
 ) -> Result<(), DatabaseFailure> {
-    match class {
+    match history.class {
         LogClass::Events => {
-            copy_events(transaction, class, events).await?;
-            apply_claims(transaction, fold_claims(events)).await?;
-            referrers::apply(transaction, fold_references(events.iter().map(AsRef::as_ref))).await?;
+            copy_events(transaction, history, events).await?;
+            apply_claims(transaction, history, fold_claims(events)).await?;
+            referrers::apply(transaction, history, fold_references(events.iter().map(AsRef::as_ref))).await?;
         }
         LogClass::Sessions => {
-            let events = without_aged(transaction, events).await?;
-            copy_events(transaction, class, &events).await?;
+            let events = without_aged(transaction, history, events).await?;
+            copy_events(transaction, history, &events).await?;
         }
     }
-    answers::apply(transaction, class, records).await
+    answers::apply(transaction, history, records).await
 }
 
 /// Forgets what has aged out by the time of the newest of these, so that history is the same from a log that was purged, and gives
 /// those that have not. It comes before they are written: what has aged out may begin anew, with the first version.
 async fn without_aged(
     transaction: &Transaction<'_>,
+    history: &Projection,
     events: &[Arc<Recorded>],
 ) -> Result<Vec<Arc<Recorded>>, DatabaseFailure> {
-    static DELETE: OfHistories = OfHistories::new(|| {
-        of_histories("delete from {schema}.events where aggregate_type = any($1) and committed_at < $2")
-    });
     let Some(newest) = events.last() else { return Ok(vec![]) };
     let since = newest.committed_at - SESSIONS_KEPT;
-    let statement = transaction.prepare_cached(&DELETE.sessions).await?;
+    let delete = history.sql("delete from {schema}.events where aggregate_type = any($1) and committed_at < $2");
+    let statement = transaction.prepare_cached(&delete).await?;
     transaction.execute(&statement, &[&*OF_SESSIONS, &since]).await?;
     Ok(events.iter().filter(|recorded| recorded.committed_at >= since).cloned().collect())
 }
@@ -113,14 +112,14 @@ const EVENT_COLUMNS: &[Type] = &[
 
 async fn copy_events(
     transaction: &Transaction<'_>,
-    class: LogClass,
+    history: &Projection,
     events: &[Arc<Recorded>],
 ) -> Result<(), DatabaseFailure> {
-    static COPY: OfHistories = OfHistories::new(|| of_histories("copy {schema}.events from stdin (format binary)"));
     if events.is_empty() {
         return Ok(());
     }
-    let sink = transaction.copy_in(COPY[class].as_str()).await?;
+    let copy = history.sql("copy {schema}.events from stdin (format binary)");
+    let sink = transaction.copy_in(copy.as_str()).await?;
     let writer = tokio_postgres::binary_copy::BinaryCopyInWriter::new(sink, EVENT_COLUMNS);
     let mut writer = std::pin::pin!(writer);
     for recorded in events {
@@ -156,26 +155,25 @@ async fn copy_events(
 
 async fn apply_claims(
     transaction: &Transaction<'_>,
+    history: &Projection,
     claims: HashMap<ClaimHash, Option<AggregateKey>>,
 ) -> Result<(), DatabaseFailure> {
     let (taken, released): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, holder)| holder.is_some());
     if !released.is_empty() {
-        static DELETE: Sql = Sql::new(|| HISTORY.sql("delete from {schema}.claims where claim = any($1)"));
+        let delete = history.sql("delete from {schema}.claims where claim = any($1)");
         let released: Vec<&[u8]> = released.iter().map(|(claim, _)| claim.as_slice()).collect();
-        let statement = transaction.prepare_cached(&DELETE).await?;
+        let statement = transaction.prepare_cached(&delete).await?;
         transaction.execute(&statement, &[&released]).await?;
     }
     if !taken.is_empty() {
-        static INSERT: Sql = Sql::new(|| {
-            HISTORY.sql(
-                "insert into {schema}.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
-                 on conflict (claim) do update set instance_id = excluded.instance_id, \
-                 aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id",
-            )
-        });
+        let insert = history.sql(
+            "insert into {schema}.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
+             on conflict (claim) do update set instance_id = excluded.instance_id, \
+             aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id",
+        );
         let claims: Vec<&[u8]> = taken.iter().map(|(claim, _)| claim.as_slice()).collect();
         let holders = taken.iter().filter_map(|(_, holder)| holder.as_ref());
-        let statement = transaction.prepare_cached(&INSERT).await?;
+        let statement = transaction.prepare_cached(&insert).await?;
         let (instances, types, ids) = columns(holders);
         transaction.execute(&statement, &[&claims, &instances, &types, &ids]).await?;
     }
@@ -237,7 +235,7 @@ impl Needs {
         limit: Option<Duration>,
     ) -> Result<Option<Snapshot>, DatabaseFailure> {
         let mut connection = database.connection().await?;
-        let transaction = snapshot(&mut connection).await?;
+        let transaction = begin(&mut connection).await?;
         let checkpoint = |class| Checkpoint::read(&transaction, history_of(class), shard);
         let of_class = |class| {
             let keys = self.aggregates.iter().filter(|key| class_of(&key.aggregate_type) == class).cloned().collect();

@@ -2,7 +2,7 @@
 //! deleted and built again.
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
-//! nodes; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
+//! nodes; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
 //! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests; [`persons`] opens what is personal.
 
 pub mod checkpoint;
@@ -11,6 +11,7 @@ pub mod directory;
 pub mod ended;
 pub mod failed_event;
 mod failure;
+pub mod generation;
 pub(crate) mod hearing;
 pub mod heartbeat;
 pub mod history;
@@ -21,5 +22,6 @@ pub mod projection;
 pub mod read_model;
 pub mod revoked;
 pub mod rows;
+pub mod schema;
 pub mod settings;
 pub mod table;

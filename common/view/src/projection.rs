@@ -1,6 +1,7 @@
 //! The projections: their names, versions and tables.
 //!
-//! Each has a schema of its own, named with its version, so that a new version can be built beside the live one.
+//! Each has a schema of its own, named with its version, so that a new version can be built beside the live one. So can another
+//! generation of the same version, in a schema that is named by its place: see [`crate::generation`].
 
 use std::sync::LazyLock;
 
@@ -30,8 +31,10 @@ pub type Named = LazyLock<&'static Projection>;
 
 /// What keeps a set of tables up to date.
 pub struct Projection {
-    /// The name, for example `targets`.
+    /// The name, for example `targets`, or `targets_next` of the generation that is built beside it.
     pub name: &'static str,
+    /// What operators call it and every generation of it.
+    pub view: &'static str,
     /// The version; a change of tables or of their meaning needs a new one.
     pub version: i32,
     /// The log that it follows.
@@ -40,7 +43,17 @@ pub struct Projection {
     pub kind: Kind,
 }
 
+/// Where a generation is beside the one that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It is built, to answer next.
+    Next,
+    /// It answered before, and is kept up to date to go back to.
+    Previous,
+}
+
 /// The classes of projections.
+#[derive(Clone)]
 pub enum Kind {
     /// What the write node reads: envelopes of all events, claims, answers. It interprets no payload and never parks.
     History,
@@ -73,6 +86,23 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     let rows = found.rows.into_iter().map(|(name, class, tables)| Projection::new(name, class, Kind::Rows(tables)));
     histories.into_iter().chain(rows).chain(found.indexes).collect()
 });
+
+/// The generations that can be beside those in Postgres.
+static BESIDE: LazyLock<Vec<(Place, Projection)>> = LazyLock::new(|| {
+    let in_postgres = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
+    in_postgres.flat_map(|projection| Place::ALL.map(|place| (place, projection.beside_at(place)))).collect()
+});
+
+/// The generation of a projection in Postgres at a place beside it; `None` for one that is kept elsewhere.
+pub fn beside(projection: &Projection, place: Place) -> Option<&'static Projection> {
+    let is_it = |(at, beside): &&(Place, Projection)| *at == place && beside.view == projection.view;
+    BESIDE.iter().find(is_it).map(|(_, beside)| beside)
+}
+
+/// Every projection in Postgres, and every generation that can be beside one.
+pub(crate) fn with_beside() -> impl Iterator<Item = &'static Projection> {
+    PROJECTIONS.iter().chain(BESIDE.iter().map(|(_, beside)| beside))
+}
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
 const SESSION_ENVELOPES: Name = Name { name: "session_history", version: 1 };
@@ -172,9 +202,40 @@ impl Visitor for Found {
     }
 }
 
+impl Place {
+    /// The other one.
+    pub(crate) const fn opposite(self) -> Self {
+        match self {
+            Self::Next => Self::Previous,
+            Self::Previous => Self::Next,
+        }
+    }
+
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Next, Self::Previous];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Previous => "previous",
+        }
+    }
+}
+
 impl Projection {
     const fn new(Name { name, version }: Name, class: LogClass, kind: Kind) -> Self {
-        Self { name, version, class, kind }
+        Self { name, view: name, version, class, kind }
+    }
+
+    fn beside_at(&self, place: Place) -> Self {
+        let Self { view, version, class, ref kind, .. } = *self;
+        Self { name: format!("{view}_{}", place.name()).leak(), view, version, class, kind: kind.clone() }
+    }
+
+    /// Whether it is a generation beside the one that answers.
+    pub fn is_beside(&self) -> bool {
+        self.name != self.view
     }
 
     /// The name of this version: of its schema in Postgres, or of its index.
@@ -244,7 +305,8 @@ mod tests {
 
     #[test]
     fn each_name_is_that_of_one_projection() {
-        let names: HashSet<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
-        assert_eq!(names.len(), PROJECTIONS.len());
+        let all: Vec<_> = with_beside().collect();
+        let names: HashSet<&str> = all.iter().map(|projection| projection.name).collect();
+        assert_eq!(names.len(), all.len());
     }
 }

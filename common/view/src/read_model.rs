@@ -22,7 +22,7 @@ use tokio_postgres::types::ToSql;
 use crate::{
     checkpoint::{Checkpoint, Fenced, signed, unsigned},
     database::{Database, DatabaseFailure},
-    projection::{Kind, Named, PROJECTIONS, Projection},
+    projection::{Kind, Named, Projection, with_beside},
     rows::{Found, Fresh, Stored},
     table::{
         Change, Row, Table,
@@ -169,7 +169,7 @@ impl<R: DeserializeOwned> Select<R> {
 /// The layout of an aggregate's table in a projection.
 fn layout(projection: &Projection, aggregate_type: &str) -> &'static Layout {
     static LAYOUTS: LazyLock<Vec<(&'static Projection, Layout)>> = LazyLock::new(|| {
-        let tables = PROJECTIONS.iter().filter_map(|projection| match &projection.kind {
+        let tables = with_beside().filter_map(|projection| match &projection.kind {
             Kind::Rows(tables) => Some((projection, tables)),
             Kind::History | Kind::Index(_) => None,
         });

@@ -51,6 +51,7 @@ pub struct Row {
 }
 
 /// How one table is kept, without the type of its resource.
+#[derive(Clone, Copy)]
 pub struct Table {
     /// Its name in its schema.
     pub name: fn() -> String,

@@ -3,6 +3,7 @@
 mod address;
 mod bounds;
 mod failed_events;
+mod projections;
 mod time;
 mod tools;
 
@@ -18,6 +19,7 @@ use domain::{
 pub(crate) use failed_events::{
     DiscardFailedEvent, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent, WhichFailedEvents,
 };
+pub(crate) use projections::{Exchange, GenerationOf, ListProjections, OneProjection, Projections, ReplayProjection};
 pub(crate) use tools::{
     At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, ListExecutions, Listed, Log,
     MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Verify, WantedEvents, WhichLog,
@@ -77,6 +79,9 @@ pub(crate) enum Mode {
     /// Look at the events that views could not process, and mend them
     #[command(subcommand)]
     FailedEvents(FailedEvents),
+    /// Look at the projections, build one anew beside the one that answers, and exchange them
+    #[command(subcommand)]
+    Projections(Projections),
     /// Print a link by which the system user of a data directory signs in to the pages of operators, once and within five
     /// minutes
     Operate(At),

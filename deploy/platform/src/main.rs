@@ -22,6 +22,7 @@ mod output;
 mod postgres;
 mod prepare;
 mod presence;
+mod projections;
 mod role;
 mod roles;
 mod running_servers;
@@ -105,6 +106,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::FailedEvents(cli::FailedEvents::Show(options)) => failed_events::show(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Retry(options)) => failed_events::retry(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Discard(options)) => failed_events::discard(*options).await,
+        Mode::Projections(asked) => projections::run(asked).await,
         Mode::Operate(at) => operator::print_link(&at).await,
         Mode::Status(options) => status::run(*options).await,
         Mode::MasterKey(cli::MasterKey::Rotate(options)) => master_key::rotate(*options).await,
@@ -112,7 +114,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Deliveries(options) => deliveries::run(*options).await,
         Mode::Doctor(options) => doctor::run(*options, shutdown).await,
         Mode::Schema => {
-            output::print(view::database::schema().trim_end());
+            output::print(view::schema::sql().trim_end());
             Ok(())
         }
     }

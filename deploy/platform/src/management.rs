@@ -2,18 +2,28 @@
 
 mod measure;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
-use base::health::{Health, State};
+use base::{
+    explain::explain,
+    health::{Health, State},
+};
 use domain::address::Networks;
 use serde_json::{Map, Value};
 use server::{
     connections::{self, Limits, Listening},
     management::{Management, Version},
 };
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use view::projection::{Kind, PROJECTIONS};
+use view::{
+    database::Database,
+    generation::incomplete,
+    projection::{Kind, PROJECTIONS},
+};
 
 use crate::{Failure, cli};
 
@@ -21,6 +31,10 @@ pub(crate) use measure::Measuring;
 
 /// What the node itself is called among its parts.
 const NODE: &str = "node";
+/// How often a node that waits looks whether it may go on.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// For how long read models may stand still before a node begins without them.
+const LONGEST_STANDSTILL: Duration = Duration::from_mins(5);
 /// Whoever asks is a machine of the operator.
 const CONNECTIONS: usize = 100;
 
@@ -63,6 +77,35 @@ impl Managed {
         health.is_told_at(address);
         tracing::info!(%address, "health and metrics are here");
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
+    }
+
+    /// Waits until every read model was complete once in this version: before that it knows less than the version before did, whose
+    /// nodes answer meanwhile.
+    ///
+    /// It waits as long as they make progress: one that stands still at an event must not keep a node from all others.
+    pub(crate) async fn complete(&self, database: &Database, shard: u16) {
+        let (mut before, mut since) = (vec![], Instant::now());
+        while since.elapsed() < LONGEST_STANDSTILL {
+            let reason = match incomplete(database, shard).await {
+                Ok(found) if found.is_empty() => return,
+                Ok(found) => {
+                    let now: Vec<_> = found.iter().map(|(known, checkpoint)| (known.name, *checkpoint)).collect();
+                    if now != before {
+                        (before, since) = (now, Instant::now());
+                    }
+                    let names: Vec<&str> = found.iter().map(|(known, _)| known.name).collect();
+                    format!("projectors build read models of this version for the first time: {}", names.join(", "))
+                }
+                Err(failure) => explain(&failure),
+            };
+            self.health.report(NODE, State::Starting(reason));
+            sleep(LOOK_AGAIN).await;
+        }
+        let names: Vec<&str> = before.iter().map(|(name, _)| *name).collect();
+        tracing::error!(
+            names = names.join(", "),
+            "read models stand still that were never complete; this node begins without them"
+        );
     }
 
     /// Reports that the node serves, or works.

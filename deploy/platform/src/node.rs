@@ -52,6 +52,7 @@ use view::{
     keyring::{Keyring, MasterKeys},
     persons::Persons,
     progress::Progress,
+    schema,
     settings::SettingsIndex,
 };
 
@@ -71,6 +72,8 @@ pub(crate) const SHARD: u16 = 0;
 const READ_CONNECTIONS: usize = 16;
 /// Connections for projections; each holds one at a time.
 const PROJECTOR_CONNECTIONS: usize = 4;
+/// The same for generations that nobody reads, and one for comparing them.
+const BESIDE_CONNECTIONS: usize = 3;
 
 /// The error where no flag says where the log is.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
@@ -147,7 +150,7 @@ impl Adapters {
         let leases = Leases::open(log.context(), (options.role, &options.name), replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
-        database.prepare().await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
+        schema::prepare(&database).await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let once = Once::open(log.context(), replicas).await?;
         let flow = Flow::open(log.context(), replicas).await?;
@@ -211,11 +214,12 @@ impl Adapters {
         folder: PathBuf,
     ) -> Result<Projector, Failure> {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
+        let beside = Database::for_read_models(&self.postgres_url, BESIDE_CONNECTIONS)?;
         let grace = Duration::from_secs(index.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
         let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
         let persons = self.persons(keyring);
-        Ok(Projector { logs, leases, database, persons, indexing, health, shard: SHARD })
+        Ok(Projector { logs, leases, database, beside, persons, indexing, health, shard: SHARD })
     }
 }
 

@@ -96,6 +96,13 @@ async fn run_managed(
         node = connect((role, options), listening.listener.local_addr()?, managed) => node?,
         () = managed.stopping.cancelled() => return Ok(()),
     };
+    // Nothing is mended without a node that writes.
+    if role != Role::Command {
+        tokio::select! {
+            () = managed.complete(&node.adapters.database, SHARD) => {}
+            () = managed.stopping.cancelled() => return Ok(()),
+        }
+    }
     let at = (listening, bounds, managed);
     let ended = match role {
         Role::Command => {

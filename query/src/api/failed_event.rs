@@ -19,7 +19,8 @@ use edge::{
 };
 use proto::system::{
     FailedEvent, FailedEventState, GetFailedEventRequest, GetFailedEventResponse, SearchFailedEventsRequest,
-    SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View, ViewState,
+    SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View, ViewGeneration, ViewGenerationPlace,
+    ViewState,
 };
 use view::{
     failed_event::{
@@ -27,7 +28,8 @@ use view::{
         decided::with_followers,
         search::{self, Page, Stand},
     },
-    projection::{HISTORY, Kind, Projection},
+    generation::{Generation, Verified, generations},
+    projection::{HISTORY, Kind, Place, Projection},
     rows::Fresh,
 };
 
@@ -89,17 +91,23 @@ async fn views(
     insist_on_operator(&call)?;
     let read = || search::stands(&queries.database, call.tenant.shard);
     let Fresh { processed, timestamp, answer: stands } = queries.as_fresh(&call, &HISTORY, read).await?;
+    let beside = generations(&queries.database, call.tenant.shard).await;
+    let beside = beside.map_err(|failure| read_model(Arc::new(failure)))?;
     let total = stands.len();
     let limit = u32::try_from(total).unwrap_or(u32::MAX);
     let counted = Counted { found: total, total: total as u64 };
     let details = Some(page_details((0, limit), counted, (processed, timestamp)));
-    let result = stands.into_iter().map(|stand| view(&queries, &stand)).collect();
+    let result = stands.into_iter().map(|stand| view(&queries, &stand, &beside)).collect();
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let message = SearchViewsResponse { details, result };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
-fn view(queries: &Queries, Stand { projection, sequence, committed_at, failed }: &Stand) -> View {
+fn view(
+    queries: &Queries,
+    Stand { projection, sequence, committed_at, failed }: &Stand,
+    beside: &[Generation],
+) -> View {
     let shown = queries.indexes.of(projection).and_then(|index| index.borrow().clone());
     let (sequence, at) =
         shown.map_or((*sequence, *committed_at), |snapshot| (snapshot.position.sequence, snapshot.committed_at));
@@ -112,6 +120,25 @@ fn view(queries: &Queries, Stand { projection, sequence, committed_at, failed }:
         timestamp: Some(at.into()),
         failed_event_count: *failed,
         log: projection.class.name().to_owned(),
+        generations: beside.iter().filter(|other| other.projection.view == projection.name).map(generation).collect(),
+    }
+}
+
+fn generation(Generation { place, since, checkpoint, failed, verified, .. }: &Generation) -> ViewGeneration {
+    let place = match place {
+        Place::Next => ViewGenerationPlace::Next,
+        Place::Previous => ViewGenerationPlace::Previous,
+    };
+    let Verified { differing, examples, .. } = verified.clone().unwrap_or_default();
+    ViewGeneration {
+        place: place.into(),
+        since: Some((*since).into()),
+        processed_sequence: checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence),
+        timestamp: checkpoint.map(|checkpoint| checkpoint.committed_at.into()),
+        failed_event_count: *failed,
+        verified_at: verified.as_ref().map(|verified| verified.at.into()),
+        differing_rows: differing,
+        differing_examples: examples,
     }
 }
 

@@ -7,9 +7,14 @@ use axum::{
     extract::{Path, State},
     response::Response,
 };
+use base::secret;
 use http::StatusCode;
-use page::component::{Badge, Chart, Frame, count};
+use page::{
+    answer::see_other,
+    component::{Badge, Chart, Frame, count},
+};
 use serde_json::{Value, json};
+use view::projection::PROJECTIONS;
 
 use super::{
     Operate,
@@ -18,11 +23,12 @@ use super::{
     samples::Lag,
     shell::{Shell, frame},
     text::{When, number, text, word},
-    visit::{Instead, Visit},
+    visit::{Instead, Posted, Visit},
 };
 
 /// The part of the menu.
 const LIST: &str = "/ui/operate/projections";
+const EQUAL: &str = "Equal";
 /// For how long a projection may lack an event and is current.
 const CURRENT: u64 = 2;
 /// The sizes of charts: in a table, and alone.
@@ -40,6 +46,19 @@ pub(super) struct Row {
     pub(super) position: String,
     pub(super) lag: Lag,
     pub(super) at: Option<When>,
+    generations: Vec<Beside>,
+}
+
+/// A generation beside the one that answers.
+struct Beside {
+    /// `next` or `previous`.
+    place: String,
+    since: Option<When>,
+    position: String,
+    /// How much it has of what the one that answers has.
+    percent: u64,
+    failed: u64,
+    compared: String,
 }
 
 #[derive(Template)]
@@ -59,6 +78,42 @@ struct One {
     row: Row,
     chart: Chart,
     values: Vec<(usize, String)>,
+    /// Whether the visitor may have generations built and exchanged, and dropped.
+    may_change: bool,
+    may_drop: bool,
+}
+
+impl One {
+    fn has(&self, place: &str) -> bool {
+        self.row.generations.iter().any(|beside| beside.place == place)
+    }
+
+    /// Whether the next one has what the one that answers has.
+    fn is_equal(&self) -> bool {
+        self.row
+            .generations
+            .iter()
+            .any(|beside| beside.place == "next" && beside.compared == EQUAL && beside.failed == 0)
+    }
+}
+
+impl Beside {
+    fn of(generation: &Value, end: u64) -> Self {
+        let position = number(&generation["processedSequence"]);
+        let compared = match (When::of(&generation["verifiedAt"]), number(&generation["differingRows"])) {
+            (None, _) => "Not yet".to_owned(),
+            (Some(_), 0) => EQUAL.to_owned(),
+            (Some(_), differing) => format!("{} rows differ", count(differing)),
+        };
+        Self {
+            place: word(&generation["place"], "VIEW_GENERATION_PLACE_"),
+            since: When::of(&generation["since"]),
+            position: count(position),
+            percent: (position * 100).checked_div(end).unwrap_or(100).min(100),
+            failed: number(&generation["failedEventCount"]),
+            compared,
+        }
+    }
 }
 
 impl Row {
@@ -66,6 +121,7 @@ impl Row {
         let failed = number(&view["failedEventCount"]);
         let (badge, state) = state(&word(&view["state"], "VIEW_STATE_"), failed, &lag);
         let position = lag.position.unwrap_or_else(|| number(&view["processedSequence"]));
+        let generations = view["generations"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
             name: text(&view["viewName"]),
             database: text(&view["database"]),
@@ -76,6 +132,7 @@ impl Row {
             position: count(position),
             lag,
             at: When::of(&view["timestamp"]),
+            generations: generations.iter().map(|generation| Beside::of(generation, position)).collect(),
         }
     }
 
@@ -152,8 +209,32 @@ pub(super) async fn show_one(
     let newest = row.lag.values.iter().rev().enumerate();
     let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();
     let (shell, chart) = (visit.shell(LIST), row.chart(LARGE));
-    let one = One { frame: frame.clone(), shell, row, chart, values };
+    let (may_change, may_drop) = (visit.may("system.debug.write"), visit.may("system.debug.delete"));
+    let one = One { frame: frame.clone(), shell, row, chart, values, may_change, may_drop };
     Ok(visit.page(StatusCode::OK, &frame, &one))
+}
+
+/// Has a generation built, compared, exchanged or dropped.
+pub(super) async fn change(
+    State(operate): State<Arc<Operate>>,
+    Path(name): Path<String>,
+    Posted { visit, form }: Posted,
+) -> Result<Response, Instead> {
+    let what = match form.get("what").unwrap_or_default() {
+        "replay" => "_replay",
+        "verify" => "_verify?place=VIEW_GENERATION_PLACE_NEXT",
+        "switch" => "_switch",
+        "rollback" => "_rollback",
+        "drop-next" => "_drop?place=VIEW_GENERATION_PLACE_NEXT",
+        "drop-previous" => "_drop?place=VIEW_GENERATION_PLACE_PREVIOUS",
+        _ => return Err(visit.refused(&Refused::not_found())),
+    };
+    let known = PROJECTIONS.iter().find(|known| known.name == name);
+    let name = known.ok_or_else(|| visit.refused(&Refused::not_found()))?.name;
+    let asked = format!("/system/v1/views/{name}/{what}");
+    let asked = Asked::command(&asked, json!({}), secret::random_text(22));
+    operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
+    Ok(see_other(&format!("{LIST}/{name}")))
 }
 
 #[cfg(test)]

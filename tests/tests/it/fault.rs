@@ -6,6 +6,7 @@ mod clock;
 mod commit;
 mod fencing;
 mod follow;
+mod generations;
 mod history;
 mod index;
 mod isolation;

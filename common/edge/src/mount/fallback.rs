@@ -7,7 +7,7 @@ use axum::{
     routing::get,
 };
 use http::Method;
-use proto::operation::{Facts, OPERATIONS};
+use proto::operation::{Facts, Matter, OPERATIONS};
 
 use super::{over_grpc::Grpc, refuse::refuse};
 use crate::error::{Error, Reason};
@@ -79,7 +79,7 @@ fn fits(pattern: &str, path: &str) -> bool {
 
 /// The role whose nodes answer an operation: those that read are told by their names (docs/operations.md).
 fn role_of(facts: &Facts) -> &'static str {
-    if facts.is_under_way {
+    if facts.matter == Matter::UnderWay {
         return "oidc";
     }
     let reads = ["Get", "Search", "List", "Resolve"].iter().any(|verb| facts.method.starts_with(verb));

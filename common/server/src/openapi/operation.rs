@@ -70,7 +70,7 @@ fn parameters(facts: &Facts, request: &MessageDescriptor, schemas: &mut Schemas<
     let mut shared = vec!["X-Request-Id"];
     if facts.only_reads() {
         shared.extend(["Consistency-Token", "Consistency-Wait"]);
-    } else if !facts.is_under_way {
+    } else if facts.is_logged() {
         shared.extend(["Idempotency-Key", "Prefer"]);
         if facts.changes_one() {
             shared.push("If-Match");
@@ -157,11 +157,11 @@ fn without(mut example: Value, request: &MessageDescriptor, elsewhere: &[&str]) 
 
 fn success(facts: &Facts, answer: &MessageDescriptor, schemas: &mut Schemas<'_>) -> Value {
     let mut names = vec!["X-Request-Id", "Consistency-Token", "RateLimit", "RateLimit-Policy"];
-    if !facts.only_reads() && !facts.is_under_way {
+    if !facts.only_reads() && facts.is_logged() {
         names.extend(["Idempotency-Replayed", "Preference-Applied"]);
     }
-    let is_one = !facts.is_under_way
-        && if facts.only_reads() { facts.path.contains("{id}") } else { facts.verb != Verb::Delete };
+    let is_one =
+        facts.is_logged() && if facts.only_reads() { facts.path.contains("{id}") } else { facts.verb != Verb::Delete };
     if is_one {
         names.push("ETag");
     }

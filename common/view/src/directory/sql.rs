@@ -133,11 +133,24 @@ pub(super) static METADATA: Sql = Sql::new(|| {
 });
 
 /// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
-/// read with or before the data, so that it promises no more than the data holds.
+/// read with or before the data, so that it promises no more than the data holds. The checkpoints are named first: who waits for
+/// them, because generations are exchanged, must not hold tables that are waited for.
 fn with_processed(statement: &str) -> String {
     ACCESS.sql(&format!(
-        "select (select coalesce(max(sequence), 0) from platform.checkpoints \
-         where projection = $1 and version = $2 and shard = $3) as processed, found.* \
-         from (values (1)) as one left join ({statement}) as found on true"
+        "select c.processed, found.* from (select coalesce(max(sequence), 0) as processed from platform.checkpoints \
+         where projection = $1 and version = $2 and shard = $3) as c left join ({statement}) as found on true"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_named_before_tables() {
+        for statement in [&METADATA, &TENANT_BY_ID, &USER_BY_NAME, &GRANTS] {
+            let (checkpoints, table) = (statement.find("platform.checkpoints"), statement.find(&ACCESS.schema_name()));
+            assert!(checkpoints.is_some_and(|checkpoints| Some(checkpoints) < table), "{}", **statement);
+        }
+    }
 }

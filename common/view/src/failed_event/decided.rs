@@ -90,7 +90,7 @@ fn readable(recorded: &Recorded) -> Option<Event> {
 
 fn left_out(recorded: &Recorded, projection: &Projection) -> Option<u64> {
     match readable(recorded)? {
-        Event::Discarded(discarded) => (discarded.view == projection.name).then_some(discarded.sequence),
+        Event::Discarded(discarded) => (discarded.view == projection.view).then_some(discarded.sequence),
         Event::Retried(_) => None,
     }
 }

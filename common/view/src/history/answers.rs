@@ -4,14 +4,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use deadpool_postgres::Transaction;
-use domain::log_class::{LogClass, OfEach};
+use domain::log_class::OfEach;
 use eventlog::record::{Answer, Record};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     checkpoint::{signed, unsigned},
     database::DatabaseFailure,
-    projection::{OfHistories, Sql, of_histories},
+    projection::{Projection, Sql, of_histories},
 };
 
 /// How long the answer to an idempotent command is kept.
@@ -29,19 +29,9 @@ pub struct Answered {
 /// Keeps the answers of the batch, the last one where a command has several, and forgets those that are too old.
 pub(super) async fn apply(
     transaction: &Transaction<'_>,
-    class: LogClass,
+    history: &Projection,
     records: &[Arc<Record>],
 ) -> Result<(), DatabaseFailure> {
-    static INSERT: OfHistories = OfHistories::new(|| {
-        of_histories(
-            "insert into {schema}.answers \
-             select * from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::bigint[], $6::timestamptz[]) \
-             on conflict (command_id) do update set request_digest = excluded.request_digest, \
-             answer = excluded.answer, sequence = excluded.sequence, committed_at = excluded.committed_at",
-        )
-    });
-    static EXPIRE: OfHistories =
-        OfHistories::new(|| of_histories("delete from {schema}.answers where committed_at < $1"));
     let all =
         records.iter().flat_map(|record| record.commit.answers.iter().map(|answer| (answer, record.committed_at())));
     let last: HashMap<&Bytes, (&Answer, Timestamp)> =
@@ -51,7 +41,13 @@ pub(super) async fn apply(
     let instances: Vec<&str> = last.values().map(|(answer, _)| answer.instance_id.as_str()).collect();
     let sequences: Vec<i64> = last.values().map(|(answer, _)| signed(answer.sequence)).collect();
     let times: Vec<Timestamp> = last.values().map(|(_, committed_at)| *committed_at).collect();
-    let statement = transaction.prepare_cached(&INSERT[class]).await?;
+    let insert = history.sql(
+        "insert into {schema}.answers \
+         select * from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::text[], $5::bigint[], $6::timestamptz[]) \
+         on conflict (command_id) do update set request_digest = excluded.request_digest, \
+         answer = excluded.answer, sequence = excluded.sequence, committed_at = excluded.committed_at",
+    );
+    let statement = transaction.prepare_cached(&insert).await?;
     transaction
         .execute(
             &statement,
@@ -65,7 +61,8 @@ pub(super) async fn apply(
             ],
         )
         .await?;
-    let statement = transaction.prepare_cached(&EXPIRE[class]).await?;
+    let expire = history.sql("delete from {schema}.answers where committed_at < $1");
+    let statement = transaction.prepare_cached(&expire).await?;
     transaction.execute(&statement, &[&(newest - ANSWERS_KEPT)]).await?;
     Ok(())
 }

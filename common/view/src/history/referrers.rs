@@ -8,7 +8,7 @@ use eventlog::record::{AggregateKey, Event, Recorded, Reference};
 use super::columns;
 use crate::{
     database::DatabaseFailure,
-    projection::{HISTORY, Sql},
+    projection::{HISTORY, Projection, Sql},
 };
 
 /// How many of those that refer to an aggregate by one link are read.
@@ -94,30 +94,23 @@ pub fn fold_references<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Ha
 
 pub(super) async fn apply(
     transaction: &Transaction<'_>,
+    history: &Projection,
     references: HashMap<(Referred, AggregateKey), bool>,
 ) -> Result<(), DatabaseFailure> {
-    static DELETE: Sql = Sql::new(|| {
-        HISTORY.sql(
-            "delete from {schema}.referrers r using unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
-             $6::text[]) as gone (i, rt, ri, l, t, a) where r.instance_id = gone.i and r.referred_type = gone.rt and \
-             r.referred_id = gone.ri and r.link = gone.l and r.aggregate_type = gone.t and r.aggregate_id = gone.a",
-        )
-    });
-    static INSERT: Sql = Sql::new(|| {
-        HISTORY.sql(
-            "insert into {schema}.referrers select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], \
-             $5::text[], $6::text[]) on conflict do nothing",
-        )
-    });
+    const DELETE: &str = "delete from {schema}.referrers r using unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
+         $6::text[]) as gone (i, rt, ri, l, t, a) where r.instance_id = gone.i and r.referred_type = gone.rt and \
+         r.referred_id = gone.ri and r.link = gone.l and r.aggregate_type = gone.t and r.aggregate_id = gone.a";
+    const INSERT: &str = "insert into {schema}.referrers select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], \
+         $5::text[], $6::text[]) on conflict do nothing";
     let (taken, released): (Vec<_>, Vec<_>) = references.into_iter().partition(|(_, is_taken)| *is_taken);
-    for (text, changed) in [(&DELETE, released), (&INSERT, taken)] {
+    for (text, changed) in [(DELETE, released), (INSERT, taken)] {
         if changed.is_empty() {
             continue;
         }
         let links: Vec<&str> = changed.iter().map(|((referred, _), _)| referred.link.as_str()).collect();
         let (instances, referred_types, referred_ids) = columns(changed.iter().map(|((referred, _), _)| &referred.key));
         let (_, types, ids) = columns(changed.iter().map(|((_, referrer), _)| referrer));
-        let statement = transaction.prepare_cached(text).await?;
+        let statement = transaction.prepare_cached(&history.sql(text)).await?;
         transaction.execute(&statement, &[&instances, &referred_types, &referred_ids, &links, &types, &ids]).await?;
     }
     Ok(())

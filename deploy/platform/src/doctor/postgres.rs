@@ -11,6 +11,7 @@ use view::{
     database::Database,
     projection::{PROJECTIONS, Projection},
     read_model::ReadModel,
+    schema,
 };
 
 use super::{Ahead, report::Report};
@@ -121,7 +122,8 @@ async fn check_projection(
     const CHECK: &str = "read model";
     let name = projection.schema_name();
     let database = Database::new(url, 1).map_err(|error| explain(&error))?;
-    let is_complete = database.within(database.is_complete(projection)).await.map_err(|error| explain(&error))?;
+    let is_complete =
+        database.within(schema::is_complete(&database, projection)).await.map_err(|error| explain(&error))?;
     if !is_complete {
         let remedy =
             "none, before the first start; else start a node: it makes what is missing and fills it from the log";

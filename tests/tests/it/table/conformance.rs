@@ -24,6 +24,7 @@ mod shown;
 mod token;
 mod user;
 mod user_metadata;
+mod view;
 mod web_key;
 pub(super) mod wire;
 
@@ -90,6 +91,7 @@ fn others() -> Rows {
         .chain(event::rows())
         .chain(failed_event::rows())
         .chain(settings::rows())
+        .chain(view::rows())
         .chain(web_key::rows())
         .collect()
 }

@@ -124,7 +124,7 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
             if self.facts().path.contains("{id}") && self.facts().verb != Verb::Put {
                 calls.ids().await;
             }
-            if !self.facts().only_reads() && !self.facts().is_under_way {
+            if !self.facts().only_reads() && self.facts().is_logged() {
                 calls.idempotency().await;
                 calls.if_match().await;
             }
@@ -180,8 +180,8 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
     ) -> Outcome {
         let mut outcomes = vec![];
         let mut subjects = vec![];
-        // There is one execution of a condition.
-        if !self.row.facts().path.contains("/executions") {
+        // There is one execution of a condition, and one generation of a view at a place.
+        if !["/executions", "/views/"].iter().any(|part| self.row.facts().path.contains(part)) {
             subjects = join_all(Transport::ALL.map(|_| self.subject())).await;
         }
         for transport in Transport::ALL {
@@ -217,7 +217,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
                 assert!(outcome.metadata.contains_key("consistency-token"), "{case}");
             } else {
                 self.same_done(case, *request, |_| vec![]).await;
-                if self.row.facts().is_under_way {
+                if !self.row.facts().is_logged() {
                     continue;
                 }
                 let waited = self.same_done(case, *request, |_| vec![("prefer", "wait=10".to_owned())]).await;

@@ -1,0 +1,137 @@
+//! Generations of views, as operators have them built, exchanged and dropped. The log knows nothing of that: it is about what is made of
+//! it, and goes with that.
+
+use std::sync::Arc;
+
+use domain::{context::Owner, rejection::Rejection};
+use edge::{
+    answer::Answer,
+    call::Call,
+    error::Error,
+    handler::Mounting,
+    refusal::{permission_denied, read_model},
+};
+use proto::system::{
+    DropViewGenerationRequest, DropViewGenerationResponse, ReplayViewRequest, ReplayViewResponse, RollBackViewRequest,
+    RollBackViewResponse, SwitchViewRequest, SwitchViewResponse, VerifyViewRequest, VerifyViewResponse,
+    ViewGenerationPlace,
+};
+use view::{
+    database::DatabaseFailure,
+    generation::{self, Exchanged},
+    projection::{PROJECTIONS, Place, Projection},
+};
+
+use crate::execute::Commands;
+
+const BUSY: &str = "the generations of the view are being read, compared or changed by others all the time; try again";
+
+/// Mounts what is asked for here.
+pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
+    mounting.on(replay).on(verify).on(switch).on(roll_back).on(drop_generation)
+}
+
+async fn replay(
+    commands: Arc<Commands>,
+    call: Call,
+    ReplayViewRequest { view_name }: ReplayViewRequest,
+) -> Result<Answer<ReplayViewResponse>, Error> {
+    let view = meant(&call, &view_name)?;
+    if generation::replay(&commands.database, view).await.map_err(unavailable)? {
+        tracing::info!(view = view.name, user = call.caller.id, "a view is built anew");
+    }
+    Ok(Answer::from(ReplayViewResponse {}))
+}
+
+async fn verify(
+    commands: Arc<Commands>,
+    call: Call,
+    VerifyViewRequest { view_name, place }: VerifyViewRequest,
+) -> Result<Answer<VerifyViewResponse>, Error> {
+    let view = meant(&call, &view_name)?;
+    let is_there = generation::verify_again(&commands.database, view, at(place)).await.map_err(unavailable)?;
+    if is_there { Ok(Answer::from(VerifyViewResponse {})) } else { Err(absent(at(place)).into()) }
+}
+
+async fn switch(
+    commands: Arc<Commands>,
+    call: Call,
+    SwitchViewRequest { view_name, force }: SwitchViewRequest,
+) -> Result<Answer<SwitchViewResponse>, Error> {
+    exchange(&commands, &call, (&view_name, Place::Next), force).await?;
+    Ok(Answer::from(SwitchViewResponse {}))
+}
+
+async fn roll_back(
+    commands: Arc<Commands>,
+    call: Call,
+    RollBackViewRequest { view_name, force }: RollBackViewRequest,
+) -> Result<Answer<RollBackViewResponse>, Error> {
+    exchange(&commands, &call, (&view_name, Place::Previous), force).await?;
+    Ok(Answer::from(RollBackViewResponse {}))
+}
+
+async fn exchange(
+    commands: &Commands,
+    call: &Call,
+    (view_name, place): (&str, Place),
+    is_forced: bool,
+) -> Result<(), Error> {
+    let view = meant(call, view_name)?;
+    let exchanged = generation::exchange(&commands.database, (view, place), is_forced).await.map_err(unavailable)?;
+    let reason = match exchanged {
+        Exchanged::Done => {
+            let (view, place, user) = (view.name, place.name(), &call.caller.id);
+            tracing::info!(view, place, user, "another generation of a view answers");
+            return Ok(());
+        }
+        Exchanged::Absent => return Err(absent(place).into()),
+        Exchanged::Behind => "it is behind the generation that answers; the views tell how far it is, try again then",
+        Exchanged::Fails => {
+            "it could not process events that the generation that answers could; mend them, or ask with force"
+        }
+        Exchanged::Busy => BUSY,
+    };
+    Err(Rejection::Precondition(reason).into())
+}
+
+async fn drop_generation(
+    commands: Arc<Commands>,
+    call: Call,
+    DropViewGenerationRequest { view_name, place }: DropViewGenerationRequest,
+) -> Result<Answer<DropViewGenerationResponse>, Error> {
+    let (view, place) = (meant(&call, &view_name)?, at(place));
+    if !generation::drop_at(&commands.database, view, place).await.map_err(unavailable)? {
+        return Err(absent(place).into());
+    }
+    tracing::info!(view = view.name, place = place.name(), user = call.caller.id, "a generation of a view was dropped");
+    Ok(Answer::from(DropViewGenerationResponse {}))
+}
+
+/// The view of a name. Only roles in the system permit it: views are of all instances.
+fn meant(call: &Call, name: &str) -> Result<&'static Projection, Error> {
+    if !call.may(&Owner::system()) {
+        return Err(permission_denied(call.operation.permission.unwrap_or_default()));
+    }
+    let view = PROJECTIONS.iter().find(|projection| projection.name == name).ok_or(Rejection::NotFound("view"))?;
+    if view.schema().is_none() {
+        let reason = "the view is a search index, in files: it has no generations yet";
+        return Err(Rejection::Precondition(reason).into());
+    }
+    Ok(view)
+}
+
+fn at(place: i32) -> Place {
+    if place == i32::from(ViewGenerationPlace::Previous) { Place::Previous } else { Place::Next }
+}
+
+fn absent(place: Place) -> Rejection {
+    Rejection::Precondition(match place {
+        Place::Next => "no generation of the view is being built; replay it first",
+        Place::Previous => "there is no previous generation of the view",
+    })
+}
+
+fn unavailable(failure: DatabaseFailure) -> Error {
+    if failure.is_of_locks() { Rejection::Precondition(BUSY).into() } else { read_model(Arc::new(failure)) }
+}

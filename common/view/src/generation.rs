@@ -1,0 +1,301 @@
+//! Generations: a projection in Postgres is built anew beside the one that answers, is compared with it, and takes its place.
+//!
+//! Each place has a schema of its own, and a checkpoint of its own. What takes the place of what answers gets its names, in one
+//! transaction, so that no reader and no statement knows of it. What answered before is kept up to date, to go back to.
+
+mod comparison;
+mod first;
+
+use std::time::Duration;
+
+use deadpool_postgres::{Client, GenericClient, Transaction};
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
+
+pub(crate) use self::first::begins;
+pub use self::{
+    comparison::{Verified, verify, verify_again},
+    first::{incomplete, is_complete},
+};
+use crate::{
+    checkpoint::{Checkpoint, unsigned},
+    database::{Database, DatabaseFailure},
+    projection::{PROJECTIONS, Place, Projection, beside},
+};
+
+/// The lock of those who change the generations of a projection; who compares them shares it.
+const CHANGING: i32 = 7_105_772;
+/// For how long an exchange is tried where what is beside is just a little behind, or others keep it waiting, and the pause between
+/// two tries. Postgres ends what takes longer than [`LIMIT`].
+const PATIENCE: Duration = Duration::from_secs(3);
+const BREATH: Duration = Duration::from_millis(20);
+/// How often a moment is looked for at which two generations have come equally far, and the pause before the next look.
+const LOOKS: usize = 100;
+const GLANCE: Duration = Duration::from_millis(2);
+/// How long a change of generations waits for whoever builds indexes, vacuums or compares them, in milliseconds: nobody waits behind it.
+const LIMIT: u32 = 2000;
+/// How long an exchange waits for readers and workers, in milliseconds: others wait behind it meanwhile.
+const ALONE_WITHIN: u32 = 50;
+
+/// A generation beside the one that answers.
+#[derive(Clone)]
+pub struct Generation {
+    /// What keeps it up to date.
+    pub projection: &'static Projection,
+    /// Where it is.
+    pub place: Place,
+    /// Since when.
+    pub since: Timestamp,
+    /// How far it is; `None` before it began.
+    pub checkpoint: Option<Checkpoint>,
+    /// How many events it could not process.
+    pub failed: u64,
+    /// How it compares with the one that answers, once that was looked at.
+    pub verified: Option<Verified>,
+}
+
+/// What came of a wish to exchange generations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exchanged {
+    /// It answers from now on.
+    Done,
+    /// There is none at that place.
+    Absent,
+    /// It is behind the one that answers.
+    Behind,
+    /// It could not process more events than the one that answers.
+    Fails,
+    /// Others held it all the time: readers, or a projector that compares it.
+    Busy,
+}
+
+/// Every generation there is beside those that answer.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generation>, DatabaseFailure> {
+    let text = "select g.*, (select count(*) from platform.failed_events f where f.version = g.version \
+                and f.projection = g.projection || '_' || g.place) as failed from platform.generations g";
+    let read = async {
+        let connection = database.connection().await?;
+        let statement = connection.prepare_cached(text).await?;
+        let mut found = vec![];
+        for row in connection.query(&statement, &[]).await? {
+            let (name, version): (&str, i32) = (row.get("projection"), row.get("version"));
+            let known = PROJECTIONS.iter().find(|known| known.name == name && known.version == version);
+            let place = Place::ALL.into_iter().find(|place| place.name() == row.get::<_, &str>("place"));
+            let of = |place| known.and_then(|known| Some((place, beside(known, place)?)));
+            let Some((place, projection)) = place.and_then(of) else { continue };
+            let verified = row.get::<_, Option<Timestamp>>("verified_at").map(|at| Verified {
+                at,
+                differing: row.get::<_, Option<i64>>("differing").map(unsigned).unwrap_or_default(),
+                examples: row.get::<_, Option<Vec<String>>>("examples").unwrap_or_default(),
+            });
+            let checkpoint = Checkpoint::read(&connection, projection, shard).await?;
+            let (since, failed) = (row.get("since"), unsigned(row.get("failed")));
+            found.push(Generation { projection, place, since, checkpoint, failed, verified });
+        }
+        Ok(found)
+    };
+    database.within(read).await
+}
+
+/// Makes room for a generation that is built beside the one that answers; projectors begin with it. Where one is built already that
+/// goes on, and it is `false`.
+///
+/// # Errors
+/// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
+pub async fn replay(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
+    let next = at(projection, Place::Next)?;
+    let make = async {
+        let mut connection = database.connection().await?;
+        let transaction = change(&mut connection, projection).await?;
+        let is_new = note(&transaction, projection, Place::Next).await?;
+        if is_new {
+            forget(&transaction, next).await?;
+            transaction.batch_execute(&next.schema().unwrap_or_default()).await?;
+            // What is left of a worker of an earlier one must not pass for one of this.
+            let begin = "insert into platform.checkpoints select $3, version, shard, \
+                         (extract(epoch from clock_timestamp()) * 1000)::bigint, 0, 0, decode(repeat('00', 32), 'hex'), 'epoch' \
+                         from platform.checkpoints where projection = $1 and version = $2";
+            transaction.execute(begin, &[&projection.name, &projection.version, &next.name]).await?;
+        }
+        transaction.commit().await?;
+        Ok(is_new)
+    };
+    database.within(make).await
+}
+
+/// Lets the generation at a place answer instead of the one that does. That one is kept: behind the next one as the previous one, and
+/// behind the previous one as the next one. What was there before is dropped.
+///
+/// Nobody reads half of each. Who reads several things at one moment holds a lock on the checkpoints, see [`snapshot`], as does a single
+/// statement that tells how fresh its answer is; any other holds one on its table, with which Postgres has its plans made anew. And
+/// nobody gets to know less than before: what is behind has to wait.
+///
+/// # Errors
+/// When Postgres does not answer, or the projection is not kept there.
+pub async fn exchange(
+    database: &Database,
+    (projection, place): (&Projection, Place),
+    is_forced: bool,
+) -> Result<Exchanged, DatabaseFailure> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let exchanged = match attempt(database, projection, place, is_forced).await {
+            Err(failure) if failure.is_of_locks() => Exchanged::Busy,
+            done => done?,
+        };
+        if !matches!(exchanged, Exchanged::Busy | Exchanged::Behind) || Instant::now() > until {
+            return Ok(exchanged);
+        }
+        sleep(BREATH).await;
+    }
+}
+
+async fn attempt(
+    database: &Database,
+    projection: &Projection,
+    place: Place,
+    is_forced: bool,
+) -> Result<Exchanged, DatabaseFailure> {
+    let (other, kept_at) = (at(projection, place)?, place.opposite());
+    let kept = at(projection, kept_at)?;
+    let mut connection = database.connection().await?;
+    let transaction = change(&mut connection, projection).await?;
+    if !is_there(&transaction, projection, place).await? {
+        return Ok(Exchanged::Absent);
+    }
+    // First Postgres ends what it does to tables by itself, which may take a second and nobody waits for; then alone, for a moment.
+    let mut tables = [projection.tables(), other.tables()].concat();
+    if is_there(&transaction, projection, kept_at).await? {
+        tables.extend(kept.tables());
+    }
+    let tables = tables.join(", ");
+    transaction.batch_execute(&format!("lock table {tables} in share update exclusive mode")).await?;
+    for _ in 0..LOOKS {
+        if !is_behind(&transaction, projection, other).await? {
+            break;
+        }
+        sleep(GLANCE).await;
+    }
+    let alone = format!(
+        "set local lock_timeout = {ALONE_WITHIN}; lock table platform.checkpoints in access exclusive mode; \
+         lock table {tables} in access exclusive mode"
+    );
+    transaction.batch_execute(&alone).await?;
+    if is_behind(&transaction, projection, other).await? {
+        return Ok(Exchanged::Behind);
+    }
+    if !is_forced && fails_more(&transaction, projection, other).await? {
+        return Ok(Exchanged::Fails);
+    }
+    forget(&transaction, kept).await?;
+    for (from, to) in [(projection.name, kept.name), (other.name, projection.name)] {
+        rename(&transaction, projection.version, (from, to)).await?;
+    }
+    fence(&transaction, projection, kept).await?;
+    let text = "delete from platform.generations where projection = $1 and version = $2 and place = any($3)";
+    let changed = Place::ALL.map(Place::name);
+    transaction.execute(text, &[&projection.view, &projection.version, &changed.as_slice()]).await?;
+    note(&transaction, projection, kept_at).await?;
+    transaction.commit().await?;
+    Ok(Exchanged::Done)
+}
+
+/// Drops the generation at a place; `false` where there is none.
+///
+/// # Errors
+/// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
+pub async fn drop_at(database: &Database, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+    let other = at(projection, place)?;
+    let drop = async {
+        let mut connection = database.connection().await?;
+        let transaction = change(&mut connection, projection).await?;
+        let places = "delete from platform.generations where projection = $1 and version = $2 and place = $3";
+        let was_there = transaction.execute(places, &[&projection.view, &projection.version, &place.name()]).await? > 0;
+        forget(&transaction, other).await?;
+        transaction.commit().await?;
+        Ok(was_there)
+    };
+    database.within(drop).await
+}
+
+/// Begins a change of the generations of a projection, which only one makes, while nobody compares them.
+async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Result<Transaction<'a>, DatabaseFailure> {
+    let transaction = connection.transaction().await?;
+    let limits = format!("set local lock_timeout = {LIMIT}; set local statement_timeout = {}", LIMIT * 2);
+    transaction.batch_execute(&limits).await?;
+    let alone = "select pg_try_advisory_xact_lock($1, hashtext($2))";
+    let is_alone: bool = transaction.query_one(alone, &[&CHANGING, &projection.view]).await?.get(0);
+    if is_alone { Ok(transaction) } else { Err(DatabaseFailure::Busy(projection.view)) }
+}
+
+/// What a projection is at a place beside it.
+fn at(projection: &Projection, place: Place) -> Result<&'static Projection, DatabaseFailure> {
+    beside(projection, place).ok_or(DatabaseFailure::Elsewhere(projection.view))
+}
+
+async fn note(transaction: &Transaction<'_>, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+    let text = "insert into platform.generations values ($1, $2, $3, now()) on conflict do nothing";
+    Ok(transaction.execute(text, &[&projection.view, &projection.version, &place.name()]).await? > 0)
+}
+
+async fn is_there(client: &impl GenericClient, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+    let text = "select from platform.generations where projection = $1 and version = $2 and place = $3";
+    Ok(client.query_opt(text, &[&projection.view, &projection.version, &place.name()]).await?.is_some())
+}
+
+/// Whether there is a shard of which it has less than the one that answers.
+async fn is_behind(
+    client: &impl GenericClient,
+    projection: &Projection,
+    other: &Projection,
+) -> Result<bool, DatabaseFailure> {
+    let text = "select from platform.checkpoints c where projection = $1 and version = $2 and not exists \
+                (select from platform.checkpoints o where o.projection = $3 and o.version = c.version \
+                and o.shard = c.shard and o.stream_sequence >= c.stream_sequence) limit 1";
+    let behind = client.query_opt(text, &[&projection.name, &projection.version, &other.name]).await?;
+    Ok(behind.is_some())
+}
+
+/// Whether an aggregate is parked there that is not in the one that answers, or is there only at a later event.
+async fn fails_more(
+    client: &impl GenericClient,
+    projection: &Projection,
+    other: &Projection,
+) -> Result<bool, DatabaseFailure> {
+    let text = "select from platform.failed_events o where o.projection = $3 and o.version = $2 and not exists \
+                (select from platform.failed_events f where f.projection = $1 and f.version = o.version \
+                and f.shard = o.shard and f.instance_id = o.instance_id and f.aggregate_type = o.aggregate_type \
+                and f.aggregate_id = o.aggregate_id and f.sequence <= o.sequence) limit 1";
+    let more = client.query_opt(text, &[&projection.name, &projection.version, &other.name]).await?;
+    Ok(more.is_some())
+}
+
+/// Removes all that there is of a generation. The checkpoint comes first, as it does for its worker.
+async fn forget(transaction: &Transaction<'_>, other: &Projection) -> Result<(), DatabaseFailure> {
+    for table in ["checkpoints", "failed_events"] {
+        let text = format!("delete from platform.{table} where projection = $1 and version = $2");
+        transaction.execute(&text, &[&other.name, &other.version]).await?;
+    }
+    Ok(transaction.batch_execute(&format!("drop schema if exists {} cascade", other.schema_name())).await?)
+}
+
+/// Gives a generation another name, with all that there is of it.
+async fn rename(transaction: &Transaction<'_>, version: i32, (from, to): (&str, &str)) -> Result<(), DatabaseFailure> {
+    transaction.batch_execute(&format!("alter schema {from}_{version} rename to {to}_{version}")).await?;
+    for table in ["checkpoints", "failed_events"] {
+        let text = format!("update platform.{table} set projection = $2 where projection = $1 and version = $3");
+        transaction.execute(&text, &[&from, &to, &version]).await?;
+    }
+    Ok(())
+}
+
+/// Has the workers of both begin anew: each holds the checkpoint of the other one now.
+async fn fence(transaction: &Transaction<'_>, one: &Projection, other: &Projection) -> Result<(), DatabaseFailure> {
+    let text = "update platform.checkpoints set epoch = 1 + (select max(epoch) from platform.checkpoints \
+                where version = $3 and projection in ($1, $2)) where version = $3 and projection in ($1, $2)";
+    transaction.execute(text, &[&one.name, &other.name, &one.version]).await?;
+    Ok(())
+}

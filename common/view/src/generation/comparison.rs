@@ -1,0 +1,123 @@
+//! Comparing a generation with the one that answers, row by row, at a moment when both have come equally far.
+
+use deadpool_postgres::Transaction;
+use jiff::Timestamp;
+use tokio::time::sleep;
+use tokio_postgres::types::ToSql;
+
+use super::{CHANGING, GLANCE, Generation, LOOKS, is_there};
+use crate::{
+    checkpoint::{Checkpoint, unsigned},
+    database::{Database, DatabaseFailure, begin},
+    projection::{Kind, PROJECTIONS, Place, Projection},
+};
+
+/// How many of the rows that differ are named.
+const EXAMPLES: u32 = 10;
+
+/// How two generations compare that have come equally far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// When they were compared.
+    pub at: Timestamp,
+    /// How many rows are in one of them only, or differ.
+    pub differing: u64,
+    /// Some of them.
+    pub examples: Vec<String>,
+}
+
+/// Has the generation at a place compared with the one that answers, by a projector; `false` where there is none.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn verify_again(database: &Database, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+    let text = "update platform.generations set verified_at = null, differing = null, examples = null \
+                where projection = $1 and version = $2 and place = $3";
+    let update = async {
+        let connection = database.connection().await?;
+        Ok(connection.execute(text, &[&projection.view, &projection.version, &place.name()]).await? > 0)
+    };
+    database.within(update).await
+}
+
+/// Compares a generation with the one that answers, at a moment when both have come equally far, and notes what was found; `None`
+/// where there was no such moment.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn verify(
+    database: &Database,
+    shard: u16,
+    generation: &Generation,
+) -> Result<Option<Verified>, DatabaseFailure> {
+    let other = generation.projection;
+    let Some(projection) = PROJECTIONS.iter().find(|known| known.name == other.view) else { return Ok(None) };
+    let mut connection = database.connection().await?;
+    for _ in 0..LOOKS * 5 {
+        let mut transaction = begin(&mut connection).await?;
+        let lock = "select pg_try_advisory_xact_lock_shared($1, hashtext($2))";
+        // Whoever changes them comes first.
+        let is_held: bool = transaction.query_one(lock, &[&CHANGING, &other.view]).await?.get(0);
+        if !is_held || !is_there(&transaction, projection, generation.place).await? {
+            return Ok(None);
+        }
+        if !are_equally_far(&mut transaction, (projection, other), shard).await? {
+            transaction.commit().await?;
+            sleep(GLANCE).await;
+            continue;
+        }
+        let (mut differing, mut examples) = (0_i64, vec![]);
+        for compared in comparisons(projection, other) {
+            let row = transaction.query_one(&compared, &[]).await?;
+            differing += row.get::<_, i64>(0);
+            examples.extend(row.get::<_, Option<Vec<String>>>(1).unwrap_or_default());
+        }
+        transaction.commit().await?;
+        examples.truncate(EXAMPLES as usize);
+        let text = "update platform.generations set verified_at = now(), differing = $4, examples = $5 \
+                    where projection = $1 and version = $2 and place = $3 and since = $6 returning verified_at";
+        let place = generation.place.name();
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&other.view, &other.version, &place, &differing, &examples, &generation.since];
+        let noted = connection.query_opt(text, &parameters).await?;
+        return Ok(noted.map(|row| Verified { at: row.get(0), differing: unsigned(differing), examples }));
+    }
+    Ok(None)
+}
+
+/// Whether two generations have come equally far at the moment that a transaction reads. Nobody changes them meanwhile, so that nobody
+/// has to wait for the rest of it.
+async fn are_equally_far(
+    transaction: &mut Transaction<'_>,
+    (one, other): (&Projection, &Projection),
+    shard: u16,
+) -> Result<bool, DatabaseFailure> {
+    let here = Checkpoint::read(transaction, one, shard).await?;
+    let there = Checkpoint::read(transaction, other, shard).await?;
+    Ok(here.map(|here| here.position) == there.map(|there| there.position))
+}
+
+/// Statements that count the rows of a table that are in one of two generations only, or differ, and name some. What was answered to
+/// commands is not compared: it is forgotten after a day, and not at the same moment.
+fn comparisons(one: &Projection, other: &Projection) -> Vec<String> {
+    let tables = one.tables().into_iter().zip(other.tables()).filter(|(table, _)| !table.ends_with(".answers"));
+    tables.map(|(here, there)| comparison(&one.kind, (&here, &there))).collect()
+}
+
+fn comparison(kind: &Kind, (one, other): (&str, &str)) -> String {
+    let (_, name) = one.split_once('.').unwrap_or_default();
+    if matches!(kind, Kind::Rows(_)) {
+        return format!(
+            "with differing as (select coalesce(a.instance_id, b.instance_id) as i, coalesce(a.id, b.id) as k \
+             from {one} a full join {other} b on a.instance_id = b.instance_id and a.id = b.id \
+             where a::text is distinct from b::text) \
+             select count(*), (select array_agg('{name} ' || k || ' of instance ' || i) \
+             from (select * from differing order by i, k limit {EXAMPLES}) as first) from differing"
+        );
+    }
+    format!(
+        "with differing as ((select t::text from {one} t except all select t::text from {other} t) union all \
+         (select t::text from {other} t except all select t::text from {one} t)) \
+         select count(*), case when count(*) > 0 then array['{name}'] end from differing"
+    )
+}

@@ -1,0 +1,123 @@
+//! The schemas of the read models in Postgres: their SQL, and making what is missing of them.
+
+use deadpool_postgres::GenericClient;
+
+use crate::{
+    checkpoint::Checkpoint,
+    database::{Database, DatabaseFailure},
+    generation,
+    projection::{PROJECTIONS, Projection},
+};
+
+/// What all projections share.
+const OF_ALL: &str = "\
+create schema if not exists platform;
+
+create table if not exists platform.checkpoints (
+  projection text collate \"C\" not null,
+  version integer not null,
+  shard integer not null,
+  epoch bigint not null,
+  sequence bigint not null,
+  stream_sequence bigint not null,
+  digest bytea not null,
+  committed_at timestamptz not null,
+  primary key (projection, version, shard)
+);
+
+create table if not exists platform.generations (
+  projection text collate \"C\" not null,
+  version integer not null,
+  place text collate \"C\" not null,
+  since timestamptz not null,
+  verified_at timestamptz,
+  differing bigint,
+  examples text[],
+  primary key (projection, version, place)
+);
+
+create table if not exists platform.heartbeats (
+  shard integer primary key,
+  stream_sequence bigint not null,
+  heard_at timestamptz not null
+);
+
+create table if not exists platform.session_heartbeats (
+  shard integer primary key,
+  stream_sequence bigint not null,
+  heard_at timestamptz not null
+);
+
+create table if not exists platform.failed_events (
+  projection text collate \"C\" not null,
+  version integer not null,
+  shard integer not null,
+  instance_id text collate \"C\" not null,
+  aggregate_type text collate \"C\" not null,
+  aggregate_id text collate \"C\" not null,
+  id bigint not null,
+  sequence bigint not null,
+  from_sequence bigint not null,
+  from_stream_sequence bigint not null,
+  from_digest bytea not null,
+  failure_count bigint not null,
+  error text not null,
+  first_failed timestamptz not null,
+  last_failed timestamptz not null,
+  primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
+);
+";
+
+/// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.
+pub fn sql() -> String {
+    let projections = PROJECTIONS.iter().filter_map(Projection::schema);
+    std::iter::once(OF_ALL.to_owned()).chain(projections).collect::<Vec<_>>().join("\n")
+}
+
+/// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
+///
+/// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses
+/// nothing is left alone: it may be at work, and also `if not exists` waits for its locks.
+pub async fn prepare(database: &Database) -> Result<(), DatabaseFailure> {
+    let mut connection = database.connection().await?;
+    let transaction = connection.transaction().await?;
+    transaction.batch_execute("set local statement_timeout = 0; select pg_advisory_xact_lock(7105771)").await?;
+    transaction.batch_execute(OF_ALL).await?;
+    for projection in PROJECTIONS.iter() {
+        let Some(schema) = projection.schema() else { continue };
+        let has_tables = has_all(&transaction, projection.tables()).await?;
+        if !has_tables {
+            Checkpoint::reset(&transaction, projection).await?;
+            generation::begins(&transaction, projection).await?;
+        }
+        if !has_tables || !has_all(&transaction, projection.indexes()).await? {
+            transaction.batch_execute(&schema).await?;
+        }
+    }
+    Ok(transaction.commit().await?)
+}
+
+/// Whether nothing is missing of what a projection keeps.
+pub async fn is_complete(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
+    let tables = projection
+        .tables()
+        .into_iter()
+        .chain(["platform.checkpoints", "platform.generations", "platform.failed_events"].map(str::to_owned))
+        .collect();
+    has_all(&database.connection().await?, tables).await
+}
+
+async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, DatabaseFailure> {
+    let text = "select coalesce(bool_and(to_regclass(name) is not null), true) from unnest($1::text[]) as t (name)";
+    let statement = client.prepare_cached(text).await?;
+    Ok(client.query_one(&statement, &[&tables]).await?.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_reviewed_schema_is_the_one_in_use() {
+        let reviewed = include_str!("../../../deploy/schema.sql");
+        assert!(reviewed == super::sql(), "deploy/schema.sql is not what COLUMNS say; `make bless` rewrites it");
+    }
+}

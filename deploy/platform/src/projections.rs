@@ -1,0 +1,195 @@
+//! `platform projections`: how far projections are, and their generations, which are built, compared and exchanged.
+
+use std::{collections::VecDeque, time::Duration};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::{Failure, cli, operator::Operator, output};
+
+const PATH: &str = "/system/v1/views";
+/// How often it is looked how far a generation is.
+const EVERY: Duration = Duration::from_secs(1);
+/// Over how many looks the speed is measured.
+const LOOKS: usize = 10;
+/// How wide a bar is.
+const WIDTH: usize = 30;
+/// How long a generation that lacks nothing may take to be compared. No table is too large for that.
+const COMPARING: Duration = Duration::from_mins(10);
+const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
+const PREVIOUS: &str = "VIEW_GENERATION_PLACE_PREVIOUS";
+
+/// Does what is asked for.
+pub(crate) async fn run(asked: cli::Projections) -> Result<(), Failure> {
+    match asked {
+        cli::Projections::List(options) => list(*options).await,
+        cli::Projections::Status(options) => status(*options).await,
+        cli::Projections::Replay(options) => replay(*options).await,
+        cli::Projections::Verify(options) => verify(*options).await,
+        cli::Projections::Switch(options) => exchange(*options, "_switch").await,
+        cli::Projections::Rollback(options) => exchange(*options, "_rollback").await,
+        cli::Projections::Drop(options) => drop_generation(*options).await,
+    }
+}
+
+/// Prints all of them.
+async fn list(options: cli::ListProjections) -> Result<(), Failure> {
+    for view in views(&Operator::new(&options.at)?).await? {
+        output::print(if options.json { view.to_string() } else { line(&view) });
+    }
+    Ok(())
+}
+
+/// Prints one.
+async fn status(options: cli::OneProjection) -> Result<(), Failure> {
+    let view = view(&Operator::new(&options.at)?, &options.name).await?;
+    output::print(serde_json::to_string_pretty(&view)?);
+    Ok(())
+}
+
+/// Has one built anew.
+async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Result<(), Failure> {
+    let operator = Operator::new(&of.at)?;
+    operator.ask(Method::POST, &path(&of.name, "_replay", &[]), None).await?;
+    output::notice("a generation is built beside the one that answers");
+    if wait {
+        let found = follow(&operator, &of.name, NEXT).await?;
+        output::print(compared(&found));
+    }
+    Ok(())
+}
+
+/// Compares one with what answers.
+async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
+    let (operator, place) = (Operator::new(&of.at)?, place(previous));
+    operator.ask(Method::POST, &path(&of.name, "_verify", &[("place", place)]), None).await?;
+    let found = follow(&operator, &of.name, place).await?;
+    output::print(compared(&found));
+    let is_equal = number(&found["differingRows"]) == 0;
+    if is_equal { Ok(()) } else { Err("the generations differ".into()) }
+}
+
+/// Lets another generation answer.
+async fn exchange(cli::Exchange { of, force }: cli::Exchange, how: &str) -> Result<(), Failure> {
+    let force = if force { "true" } else { "false" };
+    Operator::new(&of.at)?.ask(Method::POST, &path(&of.name, how, &[("force", force)]), None).await?;
+    output::print(format!("{} answers; the generation before is kept and goes on", of.name));
+    Ok(())
+}
+
+/// Drops one.
+async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
+    let path = path(&of.name, "_drop", &[("place", place(previous))]);
+    Operator::new(&of.at)?.ask(Method::POST, &path, None).await?;
+    output::print("it is dropped");
+    Ok(())
+}
+
+/// Waits until a generation is as far as the one that answers and was compared with it.
+async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, Failure> {
+    let mut looks: VecDeque<(Instant, u64)> = VecDeque::new();
+    let mut complete_since = None;
+    loop {
+        let view = view(operator, name).await?;
+        let generations = view["generations"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let found = generations.iter().find(|generation| generation["place"] == place);
+        let found = found.ok_or("the generation was dropped, or it answers already")?;
+        let is_compared = found["verifiedAt"].is_string();
+        let (at, end) = (number(&found["processedSequence"]), number(&view["processedSequence"]));
+        looks.push_back((Instant::now(), at));
+        if looks.len() > LOOKS {
+            looks.pop_front();
+        }
+        output::notice(progress(&looks, (at, end), is_compared));
+        if is_compared {
+            return Ok(found.clone());
+        }
+        if at >= end && complete_since.get_or_insert_with(Instant::now).elapsed() > COMPARING {
+            return Err("the generation is not compared; the log of the projector says why".into());
+        }
+        sleep(EVERY).await;
+    }
+}
+
+/// A bar with percent, events a second and the time that is left.
+fn progress(looks: &VecDeque<(Instant, u64)>, (at, end): (u64, u64), is_compared: bool) -> String {
+    let percent = (at * 100).checked_div(end).unwrap_or(100).min(100);
+    let full = usize::try_from(percent).unwrap_or_default() * WIDTH / 100;
+    let bar = format!("[{}{}] {percent} %", "#".repeat(full), ".".repeat(WIDTH - full));
+    if is_compared {
+        return bar;
+    }
+    if at >= end {
+        return format!("{bar}, it is compared");
+    }
+    let (Some((since, first)), Some((until, last))) = (looks.front(), looks.back()) else { return bar };
+    let millis = u64::try_from(until.duration_since(*since).as_millis()).unwrap_or(u64::MAX);
+    match ((last - first) * 1000).checked_div(millis) {
+        Some(speed @ 1..) => format!("{bar}, {speed} events/s, {} s left", (end - at).div_ceil(speed)),
+        _ => bar,
+    }
+}
+
+fn compared(found: &Value) -> String {
+    let failed = match number(&found["failedEventCount"]) {
+        0 => String::new(),
+        failed => format!("; it could not process {failed} events"),
+    };
+    let differing = number(&found["differingRows"]);
+    if differing == 0 {
+        return format!("it is as far as the generation that answers, and equal{failed}");
+    }
+    let examples = found["differingExamples"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let examples: Vec<&str> = examples.iter().filter_map(Value::as_str).collect();
+    format!("{differing} rows differ from those that answer{failed}, among them: {}", examples.join(", "))
+}
+
+fn line(view: &Value) -> String {
+    let of = |value: &Value, member: &str| value[member].as_str().unwrap_or_default().to_owned();
+    let end = number(&view["processedSequence"]);
+    let generations = view["generations"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let beside = generations.iter().map(|generation| {
+        let name = if generation["place"] == PREVIOUS { "previous" } else { "next" };
+        let at = number(&generation["processedSequence"]);
+        let percent = (at * 100).checked_div(end).unwrap_or(100).min(100);
+        let state = match (generation["verifiedAt"].is_string(), number(&generation["differingRows"])) {
+            (false, _) => "not compared yet".to_owned(),
+            (true, 0) => "equal".to_owned(),
+            (true, differing) => format!("{differing} rows differ"),
+        };
+        format!("; {name}: {at} ({percent} %), {state}, {} failed events", number(&generation["failedEventCount"]))
+    });
+    let beside: String = beside.collect();
+    let (name, log, failed) = (of(view, "viewName"), of(view, "log"), number(&view["failedEventCount"]));
+    format!("{name} version {}: {end} of {log}, {failed} failed events{beside}", number(&view["version"]))
+}
+
+/// One view.
+async fn view(operator: &Operator, name: &str) -> Result<Value, Failure> {
+    let found = views(operator).await?.into_iter().find(|view| view["viewName"] == name);
+    Ok(found.ok_or_else(|| format!("there is no projection {name}; `platform projections list` names them"))?)
+}
+
+async fn views(operator: &Operator) -> Result<Vec<Value>, Failure> {
+    let mut found = operator.ask(Method::POST, &format!("{PATH}/_search"), Some(json!({}))).await?;
+    Ok(match found["result"].take() {
+        Value::Array(views) => views,
+        _ => vec![],
+    })
+}
+
+fn path(name: &str, what: &str, query: &[(&str, &str)]) -> String {
+    let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    format!("{PATH}/{name}/{what}?{query}")
+}
+
+const fn place(is_previous: bool) -> &'static str {
+    if is_previous { PREVIOUS } else { NEXT }
+}
+
+/// A number of the API: those of 64 bits are texts.
+fn number(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
+}
