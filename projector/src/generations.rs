@@ -102,7 +102,7 @@ impl unit::Unit for Verifier {
     type End = Infallible;
 
     fn name(&self) -> String {
-        format!("generations.{}", self.projector.shard)
+        format!("projection.generations.{}", self.projector.shard)
     }
 
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {

@@ -5,6 +5,7 @@
 
 mod actions;
 mod bare;
+mod beside;
 mod commands;
 mod cpu;
 mod fair;
@@ -52,6 +53,14 @@ async fn main() {
             commands::measure(&mut platform).await;
             return replay::measure(&mut platform).await;
         }
+        Some("generations") => {
+            let mut platform = Platform::start().await;
+            commands::measure(&mut platform).await;
+            for view in ["targets", "history", "access"] {
+                beside::measure(&mut platform, view).await;
+            }
+            return;
+        }
         Some("tokens") => return tokens::measure(&mut Platform::start().await).await,
         Some("logins") => return logins::measure(&mut Platform::start().await).await,
         Some("passwords") => return passwords::measure(&mut Platform::start().await).await,
@@ -73,6 +82,7 @@ async fn main() {
     logins::measure(&mut platform).await;
     requests::measure(&mut platform).await;
     passwords::measure(&mut platform).await;
+    beside::measure(&mut platform, "targets").await;
     start::memory("after the load", &mut platform).await;
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;

@@ -2,6 +2,7 @@
 
 mod chromium;
 mod entry;
+mod generations;
 mod mending;
 mod nodes;
 

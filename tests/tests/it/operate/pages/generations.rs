@@ -1,0 +1,69 @@
+//! Generations of a projection as its page shows them, and what its buttons do.
+
+use reqwest::StatusCode;
+use tests::{
+    browser::{Browser, Shown, link},
+    eventually,
+    platform::Platform,
+};
+
+use super::{assert_closed, seen};
+
+const TARGETS: &str = "/ui/operate/projections/targets";
+
+/// Presses a button of the page of a projection.
+async fn press(browser: &mut Browser, shown: &Shown, what: &str) -> Shown {
+    let answer = browser.post(TARGETS, &shown.form(&[("what", what)])).await;
+    assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, TARGETS), "{what}: {}", answer.text);
+    seen(browser, TARGETS).await
+}
+
+#[tokio::test]
+async fn a_page_has_a_projection_built_anew_and_exchanged() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
+    let shown = seen(&mut browser, TARGETS).await;
+    assert!(
+        shown.text.contains("There is only the one that answers")
+            && !shown.text.contains("<table>\n<caption><span id=\"generations")
+    );
+    let shown = press(&mut browser, &shown, "replay").await;
+    assert!(
+        shown.text.contains("<th scope=\"row\">next</th>") && !shown.text.contains("value=\"replay\""),
+        "{}",
+        shown.text
+    );
+    let mut looking = browser.clone();
+    let equal = async || {
+        let shown = seen(&mut looking.clone(), TARGETS).await;
+        shown.text.contains("<td>Equal</td>").then_some(shown)
+    };
+    let shown = eventually("it is compared", equal).await;
+    assert!(
+        shown.text.contains("value=\"switch\" class=\"primary\"") && shown.text.contains(" 100 %"),
+        "{}",
+        shown.text
+    );
+    let shown = press(&mut browser, &shown, "switch").await;
+    assert!(shown.text.contains("<th scope=\"row\">previous</th>"), "{}", shown.text);
+    let shown = press(&mut browser, &shown, "rollback").await;
+    assert!(shown.text.contains("<th scope=\"row\">next</th>"), "{}", shown.text);
+    let shown = press(&mut browser, &shown, "drop-next").await;
+    assert!(shown.text.contains("There is only the one that answers"), "{}", shown.text);
+
+    // What is not there, or not of this page, changes nothing.
+    let refused = browser.post(TARGETS, &shown.form(&[("what", "switch")])).await;
+    assert_closed(&refused);
+    assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains("replay it first"), "{}", refused.text);
+    let unknown = browser.post(TARGETS, &shown.form(&[("what", "anything")])).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+    let nothing = browser.post("/ui/operate/projections/nothing", &shown.form(&[("what", "replay")])).await;
+    assert_eq!(nothing.status, StatusCode::NOT_FOUND);
+    let foreign =
+        browser.post(TARGETS, &[("what".to_owned(), "replay".to_owned()), ("token".to_owned(), "x".to_owned())]).await;
+    assert_eq!(foreign.status, StatusCode::FORBIDDEN, "{}", foreign.text);
+    looking = browser.clone();
+    assert!(seen(&mut looking, TARGETS).await.text.contains("There is only the one that answers"));
+    assert!(seen(&mut browser, "/ui/operate/projections/targets_index").await.text.contains("no generations yet"));
+}
