@@ -142,6 +142,10 @@ impl unit::Unit for Rows {
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     let error = explain(stall);
     match stall {
+        // It was just dropped, or exchanged.
+        Stall::Incomplete | Stall::Batch(BatchFailure::Fenced) if projection.is_beside() => {
+            tracing::debug!(projection = projection.name, error, "the worker of a generation has lost it");
+        }
         stall if stall.is_outdated() => {
             tracing::error!(
                 projection = projection.name,
@@ -214,6 +218,9 @@ impl Rows {
     async fn take_over(&self) -> Result<Checkpoint, Stall> {
         let Self { projector: Projector { database, shard, .. }, projection, .. } = self;
         if !schema::is_complete(database, projection).await? {
+            if projection.is_beside() {
+                return Err(Stall::Incomplete);
+            }
             tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
             schema::prepare(database).await?;
         }

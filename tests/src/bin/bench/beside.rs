@@ -33,15 +33,18 @@ pub(crate) async fn measure(platform: &mut Platform, view: &str) {
     let (begin, before) = (Instant::now(), used());
     let alone = latencies(&client, "alone", sleep(ALONE)).await;
     let (spent, after) = (begin.elapsed(), used());
-    let share = |(now, then): (Duration, Duration), spent: Duration| (now - then).as_secs_f64() / spent.as_secs_f64();
+    let share = |(now, then): (Duration, Duration), spent: Duration| {
+        now.saturating_sub(then).as_secs_f64() / spent.as_secs_f64()
+    };
     let idle = (share((after.0, before.0), spent), share((after.1, before.1), spent));
 
     done(&operator, &format!("{VIEWS}/{view}/_replay"), json!({})).await;
     let (begin, before) = (Instant::now(), used());
     let beside = latencies(&client, "beside", built(&operator, view)).await;
     let (spent, after) = (begin.elapsed(), used());
-    let more =
-        |now: Duration, then: Duration, idle: f64| ((now - then).as_secs_f64() - idle * spent.as_secs_f64()).max(0.0);
+    let more = |now: Duration, then: Duration, idle: f64| {
+        (now.saturating_sub(then).as_secs_f64() - idle * spent.as_secs_f64()).max(0.0)
+    };
     let (platform_cpu, postgres_cpu) = (more(after.0, before.0, idle.0), more(after.1, before.1, idle.1));
     #[expect(clippy::cast_precision_loss, reason = "rates for people")]
     let per_second = |seconds: f64| events as f64 / seconds;
