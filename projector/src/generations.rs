@@ -75,7 +75,7 @@ impl Verifier {
         loop {
             lease.tick();
             if let Ok(all) = generations(database, *shard).await {
-                for generation in all.iter().filter(|generation| generation.verified.is_none()) {
+                for generation in all.iter().filter(|generation| generation.is_due) {
                     lease.during(self.compare(generation)).await;
                 }
             }

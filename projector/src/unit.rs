@@ -122,7 +122,9 @@ impl unit::Unit for Rows {
         }
         let mut applied = false;
         let stall = while_held(self.follow(lease, &mut applied), lease, shutdown).await;
-        self.pause = if applied { PAUSES.0 } else { (self.pause * 2).min(PAUSES.1) };
+        // Whose generation was exchanged goes on with the other one.
+        let is_fenced = matches!(stall, Some(Err(Stall::Batch(BatchFailure::Fenced))));
+        self.pause = if applied || is_fenced { PAUSES.0 } else { (self.pause * 2).min(PAUSES.1) };
         let Some(Err(stall)) = stall else { return ControlFlow::Continue(Duration::ZERO) };
         let pause = if stall.is_outdated() { WAY } else { self.pause };
         report(self.projection, &stall, pause);

@@ -90,7 +90,6 @@ async fn exchange(
         Exchanged::Fails => {
             "it could not process events that the generation that answers could; mend them, or ask with force"
         }
-        Exchanged::Busy => BUSY,
     };
     Err(Rejection::Precondition(reason).into())
 }

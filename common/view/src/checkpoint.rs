@@ -22,6 +22,9 @@ pub struct Checkpoint {
     pub committed_at: Timestamp,
 }
 
+/// The lock of those who change the generations of a projection; who compares them shares it.
+pub(crate) const CHANGING: i32 = 7_105_772;
+
 /// Another worker took the projection over, or Postgres lost its last commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fenced;
@@ -157,10 +160,12 @@ pub(crate) fn position(row: &Row) -> Position {
 /// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`. One that
 /// has gone on to other work just then loses that, and does it again.
 async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), DatabaseFailure> {
+    // One that changes generations ends by itself.
     let text = "select pg_terminate_backend(l.pid) from platform.checkpoints c \
                 join pg_locks l on l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = c.xmax \
-                where projection = $1 and version = $2 and shard = $3";
-    client.execute(text, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
+                where projection = $1 and version = $2 and shard = $3 and not exists (select from pg_locks a \
+                where a.pid = l.pid and a.locktype = 'advisory' and a.classid = $4::int::oid and a.objsubid = 2)";
+    client.execute(text, &[&projection.name, &projection.version, &i32::from(shard), &CHANGING]).await?;
     Ok(())
 }
 

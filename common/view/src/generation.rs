@@ -18,13 +18,11 @@ pub use self::{
     first::{incomplete, is_complete},
 };
 use crate::{
-    checkpoint::{Checkpoint, unsigned},
+    checkpoint::{CHANGING, Checkpoint, unsigned},
     database::{Database, DatabaseFailure},
     projection::{PROJECTIONS, Place, Projection, beside},
 };
 
-/// The lock of those who change the generations of a projection; who compares them shares it.
-const CHANGING: i32 = 7_105_772;
 /// For how long an exchange is tried where what is beside is just a little behind, or others keep it waiting, and the pause between
 /// two tries. Postgres ends what takes longer than [`LIMIT`].
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,8 +30,10 @@ const BREATH: Duration = Duration::from_millis(20);
 /// How often a moment is looked for at which two generations have come equally far, and the pause before the next look.
 const LOOKS: usize = 100;
 const GLANCE: Duration = Duration::from_millis(2);
-/// How long a change of generations waits for whoever builds indexes, vacuums or compares them, in milliseconds: nobody waits behind it.
+/// How long a change of generations waits for whoever builds indexes or vacuums, in milliseconds: nobody waits behind it.
 const LIMIT: u32 = 2000;
+/// How long it may stand still, in milliseconds: a node that dies or stops in the middle of one would keep everybody waiting.
+const STANDSTILL: u32 = 1000;
 /// How long an exchange waits for readers and workers, in milliseconds: others wait behind it meanwhile.
 const ALONE_WITHIN: u32 = 50;
 
@@ -52,6 +52,8 @@ pub struct Generation {
     pub failed: u64,
     /// How it compares with the one that answers, once that was looked at.
     pub verified: Option<Verified>,
+    /// Whether it is to be compared.
+    pub is_due: bool,
 }
 
 /// What came of a wish to exchange generations.
@@ -65,8 +67,6 @@ pub enum Exchanged {
     Behind,
     /// It could not process more events than the one that answers.
     Fails,
-    /// Others held it all the time: readers, or a projector that compares it.
-    Busy,
 }
 
 /// Every generation there is beside those that answer.
@@ -74,7 +74,7 @@ pub enum Exchanged {
 /// # Errors
 /// When Postgres does not answer.
 pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generation>, DatabaseFailure> {
-    let text = "select g.*, (select count(*) from platform.failed_events f where f.version = g.version \
+    let text = "select g.*, asked_at is not null and verified_at is null as is_due, (select count(*) from platform.failed_events f where f.version = g.version \
                 and f.projection = g.projection || '_' || g.place) as failed from platform.generations g";
     let read = async {
         let connection = database.connection().await?;
@@ -92,8 +92,8 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
                 examples: row.get::<_, Option<Vec<String>>>("examples").unwrap_or_default(),
             });
             let checkpoint = Checkpoint::read(&connection, projection, shard).await?;
-            let (since, failed) = (row.get("since"), unsigned(row.get("failed")));
-            found.push(Generation { projection, place, since, checkpoint, failed, verified });
+            let (since, failed, is_due) = (row.get("since"), unsigned(row.get("failed")), row.get("is_due"));
+            found.push(Generation { projection, place, since, checkpoint, failed, verified, is_due });
         }
         Ok(found)
     };
@@ -107,23 +107,37 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
 /// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
 pub async fn replay(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
     let next = at(projection, Place::Next)?;
-    let make = async {
-        let mut connection = database.connection().await?;
-        let transaction = change(&mut connection, projection).await?;
-        let is_new = note(&transaction, projection, Place::Next).await?;
-        if is_new {
-            forget(&transaction, next).await?;
-            transaction.batch_execute(&next.schema().unwrap_or_default()).await?;
-            // What is left of a worker of an earlier one must not pass for one of this.
-            let begin = "insert into platform.checkpoints select $3, version, shard, \
-                         (extract(epoch from clock_timestamp()) * 1000)::bigint, 0, 0, decode(repeat('00', 32), 'hex'), 'epoch' \
-                         from platform.checkpoints where projection = $1 and version = $2";
-            transaction.execute(begin, &[&projection.name, &projection.version, &next.name]).await?;
+    patiently(|| try_replay(database, projection, next)).await
+}
+
+async fn try_replay(database: &Database, projection: &Projection, next: &Projection) -> Result<bool, DatabaseFailure> {
+    let mut connection = database.connection().await?;
+    let transaction = change(&mut connection, projection).await?;
+    let is_new = note(&transaction, projection, Place::Next).await?;
+    if is_new {
+        forget(&transaction, next).await?;
+        transaction.batch_execute(&next.schema().unwrap_or_default()).await?;
+        // What is left of a worker of an earlier one must not pass for one of this.
+        let begin = "insert into platform.checkpoints select $3, version, shard, \
+                     (extract(epoch from clock_timestamp()) * 1000)::bigint, 0, 0, decode(repeat('00', 32), 'hex'), 'epoch' \
+                     from platform.checkpoints where projection = $1 and version = $2";
+        transaction.execute(begin, &[&projection.name, &projection.version, &next.name]).await?;
+    }
+    transaction.commit().await?;
+    Ok(is_new)
+}
+
+/// Tries a change again while others hold what has to change.
+async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
+    change: impl Fn() -> F,
+) -> Result<T, DatabaseFailure> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match change().await {
+            Err(failure) if failure.is_of_locks() && Instant::now() < until => sleep(BREATH).await,
+            done => return done,
         }
-        transaction.commit().await?;
-        Ok(is_new)
-    };
-    database.within(make).await
+    }
 }
 
 /// Lets the generation at a place answer instead of the one that does. That one is kept: behind the next one as the previous one, and
@@ -141,23 +155,14 @@ pub async fn exchange(
     is_forced: bool,
 ) -> Result<Exchanged, DatabaseFailure> {
     let until = Instant::now() + PATIENCE;
-    loop {
-        let exchanged = match attempt(database, projection, place, is_forced).await {
-            Err(failure) if failure.is_of_locks() => Exchanged::Busy,
-            done => done?,
-        };
-        if !matches!(exchanged, Exchanged::Busy | Exchanged::Behind) || Instant::now() > until {
-            return Ok(exchanged);
-        }
-        sleep(BREATH).await;
-    }
+    patiently(|| attempt(database, projection, place, (is_forced, until))).await
 }
 
 async fn attempt(
     database: &Database,
     projection: &Projection,
     place: Place,
-    is_forced: bool,
+    (is_forced, until): (bool, Instant),
 ) -> Result<Exchanged, DatabaseFailure> {
     let (other, kept_at) = (at(projection, place)?, place.opposite());
     let kept = at(projection, kept_at)?;
@@ -185,7 +190,8 @@ async fn attempt(
     );
     transaction.batch_execute(&alone).await?;
     if is_behind(&transaction, projection, other).await? {
-        return Ok(Exchanged::Behind);
+        let is_late = Instant::now() > until;
+        return if is_late { Ok(Exchanged::Behind) } else { Err(DatabaseFailure::Busy(projection.view)) };
     }
     if !is_forced && fails_more(&transaction, projection, other).await? {
         return Ok(Exchanged::Fails);
@@ -209,26 +215,41 @@ async fn attempt(
 /// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
 pub async fn drop_at(database: &Database, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
     let other = at(projection, place)?;
-    let drop = async {
-        let mut connection = database.connection().await?;
-        let transaction = change(&mut connection, projection).await?;
-        let places = "delete from platform.generations where projection = $1 and version = $2 and place = $3";
-        let was_there = transaction.execute(places, &[&projection.view, &projection.version, &place.name()]).await? > 0;
-        forget(&transaction, other).await?;
-        transaction.commit().await?;
-        Ok(was_there)
-    };
-    database.within(drop).await
+    patiently(|| try_drop(database, projection, (other, place))).await
 }
 
-/// Begins a change of the generations of a projection, which only one makes, while nobody compares them.
+async fn try_drop(
+    database: &Database,
+    projection: &Projection,
+    (other, place): (&Projection, Place),
+) -> Result<bool, DatabaseFailure> {
+    let mut connection = database.connection().await?;
+    let transaction = change(&mut connection, projection).await?;
+    let places = "delete from platform.generations where projection = $1 and version = $2 and place = $3";
+    let was_there = transaction.execute(places, &[&projection.view, &projection.version, &place.name()]).await? > 0;
+    forget(&transaction, other).await?;
+    transaction.commit().await?;
+    Ok(was_there)
+}
+
+/// Begins a change of the generations of a projection, which only one makes at a time. Who compares them is ended.
 async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Result<Transaction<'a>, DatabaseFailure> {
     let transaction = connection.transaction().await?;
-    let limits = format!("set local lock_timeout = {LIMIT}; set local statement_timeout = {}", LIMIT * 2);
+    let limits = format!(
+        "set local lock_timeout = {LIMIT}; set local statement_timeout = {}; \
+         set local idle_in_transaction_session_timeout = {STANDSTILL}",
+        LIMIT * 2
+    );
     transaction.batch_execute(&limits).await?;
     let alone = "select pg_try_advisory_xact_lock($1, hashtext($2))";
     let is_alone: bool = transaction.query_one(alone, &[&CHANGING, &projection.view]).await?.get(0);
-    if is_alone { Ok(transaction) } else { Err(DatabaseFailure::Busy(projection.view)) }
+    if is_alone {
+        return Ok(transaction);
+    }
+    let end = "select pg_cancel_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and granted \
+               and classid = $1::int::oid and objid = hashtext($2)::oid and objsubid = 2";
+    transaction.execute(end, &[&CHANGING, &projection.view]).await?;
+    Err(DatabaseFailure::Busy(projection.view))
 }
 
 /// What a projection is at a place beside it.
@@ -237,8 +258,10 @@ fn at(projection: &Projection, place: Place) -> Result<&'static Projection, Data
 }
 
 async fn note(transaction: &Transaction<'_>, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
-    let text = "insert into platform.generations values ($1, $2, $3, now()) on conflict do nothing";
-    Ok(transaction.execute(text, &[&projection.view, &projection.version, &place.name()]).await? > 0)
+    // What answered before is compared only where somebody asks for that.
+    let text = "insert into platform.generations values ($1, $2, $3, now(), case when $4 then now() end) on conflict do nothing";
+    let is_compared = place == Place::Next;
+    Ok(transaction.execute(text, &[&projection.view, &projection.version, &place.name(), &is_compared]).await? > 0)
 }
 
 async fn is_there(client: &impl GenericClient, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {

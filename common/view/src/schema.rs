@@ -30,6 +30,7 @@ create table if not exists platform.generations (
   version integer not null,
   place text collate \"C\" not null,
   since timestamptz not null,
+  asked_at timestamptz,
   verified_at timestamptz,
   differing bigint,
   examples text[],

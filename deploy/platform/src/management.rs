@@ -89,14 +89,19 @@ impl Managed {
             let reason = match incomplete(database, shard).await {
                 Ok(found) if found.is_empty() => return,
                 Ok(found) => {
+                    // Before a worker has begun, nothing stands still.
+                    let has_begun = found.iter().all(|(_, checkpoint)| checkpoint.is_some());
                     let now: Vec<_> = found.iter().map(|(known, checkpoint)| (known.name, *checkpoint)).collect();
-                    if now != before {
+                    if now != before || !has_begun {
                         (before, since) = (now, Instant::now());
                     }
                     let names: Vec<&str> = found.iter().map(|(known, _)| known.name).collect();
                     format!("projectors build read models of this version for the first time: {}", names.join(", "))
                 }
-                Err(failure) => explain(&failure),
+                Err(failure) => {
+                    since = Instant::now();
+                    explain(&failure)
+                }
             };
             self.health.report(NODE, State::Starting(reason));
             sleep(LOOK_AGAIN).await;

@@ -1,13 +1,13 @@
 //! Comparing a generation with the one that answers, row by row, at a moment when both have come equally far.
 
-use deadpool_postgres::Transaction;
+use deadpool_postgres::{Client, GenericClient};
 use jiff::Timestamp;
-use tokio::time::sleep;
-use tokio_postgres::types::ToSql;
+use tokio::{runtime::Handle, time::sleep};
+use tokio_postgres::{CancelToken, NoTls, types::ToSql};
 
-use super::{CHANGING, GLANCE, Generation, LOOKS, is_there};
+use super::{GLANCE, Generation, LOOKS};
 use crate::{
-    checkpoint::{Checkpoint, unsigned},
+    checkpoint::{CHANGING, Checkpoint, unsigned},
     database::{Database, DatabaseFailure, begin},
     projection::{Kind, PROJECTIONS, Place, Projection},
 };
@@ -31,7 +31,7 @@ pub struct Verified {
 /// # Errors
 /// When Postgres does not answer.
 pub async fn verify_again(database: &Database, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
-    let text = "update platform.generations set verified_at = null, differing = null, examples = null \
+    let text = "update platform.generations set asked_at = now(), verified_at = null, differing = null, examples = null \
                 where projection = $1 and version = $2 and place = $3";
     let update = async {
         let connection = database.connection().await?;
@@ -54,46 +54,71 @@ pub async fn verify(
     let Some(projection) = PROJECTIONS.iter().find(|known| known.name == other.view) else { return Ok(None) };
     let mut connection = database.connection().await?;
     for _ in 0..LOOKS * 5 {
-        let mut transaction = begin(&mut connection).await?;
-        let lock = "select pg_try_advisory_xact_lock_shared($1, hashtext($2))";
-        // Whoever changes them comes first.
-        let is_held: bool = transaction.query_one(lock, &[&CHANGING, &other.view]).await?.get(0);
-        if !is_held || !is_there(&transaction, projection, generation.place).await? {
-            return Ok(None);
+        let compared = compare(&mut connection, (projection, other), shard).await?;
+        if let Some((at, differing, examples)) = compared {
+            let text = "update platform.generations set verified_at = $7, differing = $4, examples = $5 where projection = $1 \
+                        and version = $2 and place = $3 and since = $6 and asked_at <= $7";
+            let place = generation.place.name();
+            let parameters: [&(dyn ToSql + Sync); 7] =
+                [&other.view, &other.version, &place, &differing, &examples, &generation.since, &at];
+            connection.execute(text, &parameters).await?;
+            return Ok(Some(Verified { at, differing: unsigned(differing), examples }));
         }
-        if !are_equally_far(&mut transaction, (projection, other), shard).await? {
-            transaction.commit().await?;
-            sleep(GLANCE).await;
-            continue;
-        }
-        let (mut differing, mut examples) = (0_i64, vec![]);
-        for compared in comparisons(projection, other) {
-            let row = transaction.query_one(&compared, &[]).await?;
-            differing += row.get::<_, i64>(0);
-            examples.extend(row.get::<_, Option<Vec<String>>>(1).unwrap_or_default());
-        }
-        transaction.commit().await?;
-        examples.truncate(EXAMPLES as usize);
-        let text = "update platform.generations set verified_at = now(), differing = $4, examples = $5 \
-                    where projection = $1 and version = $2 and place = $3 and since = $6 returning verified_at";
-        let place = generation.place.name();
-        let parameters: [&(dyn ToSql + Sync); 6] =
-            [&other.view, &other.version, &place, &differing, &examples, &generation.since];
-        let noted = connection.query_opt(text, &parameters).await?;
-        return Ok(noted.map(|row| Verified { at: row.get(0), differing: unsigned(differing), examples }));
+        sleep(GLANCE).await;
     }
     Ok(None)
 }
 
-/// Whether two generations have come equally far at the moment that a transaction reads. Nobody changes them meanwhile, so that nobody
-/// has to wait for the rest of it.
+/// When two generations were equally far, how many rows differ, and some of them; `None` where they are not, or somebody changes them.
+async fn compare(
+    connection: &mut Client,
+    (projection, other): (&Projection, &Projection),
+    shard: u16,
+) -> Result<Option<(Timestamp, i64, Vec<String>)>, DatabaseFailure> {
+    // What is left in the middle would go on in Postgres, and keep its connection and its lock.
+    let mut ending = Ending(Some(connection.cancel_token()));
+    let transaction = begin(connection).await?;
+    let mut found = None;
+    if are_equally_far(&transaction, (projection, other), shard).await? {
+        // Where they were exchanged since the moment that is read, what is found is noted nowhere.
+        let lock = "select pg_try_advisory_xact_lock_shared($1, hashtext($2)), now()";
+        let held = transaction.query_one(lock, &[&CHANGING, &other.view]).await?;
+        if held.get(0) {
+            found = Some((held.get(1), 0, vec![]));
+        }
+    }
+    if let Some((_, differing, examples)) = &mut found {
+        for compared in comparisons(projection, other) {
+            let row = transaction.query_one(&compared, &[]).await?;
+            *differing += row.get::<_, i64>(0);
+            examples.extend(row.get::<_, Option<Vec<String>>>(1).unwrap_or_default());
+        }
+        examples.truncate(EXAMPLES as usize);
+    }
+    transaction.commit().await?;
+    ending.0 = None;
+    Ok(found)
+}
+
+/// Has Postgres end what is under way when this is dropped with its token.
+struct Ending(Option<CancelToken>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let (Some(token), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { token.cancel_query(NoTls).await });
+        }
+    }
+}
+
+/// Whether two generations have come equally far at the moment that a client reads.
 async fn are_equally_far(
-    transaction: &mut Transaction<'_>,
+    client: &impl GenericClient,
     (one, other): (&Projection, &Projection),
     shard: u16,
 ) -> Result<bool, DatabaseFailure> {
-    let here = Checkpoint::read(transaction, one, shard).await?;
-    let there = Checkpoint::read(transaction, other, shard).await?;
+    let here = Checkpoint::read(client, one, shard).await?;
+    let there = Checkpoint::read(client, other, shard).await?;
     Ok(here.map(|here| here.position) == there.map(|there| there.position))
 }
 

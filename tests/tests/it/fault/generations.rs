@@ -4,7 +4,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -23,7 +23,7 @@ use tests::{
 };
 use tokio::time::Instant;
 
-use super::parking::name;
+use super::{mending::Failing, parking::name};
 
 const VIEWS: &str = "/system/v1/views";
 const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
@@ -32,6 +32,8 @@ const PREVIOUS: &str = "VIEW_GENERATION_PLACE_PREVIOUS";
 const LARGE: usize = 24 * 1024 * 1024;
 /// How long it may take until another generation answers.
 const EXCHANGED: Duration = Duration::from_secs(1);
+/// How long a read may be held up meanwhile.
+const STALLED: Duration = Duration::from_millis(400);
 const SLACK: u32 = 5;
 
 /// A generation of a view at a place, if there is one.
@@ -51,42 +53,47 @@ async fn ask(operator: &Client, view: &str, what: &str) -> StatusCode {
     send(operator.request(Method::POST, &format!("{VIEWS}/{view}/{what}"))).await.status
 }
 
-/// Who creates targets and reads each at once, and by searching for it.
+/// Who creates targets and reads each at once.
 struct Readers {
     is_over: Arc<AtomicBool>,
-    reads: Arc<AtomicUsize>,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
+    tasks: Vec<tokio::task::JoinHandle<(usize, Duration)>>,
 }
 
 impl Readers {
     fn start(client: &Client, count: usize) -> Self {
-        let (is_over, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let is_over = Arc::new(AtomicBool::new(false));
         let reader = |number| {
-            let (client, is_over, reads) = (client.reconnected(), is_over.clone(), reads.clone());
+            let (client, is_over) = (client.reconnected(), is_over.clone());
             tokio::spawn(async move {
+                let (mut reads, mut slowest) = (0, Duration::ZERO);
                 for round in 0.. {
                     if is_over.load(Ordering::SeqCst) {
                         break;
                     }
                     let made = created(&client, TARGETS, target(&format!("read {number} {round}"))).await;
                     for _ in 0..8 {
+                        let begin = Instant::now();
                         let read = client.get_target(&made.id(), Some(&made.consistency())).await;
                         assert_eq!(read.status, StatusCode::OK, "a write is seen by who knows of it: {}", read.body);
-                        reads.fetch_add(1, Ordering::SeqCst);
+                        (reads, slowest) = (reads + 1, slowest.max(begin.elapsed()));
                     }
                 }
+                (reads, slowest)
             })
         };
         let tasks = (0..count).map(reader).collect();
-        Self { is_over, reads, tasks }
+        Self { is_over, tasks }
     }
 
-    async fn end(self) -> usize {
+    /// How many reads there were, and how long the slowest took.
+    async fn end(self) -> (usize, Duration) {
         self.is_over.store(true, Ordering::SeqCst);
+        let (mut reads, mut slowest) = (0, Duration::ZERO);
         for task in self.tasks {
-            task.await.expect("no read failed");
+            let (more, slow) = task.await.expect("no read failed");
+            (reads, slowest) = (reads + more, slowest.max(slow));
         }
-        self.reads.load(Ordering::SeqCst)
+        (reads, slowest)
     }
 }
 
@@ -114,13 +121,17 @@ async fn every_view_is_built_anew_and_exchanged_while_reads_and_writes_go_on() {
             assert!(generation(&operator, view, place).await.is_some(), "what answered before is kept");
             load.creates(20).await;
         }
+        assert_eq!(ask(&operator, view, &format!("_verify?place={PREVIOUS}")).await, StatusCode::OK);
         let found = compared(&operator, view, PREVIOUS).await;
         assert_eq!(found["differingRows"], Value::Null, "{view} goes on where nobody reads it: {found}");
     }
-    let reads = readers.end().await;
+    let (reads, slow) = readers.end().await;
     let told = load.finish().await;
-    println!("{reads} reads, {} writes, the slowest exchange {slowest:?}", told.acknowledged.len());
-    assert!(slowest < EXCHANGED * SLACK, "{slowest:?}");
+    println!(
+        "{reads} reads, the slowest {slow:?}, {} writes, the slowest exchange {slowest:?}",
+        told.acknowledged.len()
+    );
+    assert!(slowest < EXCHANGED * SLACK && slow < STALLED * SLACK, "{slowest:?}, {slow:?}");
     assert!(told.refused.is_empty(), "{:?}", told.refused);
     let audit = tests::auditor::Audit::of(servers.nats().await).await;
     audit.assert_projected(&servers.places.postgres_url).await;
@@ -230,41 +241,36 @@ async fn a_row_that_was_changed_by_hand_is_found_and_mended() {
 
 #[tokio::test]
 async fn a_generation_that_fails_does_not_answer_unless_it_is_told_to() {
-    let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
-    std::fs::remove_file(&switch).expect("it was just made");
-    let servers = Servers::start().await;
-    let fault = format!("table.folding/*:1:panic-while={}", switch.display());
-    let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
-    platform.ready().await;
-    let (client, operator) = (platform.client().await, platform.operator().await);
+    let failing = Failing::start().await;
+    let (client, operator) = (&failing.client, &failing.operator);
     let id = client.create_target("kept").await.expect("it is made");
-    eventually("it is there", async || (name(&client, &id).await == "kept").then_some(())).await;
+    eventually("it is there", async || (name(client, &id).await == "kept").then_some(())).await;
 
-    std::fs::write(&switch, "").expect("the folder can be written");
-    assert_eq!(ask(&operator, "targets", "_replay").await, StatusCode::OK);
-    let fails = async || (generation(&operator, "targets", NEXT).await?["failedEventCount"] == "1").then_some(());
+    failing.fails(true);
+    assert_eq!(ask(operator, "targets", "_replay").await, StatusCode::OK);
+    let fails = async || (generation(operator, "targets", NEXT).await?["failedEventCount"] == "1").then_some(());
     eventually("it fails", fails).await;
-    let failed = post(&operator, "/system/v1/failedevents/_search", json!({})).await;
+    let failed = post(operator, "/system/v1/failedevents/_search", json!({})).await;
     assert_eq!(failed.body["details"]["totalResult"], "0", "what answers has not failed: {}", failed.body);
-    compared(&operator, "targets", NEXT).await;
+    compared(operator, "targets", NEXT).await;
     let refused = send(operator.request(Method::POST, &format!("{VIEWS}/targets/_switch"))).await;
     refused.assert_refused("it fails", 400, "PRECONDITION_FAILED");
-    assert_eq!(name(&client, &id).await, "kept");
+    assert_eq!(name(client, &id).await, "kept");
 
     // Who insists gets what there is, and the way back.
-    assert_eq!(ask(&operator, "targets", "_switch?force=true").await, StatusCode::OK);
+    assert_eq!(ask(operator, "targets", "_switch?force=true").await, StatusCode::OK);
     let gone = client.get_target(&id, None).await;
     gone.assert_refused("its row is not there", 404, "RESOURCE_NOT_FOUND");
-    assert_eq!(ask(&operator, "targets", "_rollback").await, StatusCode::OK);
-    assert_eq!(name(&client, &id).await, "kept");
+    assert_eq!(ask(operator, "targets", "_rollback").await, StatusCode::OK);
+    assert_eq!(name(client, &id).await, "kept");
 
     // A build that can do it does.
-    std::fs::remove_file(&switch).expect("it is there");
-    assert_eq!(ask(&operator, "targets", "_drop").await, StatusCode::OK);
-    assert_eq!(ask(&operator, "targets", "_replay").await, StatusCode::OK);
-    assert_eq!(compared(&operator, "targets", NEXT).await["differingRows"], Value::Null);
-    assert_eq!(ask(&operator, "targets", "_switch").await, StatusCode::OK);
-    assert_eq!(name(&client, &id).await, "kept");
+    failing.fails(false);
+    assert_eq!(ask(operator, "targets", "_drop").await, StatusCode::OK);
+    assert_eq!(ask(operator, "targets", "_replay").await, StatusCode::OK);
+    assert_eq!(compared(operator, "targets", NEXT).await["differingRows"], Value::Null);
+    assert_eq!(ask(operator, "targets", "_switch").await, StatusCode::OK);
+    assert_eq!(name(client, &id).await, "kept");
 }
 
 #[tokio::test]

@@ -43,16 +43,16 @@ async fn is_found(client: &Client, name: &str, times: usize) {
 }
 
 /// A platform whose views fail at everything as long as a file is there.
-struct Failing {
+pub(super) struct Failing {
     servers: Servers,
     platform: Platform,
-    client: Client,
-    operator: Client,
+    pub(super) client: Client,
+    pub(super) operator: Client,
     switch: tempfile::TempPath,
 }
 
 impl Failing {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
         std::fs::remove_file(&switch).expect("it was just made");
         let servers = Servers::start().await;
@@ -63,7 +63,7 @@ impl Failing {
         Self { servers, platform, client, operator, switch }
     }
 
-    fn fails(&self, fails: bool) {
+    pub(super) fn fails(&self, fails: bool) {
         let switched = if fails { std::fs::write(&self.switch, "") } else { std::fs::remove_file(&self.switch) };
         switched.expect("the folder can be written");
     }
