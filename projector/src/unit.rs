@@ -242,7 +242,7 @@ impl Telling<'_> {
     async fn is_at(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
         let Rows { projector, projection, .. } = self.rows;
         if self.complete_at.is_some_and(|end| checkpoint.position.stream_sequence >= end) {
-            generation::is_complete(&projector.database.connection().await?, projection, checkpoint).await?;
+            generation::note_complete(&projector.database.connection().await?, projection, checkpoint).await?;
             self.complete_at = None;
         }
         self.announcer.announce(checkpoint.position.into()).await;

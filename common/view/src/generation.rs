@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) use self::first::begins;
 pub use self::{
     comparison::{Verified, verify, verify_again},
-    first::{incomplete, is_complete},
+    first::{incomplete, note_complete},
 };
 use crate::{
     checkpoint::{CHANGING, Checkpoint, unsigned},
@@ -143,9 +143,9 @@ async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
 /// Lets the generation at a place answer instead of the one that does. That one is kept: behind the next one as the previous one, and
 /// behind the previous one as the next one. What was there before is dropped.
 ///
-/// Nobody reads half of each. Who reads several things at one moment holds a lock on the checkpoints, see [`crate::database::snapshot`], as does a single
-/// statement that tells how fresh its answer is; any other holds one on its table, with which Postgres has its plans made anew. And
-/// nobody gets to know less than before: what is behind has to wait.
+/// Nobody reads half of each. Who reads several things at one moment holds a lock on the checkpoints, see
+/// [`crate::database::snapshot`], as does a single statement that tells how fresh its answer is; any other holds one on its table,
+/// with which Postgres has its plans made anew. And nobody gets to know less than before: what is behind has to wait.
 ///
 /// # Errors
 /// When Postgres does not answer, or the projection is not kept there.

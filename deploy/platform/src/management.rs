@@ -83,7 +83,7 @@ impl Managed {
     /// nodes answer meanwhile.
     ///
     /// It waits as long as they make progress: one that stands still at an event must not keep a node from all others.
-    pub(crate) async fn complete(&self, database: &Database, shard: u16) {
+    pub(crate) async fn wait_for_read_models(&self, database: &Database, shard: u16) {
         let (mut before, mut since) = (vec![], Instant::now());
         while since.elapsed() < LONGEST_STANDSTILL {
             let reason = match incomplete(database, shard).await {

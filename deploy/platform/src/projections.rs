@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const LOOKS: usize = 10;
 /// How wide a bar is.
 const WIDTH: usize = 30;
-/// How long a generation that lacks nothing may take to be compared. No table is too large for that.
+/// For how long a comparison is waited for; it goes on without that.
 const COMPARING: Duration = Duration::from_mins(10);
 const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
 const PREVIOUS: &str = "VIEW_GENERATION_PLACE_PREVIOUS";
@@ -106,7 +106,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
             return Ok(found.clone());
         }
         if at >= end && complete_since.get_or_insert_with(Instant::now).elapsed() > COMPARING {
-            return Err("the generation is not compared; the log of the projector says why".into());
+            return Err("it is not compared yet; `platform projections list` tells when it is, and the log of the projector why not".into());
         }
         sleep(EVERY).await;
     }
@@ -114,7 +114,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
 
 /// A bar with percent, events a second and the time that is left.
 fn progress(looks: &VecDeque<(Instant, u64)>, (at, end): (u64, u64), is_compared: bool) -> String {
-    let percent = (at * 100).checked_div(end).unwrap_or(100).min(100);
+    let percent = percent(at, end);
     let full = usize::try_from(percent).unwrap_or_default() * WIDTH / 100;
     let bar = format!("[{}{}] {percent} %", "#".repeat(full), ".".repeat(WIDTH - full));
     if is_compared {
@@ -125,10 +125,16 @@ fn progress(looks: &VecDeque<(Instant, u64)>, (at, end): (u64, u64), is_compared
     }
     let (Some((since, first)), Some((until, last))) = (looks.front(), looks.back()) else { return bar };
     let millis = u64::try_from(until.duration_since(*since).as_millis()).unwrap_or(u64::MAX);
-    match ((last - first) * 1000).checked_div(millis) {
+    // It begins anew where it was dropped and replayed meanwhile.
+    match (last.saturating_sub(*first) * 1000).checked_div(millis) {
         Some(speed @ 1..) => format!("{bar}, {speed} events/s, {} s left", (end - at).div_ceil(speed)),
         _ => bar,
     }
+}
+
+/// How much of what the one that answers has.
+fn percent(at: u64, end: u64) -> u64 {
+    (at * 100).checked_div(end).unwrap_or(100).min(100)
 }
 
 fn compared(found: &Value) -> String {
@@ -152,7 +158,7 @@ fn line(view: &Value) -> String {
     let beside = generations.iter().map(|generation| {
         let name = if generation["place"] == PREVIOUS { "previous" } else { "next" };
         let at = number(&generation["processedSequence"]);
-        let percent = (at * 100).checked_div(end).unwrap_or(100).min(100);
+        let percent = percent(at, end);
         let state = match (generation["verifiedAt"].is_string(), number(&generation["differingRows"])) {
             (false, _) => "not compared yet".to_owned(),
             (true, 0) => "equal".to_owned(),

@@ -99,7 +99,7 @@ async fn run_managed(
     // Nothing is mended without a node that writes.
     if role != Role::Command {
         tokio::select! {
-            () = managed.complete(&node.adapters.database, SHARD) => {}
+            () = managed.wait_for_read_models(&node.adapters.database, SHARD) => {}
             () = managed.stopping.cancelled() => return Ok(()),
         }
     }

@@ -61,22 +61,36 @@ pub async fn verify(
             let place = generation.place.name();
             let parameters: [&(dyn ToSql + Sync); 7] =
                 [&other.view, &other.version, &place, &differing, &examples, &generation.since, &at];
-            connection.execute(text, &parameters).await?;
-            return Ok(Some(Verified { at, differing: unsigned(differing), examples }));
+            let is_noted = connection.execute(text, &parameters).await? > 0;
+            return Ok(is_noted.then(|| Verified { at, differing: unsigned(differing), examples }));
         }
         sleep(GLANCE).await;
     }
     Ok(None)
 }
 
-/// When two generations were equally far, how many rows differ, and some of them; `None` where they are not, or somebody changes them.
+/// When two generations were equally far, how many rows differ, and some of them.
+type Found = (Timestamp, i64, Vec<String>);
+
+/// The same as [`read`], which ends in Postgres too where it is left in the middle: it would go on, and keep its connection and its lock.
 async fn compare(
+    connection: &mut Client,
+    generations: (&Projection, &Projection),
+    shard: u16,
+) -> Result<Option<Found>, DatabaseFailure> {
+    let mut ending = Ending(Some(connection.cancel_token()));
+    let found = read(connection, generations, shard).await;
+    // Whoever has the connection next is not meant.
+    ending.0 = None;
+    found
+}
+
+/// What a comparison finds; `None` where the generations are not equally far, or somebody changes them.
+async fn read(
     connection: &mut Client,
     (projection, other): (&Projection, &Projection),
     shard: u16,
-) -> Result<Option<(Timestamp, i64, Vec<String>)>, DatabaseFailure> {
-    // What is left in the middle would go on in Postgres, and keep its connection and its lock.
-    let mut ending = Ending(Some(connection.cancel_token()));
+) -> Result<Option<Found>, DatabaseFailure> {
     let transaction = begin(connection).await?;
     let mut found = None;
     if are_equally_far(&transaction, (projection, other), shard).await? {
@@ -96,7 +110,6 @@ async fn compare(
         examples.truncate(EXAMPLES as usize);
     }
     transaction.commit().await?;
-    ending.0 = None;
     Ok(found)
 }
 

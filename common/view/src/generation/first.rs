@@ -22,7 +22,7 @@ pub(crate) async fn begins(client: &impl GenericClient, projection: &Projection)
 ///
 /// # Errors
 /// When Postgres does not answer.
-pub async fn is_complete(
+pub async fn note_complete(
     client: &impl GenericClient,
     projection: &Projection,
     checkpoint: Checkpoint,

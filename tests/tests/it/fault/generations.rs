@@ -30,7 +30,7 @@ const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
 const PREVIOUS: &str = "VIEW_GENERATION_PLACE_PREVIOUS";
 /// What a projector needs several batches for, in bytes of the log.
 const LARGE: usize = 24 * 1024 * 1024;
-/// How long it may take until another generation answers.
+/// How long it may take until another generation answers. What is given up for locks or for being behind is refused before the slack ends.
 const EXCHANGED: Duration = Duration::from_secs(1);
 /// How long a read may be held up meanwhile.
 const STALLED: Duration = Duration::from_millis(400);
