@@ -55,6 +55,23 @@ create table if not exists platform.failed_events (
   primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
 );
 
+create table if not exists platform.given_up_deliveries (
+  shard integer not null,
+  place bigint not null,
+  id bigint not null,
+  instance_id text collate "C" not null,
+  aggregate_type text collate "C" not null,
+  aggregate_id text collate "C" not null,
+  sequence bigint not null,
+  target_id text collate "C" not null,
+  failure_count bigint not null,
+  error text not null,
+  last_failed timestamptz not null,
+  primary key (shard, place)
+);
+create index if not exists given_up_deliveries_by_id on platform.given_up_deliveries (id);
+create index if not exists given_up_deliveries_by_time on platform.given_up_deliveries (instance_id, last_failed);
+
 create schema if not exists history_2;
 
 create table if not exists history_2.events (
@@ -77,6 +94,8 @@ create table if not exists history_2.events (
 );
 create index if not exists events_by_sequence on history_2.events (instance_id, sequence);
 create index if not exists events_in_order on history_2.events (sequence);
+
+create index if not exists decisions_in_order on history_2.events (sequence) where aggregate_type = 'failed_event';
 
 create table if not exists history_2.claims (
   claim bytea primary key,

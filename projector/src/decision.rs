@@ -3,16 +3,15 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use base::explain::explain;
-use domain::{
-    aggregate::Aggregate,
-    failed_event::{Event, FailedEvent},
-};
 use eventlog::{
     log::LogFailure,
-    record::{Position, Recorded, decode},
+    record::{Position, Recorded},
 };
 use tokio::time::sleep;
-use view::failed_event::{Parking, decided};
+use view::failed_event::{
+    Parking,
+    decided::{self, Decision},
+};
 
 use crate::{Partition, Projector, failure::BatchFailure, fold::EventFailure};
 
@@ -20,12 +19,11 @@ use crate::{Partition, Projector, failure::BatchFailure, fold::EventFailure};
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is decided in a batch. What cannot be read decides nothing, unless a newer build wrote it.
-pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Event>, BatchFailure> {
-    let is_decision = |recorded: &&Arc<Recorded>| recorded.event.aggregate_type == FailedEvent::NAME;
+pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Decision>, BatchFailure> {
     let mut found = vec![];
-    for recorded in events.iter().filter(is_decision) {
-        match decode::<FailedEvent>(recorded) {
-            Ok(event) => found.push(event),
+    for recorded in events {
+        match Decision::of(recorded) {
+            Ok(decision) => found.extend(decision),
             Err(failure) if failure.is_newer() => return Err(EventFailure::from(failure).into()),
             Err(failure) => tracing::error!(error = explain(&failure), "what an operator decided cannot be read"),
         }

@@ -10,7 +10,7 @@ use std::{
 
 use base::{explain::explain, metric::catalog::PROJECTION_PARKED};
 use domain::{
-    failed_event::{Event as Decision, Retried},
+    failed_event::{Event, Filter, Retried},
     log_class::{LogClass, OfEach},
 };
 use eventlog::record::{AggregateKey, Recorded};
@@ -20,7 +20,7 @@ use view::{
     database::{Database, DatabaseFailure},
     failed_event::{
         ParkedAt, Parking,
-        decided::{after, all_discarded},
+        decided::{Decision, after, all_discarded},
     },
     history::{past::snapshot_at, waiting::waiting},
     persons::{PersonFailure, Persons},
@@ -182,25 +182,27 @@ impl Parked {
         let Some(parking) = self.parking else { return };
         for decision in decisions {
             let due: HashSet<_> = self.due.iter().map(|(key, _)| key).collect();
-            let is_meant = |parked: &&ParkedAt| match &decision {
-                Decision::Discarded(discarded) => {
-                    discarded.view == self.projection.view && discarded.sequence == parked.sequence
-                }
-                Decision::Retried(Retried { filters, until, until_of_sessions }) => {
-                    let until = OfEach { events: until, sessions: until_of_sessions }[self.projection.class];
+            let left_out = decision.left_out(self.projection.view);
+            let retried = self.retried(&decision);
+            let is_meant = |parked: &&ParkedAt| {
+                let is_retried = |(filters, until): &(Vec<Filter>, u64)| {
                     parked.sequence <= *until && filters.iter().all(|filter| parking.finds(filter, parked))
-                }
+                };
+                left_out == Some(parked.sequence) || retried.as_ref().is_some_and(is_retried)
             };
             let meant = self.all.values().filter(is_meant).filter(|parked| !due.contains(&parked.key));
             let meant: Vec<_> = meant.map(|parked| (parked.key.clone(), parked.sequence)).collect();
             self.due.extend(meant);
             self.due_at = Instant::now();
-            if let Decision::Discarded(discarded) = decision
-                && discarded.view == self.projection.view
-            {
-                self.discarded.insert(discarded.sequence);
-            }
+            self.discarded.extend(left_out);
         }
+    }
+
+    /// What is tried again, and up to which sequence of the log that is followed.
+    fn retried(&self, decision: &Decision) -> Option<(Vec<Filter>, u64)> {
+        let Event::Retried(Retried { until, until_of_sessions, .. }) = decision.event else { return None };
+        let until = OfEach { events: until, sessions: until_of_sessions }[self.projection.class];
+        Some((decision.retried()?, until))
     }
 
     /// Takes up what operators have decided lately, where the log that is followed does not tell. It is asked for again and again

@@ -99,9 +99,15 @@ impl Queries {
     ) -> Result<Fresh<T>, Error> {
         let changes = self.progress.of(projection);
         let consistency = call.consistency[projection.class];
-        let fresh = consistency.look_until_fresh(changes, read, |fresh| Some(fresh.processed)).await;
+        // What is parked does not get fresher by waiting.
+        let processed = |fresh: &Fresh<T>| Some(if fresh.is_parked { u64::MAX } else { fresh.processed });
+        let fresh = consistency.look_until_fresh(changes, read, processed).await;
         let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
-        consistency.accept(fresh.processed)?;
-        Ok(fresh)
+        let accepted = if fresh.is_parked {
+            consistency.accept_parked(fresh.processed)
+        } else {
+            consistency.accept(fresh.processed)
+        };
+        accepted.map(|()| fresh)
     }
 }

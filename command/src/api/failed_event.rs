@@ -1,4 +1,5 @@
-//! What operators decide about failed events. Views meet it in the log, as whoever builds them again does.
+//! What operators decide about failed events, and administrators about those of their instance. Views meet it in the log, as
+//! whoever builds them again does.
 
 use std::sync::Arc;
 
@@ -17,9 +18,16 @@ use edge::{
     refusal::{permission_denied, read_model},
 };
 use eventlog::record::AggregateKey;
-use proto::system::{
-    DiscardFailedEventRequest, DiscardFailedEventResponse, RetryFailedEventRequest, RetryFailedEventResponse,
-    RetryFailedEventsRequest, RetryFailedEventsResponse,
+use proto::{
+    failed_event::{
+        DiscardInstanceFailedEventRequest, DiscardInstanceFailedEventResponse, RetryInstanceFailedEventRequest,
+        RetryInstanceFailedEventResponse, RetryInstanceFailedEventsRequest, RetryInstanceFailedEventsResponse,
+    },
+    object::Details,
+    system::{
+        Discard, DiscardFailedEventRequest, DiscardFailedEventResponse, FailedEventSearchFilter,
+        RetryFailedEventRequest, RetryFailedEventResponse, RetryFailedEventsRequest, RetryFailedEventsResponse,
+    },
 };
 use view::{
     failed_event::search::{self, Page},
@@ -35,7 +43,8 @@ use crate::{
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
-    mounting.on(retry).on(retry_all).on(discard)
+    let mounting = mounting.on(retry).on(retry_all).on(discard);
+    mounting.on(retry_of_instance).on(retry_all_of_instance).on(discard_of_instance)
 }
 
 async fn retry(
@@ -43,27 +52,44 @@ async fn retry(
     call: Call,
     request: RetryFailedEventRequest,
 ) -> Result<Answer<RetryFailedEventResponse>, Error> {
-    let found = find(&commands, &call, &request.id).await?;
-    let id = found.id.to_string();
-    let command = Mend { key: key(id.clone()), what: What::Retry(vec![Filter::Id(found.id)]) };
+    let (id, command) = Scope::system().retry(&commands, &call, &request.id).await?;
     let answer = move |decided: &Decided, (): &()| RetryFailedEventResponse { details: Some(details(&id, decided)) };
     commands.execute(&call, &request, command, answer).await
 }
 
-/// However many the filters find, the log has one event of it, under an id of its own.
+async fn retry_of_instance(
+    commands: Arc<Commands>,
+    call: Call,
+    request: RetryInstanceFailedEventRequest,
+) -> Result<Answer<RetryInstanceFailedEventResponse>, Error> {
+    let (id, command) = Scope::instance(&call).retry(&commands, &call, &request.id).await?;
+    let answer =
+        move |decided: &Decided, (): &()| RetryInstanceFailedEventResponse { details: Some(details(&id, decided)) };
+    commands.execute(&call, &request, command, answer).await
+}
+
 async fn retry_all(
     commands: Arc<Commands>,
     call: Call,
     request: RetryFailedEventsRequest,
 ) -> Result<Answer<RetryFailedEventsResponse>, Error> {
-    let filters = api::failed_event::filters(request.filters.clone());
-    let (_, count) = search(&commands, &call, Page { filters: filters.clone(), ..Page::default() }).await?;
-    let what = if count == 0 { What::Nothing } else { What::Retry(filters) };
-    let id = commands.ids.next();
-    let command = Mend { key: key(id.clone()), what };
-    let answer = move |decided: &Decided, (): &()| {
-        let details = (count > 0).then(|| details(&id, decided));
-        RetryFailedEventsResponse { details, count }
+    let (many, command) = Scope::system().retry_all(&commands, &call, request.filters.clone()).await?;
+    let answer = move |decided: &Decided, (): &()| RetryFailedEventsResponse {
+        details: many.details(decided),
+        count: many.count,
+    };
+    commands.execute(&call, &request, command, answer).await
+}
+
+async fn retry_all_of_instance(
+    commands: Arc<Commands>,
+    call: Call,
+    request: RetryInstanceFailedEventsRequest,
+) -> Result<Answer<RetryInstanceFailedEventsResponse>, Error> {
+    let (many, command) = Scope::instance(&call).retry_all(&commands, &call, request.filters.clone()).await?;
+    let answer = move |decided: &Decided, (): &()| RetryInstanceFailedEventsResponse {
+        details: many.details(decided),
+        count: many.count,
     };
     commands.execute(&call, &request, command, answer).await
 }
@@ -73,40 +99,124 @@ async fn discard(
     call: Call,
     request: DiscardFailedEventRequest,
 ) -> Result<Answer<DiscardFailedEventResponse>, Error> {
-    let found = find(&commands, &call, &request.id).await?;
-    let (id, parked) = (found.id.to_string(), found.parked);
-    let discarded = Discarded {
-        view: found.projection.name.to_owned(),
-        log: found.projection.class.name().to_owned(),
-        sequence: parked.sequence,
-        reason: request.discard.clone().unwrap_or_default().reason,
-        instance_id: parked.key.instance_id,
-        aggregate_type: parked.key.aggregate_type,
-        aggregate_id: parked.key.id,
-    };
-    let command = Mend { key: key(id.clone()), what: What::Discard(discarded) };
+    let (id, command) = Scope::system().discard(&commands, &call, (&request.id, &request.discard)).await?;
     let answer = move |decided: &Decided, (): &()| DiscardFailedEventResponse { details: Some(details(&id, decided)) };
     commands.execute(&call, &request, command, answer).await
 }
 
-fn key(id: String) -> AggregateKey {
-    AggregateKey { instance_id: SYSTEM.to_owned(), aggregate_type: FailedEvent::NAME.to_owned(), id }
+async fn discard_of_instance(
+    commands: Arc<Commands>,
+    call: Call,
+    request: DiscardInstanceFailedEventRequest,
+) -> Result<Answer<DiscardInstanceFailedEventResponse>, Error> {
+    let (id, command) = Scope::instance(&call).discard(&commands, &call, (&request.id, &request.discard)).await?;
+    let answer =
+        move |decided: &Decided, (): &()| DiscardInstanceFailedEventResponse { details: Some(details(&id, decided)) };
+    commands.execute(&call, &request, command, answer).await
 }
 
-/// The failed event of an id.
-async fn find(commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
-    let page = Page { filters: vec![Filter::Id(api::failed_event::id(id))], limit: 1, ..Page::default() };
-    let (found, _) = search(commands, call, page).await?;
-    found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME).into())
+/// Of which failed events a call decides.
+struct Scope {
+    /// Where roles have to permit it, and the decision belongs.
+    owner: Owner,
+    /// The instance in which it is.
+    instance_id: String,
+    /// What bounds it.
+    within: Option<Filter>,
 }
 
-/// Only roles in the system permit it: failed events are of all instances. The turn insists on that.
-async fn search(commands: &Commands, call: &Call, page: Page) -> Result<(Vec<search::FailedEvent>, u64), Error> {
-    if !call.may(&Owner::system()) {
-        return Err(permission_denied(call.operation.permission.unwrap_or_default()));
+/// A retry of many.
+struct Many {
+    id: String,
+    /// How many there are.
+    count: u64,
+}
+
+impl Many {
+    fn details(&self, decided: &Decided) -> Option<Details> {
+        (self.count > 0).then(|| details(&self.id, decided))
     }
-    let found = search::search(&commands.database, call.tenant.shard, &page).await;
-    Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)
+}
+
+impl Scope {
+    /// Of all that there are.
+    fn system() -> Self {
+        Self { owner: Owner::system(), instance_id: SYSTEM.to_owned(), within: None }
+    }
+
+    /// Of those of the call's instance.
+    fn instance(call: &Call) -> Self {
+        let id = &call.tenant.id;
+        Self { owner: Owner::instance(id), instance_id: id.clone(), within: Some(Filter::InstanceId(id.clone())) }
+    }
+
+    async fn retry(self, commands: &Commands, call: &Call, id: &str) -> Result<(String, Mend), Error> {
+        let found = self.find(commands, call, id).await?;
+        let id = found.id.to_string();
+        Ok((id.clone(), self.mend(id, What::Retry(vec![Filter::Id(found.id)]))))
+    }
+
+    /// However many the filters find, the log has one event of it, under an id of its own.
+    async fn retry_all(
+        self,
+        commands: &Commands,
+        call: &Call,
+        filters: Vec<FailedEventSearchFilter>,
+    ) -> Result<(Many, Mend), Error> {
+        let filters = api::failed_event::filters(filters);
+        let (_, count) = self.search(commands, call, Page { filters: filters.clone(), ..Page::default() }).await?;
+        let id = commands.ids.next();
+        let what = if count == 0 { What::Nothing } else { What::Retry(filters) };
+        Ok((Many { id: id.clone(), count }, self.mend(id, what)))
+    }
+
+    async fn discard(
+        self,
+        commands: &Commands,
+        call: &Call,
+        (id, discard): (&str, &Option<Discard>),
+    ) -> Result<(String, Mend), Error> {
+        let search::FailedEvent { id, view, parked, target_id, .. } = self.find(commands, call, id).await?;
+        let discarded = Discarded {
+            view: view.name().to_owned(),
+            log: view.class().name().to_owned(),
+            sequence: parked.sequence,
+            reason: discard.clone().unwrap_or_default().reason,
+            instance_id: parked.key.instance_id,
+            aggregate_type: parked.key.aggregate_type,
+            aggregate_id: parked.key.id,
+            target_id,
+        };
+        let id = id.to_string();
+        Ok((id.clone(), self.mend(id, What::Discard(discarded))))
+    }
+
+    /// The failed event of an id.
+    async fn find(&self, commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
+        let page = Page { filters: vec![Filter::Id(api::failed_event::id(id))], limit: 1, ..Page::default() };
+        let (found, _) = self.search(commands, call, page).await?;
+        found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME).into())
+    }
+
+    /// The turn insists on the right once more.
+    async fn search(
+        &self,
+        commands: &Commands,
+        call: &Call,
+        mut page: Page,
+    ) -> Result<(Vec<search::FailedEvent>, u64), Error> {
+        if !call.may(&self.owner) {
+            return Err(permission_denied(call.operation.permission.unwrap_or_default()));
+        }
+        page.filters.extend(self.within.clone());
+        let found = search::search(&commands.database, call.tenant.shard, &page).await;
+        Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)
+    }
+
+    fn mend(self, id: String, what: What) -> Mend {
+        let key = AggregateKey { instance_id: self.instance_id, aggregate_type: FailedEvent::NAME.to_owned(), id };
+        Mend { key, owner: self.owner, what }
+    }
 }
 
 /// What is asked for.
@@ -119,6 +229,7 @@ enum What {
 
 struct Mend {
     key: AggregateKey,
+    owner: Owner,
     what: What,
 }
 
@@ -126,15 +237,16 @@ impl Command for Mend {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let current = turn.get::<FailedEvent>(&self.key).owned_by(&Owner::system());
+        let current = turn.get::<FailedEvent>(&self.key).owned_by(&self.owner);
         let asked = match &self.what {
             What::Retry(filters) => {
                 let OfEach { events: until, sessions: until_of_sessions } = turn.ends();
-                Asked::Retry(Retried { filters: filters.clone(), until, until_of_sessions })
+                let (filters, of_deliveries) = (filters.clone(), true);
+                Asked::Retry(Retried { filters, until, until_of_sessions, of_deliveries })
             }
             What::Discard(discarded) => Asked::Discard(discarded.clone()),
             What::Nothing => {
-                deciding.permit(turn, &Owner::system(), &Object::of_nobody(FailedEvent::NAME, true))?;
+                deciding.permit(turn, &self.owner, &Object::of_nobody(FailedEvent::NAME, true))?;
                 return Ok((turn.nothing_decided(FailedEvent::NAME), ()));
             }
         };

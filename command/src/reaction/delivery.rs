@@ -4,6 +4,7 @@
 //! A delivery is in the queue before the relay moves on, and leaves it only when it was answered with success or is
 //! kept as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
 
+mod mender;
 mod payload;
 mod queue;
 mod relay;
@@ -22,7 +23,7 @@ pub use queue::{Failed, Waiting, list};
 use tokio_util::sync::CancellationToken;
 use view::{database::Database, persons::Persons};
 
-use self::{queue::Queue, relay::Relay, target_worker::TargetWorkers};
+use self::{mender::Mender, queue::Queue, relay::Relay, target_worker::TargetWorkers};
 
 /// How long it waits after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -137,12 +138,15 @@ impl Deliveries {
         let begin = async {
             let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
             let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
-            Ok::<_, DeliveryFailure>((workers, Relay::begin(self, queue, wake).await?))
+            let mender = Mender::new(self, queue.clone(), wake.clone());
+            Ok::<_, DeliveryFailure>((workers, mender, Relay::begin(self, queue, wake).await?))
         };
-        let (workers, relay) = lease.during(begin).await?;
+        // Where nothing is optimised, these are more than the stack of a thread has room for.
+        let (workers, mender, relay) = lease.during(Box::pin(begin)).await?;
         tokio::select! {
-            ended = relay.run(lease) => ended,
-            ended = workers.run() => ended,
+            ended = Box::pin(relay.run(lease)) => ended,
+            ended = Box::pin(workers.run()) => ended,
+            ended = Box::pin(mender.run()) => Ok(ended),
         }
     }
 }

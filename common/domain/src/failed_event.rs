@@ -4,7 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{aggregate::Aggregate, rejection::Rejection};
 
-/// The aggregate of one failed event in one view, or of a retry of many. It belongs to the system.
+/// The view of the deliveries of events to targets, among those of projections: what is given up is a failed event of it.
+pub const DELIVERIES: &str = "deliveries";
+
+/// The aggregate of one failed event in one view, or of a retry of many. It belongs to the system, or to the instance whose
+/// administrator decides.
 pub struct FailedEvent;
 
 /// What can be asked of failed events.
@@ -36,6 +40,9 @@ pub struct Retried {
     /// The same of the one that ages out.
     #[serde(default)]
     pub until_of_sessions: u64,
+    /// Whether deliveries are meant too, which earlier builds did not mean.
+    #[serde(default)]
+    pub of_deliveries: bool,
 }
 
 /// One condition on failed events.
@@ -52,6 +59,14 @@ pub enum Filter {
     AggregateType(String),
     /// The aggregate.
     AggregateId(String),
+    /// The target of a delivery.
+    TargetId(String),
+    /// A part of the error, whatever the case of its ASCII letters.
+    Error(String),
+    /// When it failed the last time: then or later, in microseconds since 1970.
+    FailedFrom(i64),
+    /// Before that, in the same.
+    FailedBefore(i64),
 }
 
 /// Which event is left out of which view.
@@ -71,6 +86,9 @@ pub struct Discarded {
     pub aggregate_type: String,
     /// Its aggregate.
     pub aggregate_id: String,
+    /// The target that it was not delivered to; empty for a projection.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub target_id: String,
 }
 
 impl Aggregate for FailedEvent {
@@ -104,13 +122,23 @@ mod tests {
     use crate::testing::given;
 
     fn retried() -> Retried {
-        Retried { filters: vec![Filter::View("targets".into()), Filter::Id(7)], until: 9, until_of_sessions: 3 }
+        let filters = vec![Filter::View("targets".into()), Filter::Id(7)];
+        Retried { filters, until: 9, until_of_sessions: 3, of_deliveries: true }
     }
 
     fn discarded() -> Discarded {
         let [view, log, reason] = ["targets", "EVENTS", "it is of a customer who has left"].map(str::to_owned);
         let [instance_id, aggregate_type, aggregate_id] = ["1", "target", "2"].map(str::to_owned);
-        Discarded { view, log, sequence: 7, reason, instance_id, aggregate_type, aggregate_id }
+        Discarded {
+            view,
+            log,
+            sequence: 7,
+            reason,
+            instance_id,
+            aggregate_type,
+            aggregate_id,
+            target_id: String::new(),
+        }
     }
 
     #[test]

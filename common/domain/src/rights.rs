@@ -17,6 +17,7 @@ use crate::{
 /// What is about no resource that is built.
 const OTHERS: &[Permissions] = &[
     Permissions::new("events", &["read"]).at(&[OwnerType::System, OwnerType::Instance]),
+    Permissions::new("failed_event", &["read", "write"]).at(&[OwnerType::Instance]),
     Permissions::new("policy", &["read", "write"]),
     Permissions::new("system.debug", STANDARD).at(&[OwnerType::System]),
 ];

@@ -67,6 +67,20 @@ impl Consistency {
         }
     }
 
+    /// The same of what is parked, which does not get fresher by itself.
+    ///
+    /// # Errors
+    /// Names both sequences.
+    pub fn accept_parked(self, processed: u64) -> Result<(), Error> {
+        if processed >= self.required {
+            return Ok(());
+        }
+        let message = "an event of the resource could not be processed, and what came after it waits";
+        Err(Error::new(Reason::AggregateParked, message)
+            .with("required", self.required.to_string())
+            .with("processed", processed.to_string()))
+    }
+
     /// Looks until what is seen is fresh enough or the time for that is over. In between it waits for `changes`, which may
     /// get lost: the last look does not rely on them. How old the answer may be is for the caller to [`accept`](Self::accept).
     ///

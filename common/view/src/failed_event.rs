@@ -7,13 +7,17 @@
 //! search index, whose files know what they lack, it is a copy that people read.
 
 pub mod decided;
+pub mod given_up;
 pub mod search;
 
 use std::collections::{HashMap, HashSet};
 
 use base::clock;
 use deadpool_postgres::GenericClient;
-use domain::failed_event::Filter;
+use domain::{
+    failed_event::{DELIVERIES, Filter},
+    log_class::LogClass,
+};
 use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
@@ -41,6 +45,42 @@ pub struct ParkedAt {
     pub error: String,
     /// When it failed for the last time, where that is known.
     pub last_failed: Option<Timestamp>,
+}
+
+/// What an event failed in.
+#[derive(Clone, Copy)]
+pub enum View {
+    /// A projection.
+    Projection(&'static Projection),
+    /// The deliveries to targets.
+    Deliveries,
+}
+
+impl View {
+    /// Its name, whatever the version.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Projection(projection) => projection.view,
+            Self::Deliveries => DELIVERIES,
+        }
+    }
+
+    /// Where it is kept.
+    pub fn database(self) -> &'static str {
+        match self {
+            Self::Projection(projection) if matches!(projection.kind, Kind::Index(_)) => "tantivy",
+            Self::Projection(_) => "postgres",
+            Self::Deliveries => "nats",
+        }
+    }
+
+    /// The log that it follows.
+    pub fn class(self) -> LogClass {
+        match self {
+            Self::Projection(projection) => projection.class,
+            Self::Deliveries => LogClass::Events,
+        }
+    }
 }
 
 /// What one projection of one shard has parked.
@@ -141,22 +181,30 @@ impl Parking {
 
     /// Whether what is parked fulfils a condition.
     pub fn finds(self, filter: &Filter, parked: &ParkedAt) -> bool {
-        let ParkedAt { key, sequence, .. } = parked;
+        let ParkedAt { key, sequence, error, last_failed, .. } = parked;
+        let failed = last_failed.map(Timestamp::as_microsecond);
         match filter {
             Filter::Id(id) => *id == self.id(*sequence),
             Filter::View(name) => name == self.projection.view,
             Filter::InstanceId(id) => *id == key.instance_id,
             Filter::AggregateType(name) => *name == key.aggregate_type,
             Filter::AggregateId(id) => *id == key.id,
+            Filter::TargetId(_) => false,
+            Filter::Error(part) => legible(error).to_ascii_lowercase().contains(&part.to_ascii_lowercase()),
+            Filter::FailedFrom(at) => failed.is_some_and(|failed| failed >= *at),
+            Filter::FailedBefore(at) => failed.is_some_and(|failed| failed < *at),
         }
     }
 
     /// The id by which operators name a failed event: 63 bits of a hash, the same for every version and generation of the projection.
     pub fn id(self, sequence: u64) -> u64 {
-        let name = format!("{}/{}/{sequence}", self.projection.view, self.shard);
-        let hash = base::secret::sha256(name.as_bytes());
-        u64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX.unsigned_abs()
+        id(&format!("{}/{}/{sequence}", self.projection.view, self.shard))
     }
+}
+
+fn id(name: &str) -> u64 {
+    let hash = base::secret::sha256(name.as_bytes());
+    u64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX.unsigned_abs()
 }
 
 /// What memory begins with that is made of rows and then follows the log: from where on, and which events rows lack.
@@ -240,6 +288,25 @@ mod tests {
         assert_eq!(id(0, 7), id(0, 7));
         assert!(i64::try_from(id(0, 7)).is_ok());
         assert!(id(0, 7) != id(1, 7) && id(0, 7) != id(0, 8));
+    }
+
+    #[test]
+    fn a_condition_is_about_the_error_as_it_is_kept_and_about_microseconds() {
+        let key = AggregateKey { instance_id: "1".into(), aggregate_type: "target".into(), id: "2".into() };
+        let last_failed = Timestamp::from_nanosecond(1_000_000_999).ok();
+        let parked = ParkedAt { key, sequence: 7, committed_at: None, error: "Panicked É".into(), last_failed };
+        let parking = Parking::of(&TARGETS, 0).expect("it parks");
+        for (filter, is_met) in [
+            (Filter::Error("pANICk".into()), true),
+            (Filter::Error("é".into()), false),
+            (Filter::FailedFrom(1_000_000), true),
+            (Filter::FailedFrom(1_000_001), false),
+            (Filter::FailedBefore(1_000_000), false),
+            (Filter::FailedBefore(1_000_001), true),
+            (Filter::TargetId("2".into()), false),
+        ] {
+            assert_eq!(parking.finds(&filter, &parked), is_met, "{filter:?}");
+        }
     }
 
     #[test]

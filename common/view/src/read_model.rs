@@ -116,12 +116,13 @@ impl<'a> ReadModel<'a> {
         let Projection { name, version, .. } = self.projection;
         let row = connection.query_opt(&statement, &[&instance_id, &id, name, version, &i32::from(self.shard)]).await?;
         let Some(row) = row else {
-            return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, answer: None });
+            return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, is_parked: false, answer: None });
         };
         let id: Option<String> = row.get("id");
         let found = id.map(|id| found(aggregate_type, instance_id, id, &row)).transpose()?;
         let answer = found.map(|found| Stored { instance_id: instance_id.to_owned(), found });
-        Ok(Fresh { processed: unsigned(row.get("processed")), timestamp: row.get("committed_at"), answer })
+        let (processed, timestamp) = (unsigned(row.get("processed")), row.get("committed_at"));
+        Ok(Fresh { processed, timestamp, is_parked: row.get("is_parked"), answer })
     }
 
     /// Every resource of a kind, of all instances.

@@ -17,6 +17,8 @@ pub struct Fresh<T> {
     pub processed: u64,
     /// When the event of that sequence was committed.
     pub timestamp: Timestamp,
+    /// Whether what was asked for is parked, and lacks its later events however far the read model is.
+    pub is_parked: bool,
     /// What was asked for.
     pub answer: T,
 }
@@ -27,8 +29,8 @@ impl<T> Fresh<T> {
     /// # Errors
     /// Those of what makes it.
     pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Fresh<U>, E> {
-        let Self { processed, timestamp, answer } = self;
-        Ok(Fresh { processed, timestamp, answer: make(answer)? })
+        let Self { processed, timestamp, is_parked, answer } = self;
+        Ok(Fresh { processed, timestamp, is_parked, answer: make(answer)? })
     }
 }
 

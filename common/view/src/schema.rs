@@ -67,6 +67,23 @@ create table if not exists platform.failed_events (
   last_failed timestamptz not null,
   primary key (projection, version, shard, instance_id, aggregate_type, aggregate_id)
 );
+
+create table if not exists platform.given_up_deliveries (
+  shard integer not null,
+  place bigint not null,
+  id bigint not null,
+  instance_id text collate \"C\" not null,
+  aggregate_type text collate \"C\" not null,
+  aggregate_id text collate \"C\" not null,
+  sequence bigint not null,
+  target_id text collate \"C\" not null,
+  failure_count bigint not null,
+  error text not null,
+  last_failed timestamptz not null,
+  primary key (shard, place)
+);
+create index if not exists given_up_deliveries_by_id on platform.given_up_deliveries (id);
+create index if not exists given_up_deliveries_by_time on platform.given_up_deliveries (instance_id, last_failed);
 ";
 
 /// The SQL of all schemas; `deploy/schema.sql` is its reviewed print.

@@ -7,17 +7,17 @@ mod projections;
 mod time;
 mod tools;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
-pub(crate) use bounds::{Rates, Searches};
+pub(crate) use bounds::{Deliveries, Rates, Searches};
 use clap::{Args, Parser, Subcommand};
-use command::reaction::delivery::Patience;
 use domain::{
     address::{Allowed, Networks},
     setting::features::FLAGS,
 };
 pub(crate) use failed_events::{
-    DiscardFailedEvent, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent, WhichFailedEvents,
+    DiscardFailedEvent, ExportFailedEvents, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent,
+    WhichFailedEvents,
 };
 pub(crate) use projections::{Exchange, GenerationOf, ListProjections, OneProjection, Projections, ReplayProjection};
 pub(crate) use tools::{
@@ -315,24 +315,6 @@ pub(crate) struct Serving {
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
     #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
     pub(crate) tail_limit: usize,
-}
-
-/// How events are delivered to targets, by command nodes and standalone.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Deliveries {
-    /// How often an event is delivered to a target that fails before it is given up, and listed by `platform deliveries`
-    #[arg(long, env = "PLATFORM_DELIVERY_TRIES", default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) delivery_tries: u32,
-    /// How many milliseconds pass before the second try; then twice as many each time, up to five minutes
-    #[arg(long, env = "PLATFORM_DELIVERY_PAUSE", default_value_t = 1000, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub(crate) delivery_pause: u64,
-}
-
-impl Deliveries {
-    /// How failures are met.
-    pub(crate) fn patience(&self) -> Patience {
-        Patience { tries: self.delivery_tries, pause: Duration::from_millis(self.delivery_pause) }
-    }
 }
 
 /// How the address of Postgres is shown.

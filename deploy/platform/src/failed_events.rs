@@ -1,5 +1,9 @@
-//! `platform failed-events`: what views could not process, and what is done about it.
+//! `platform failed-events`: what views could not process or deliver, and what is done about it.
 
+mod export;
+mod watch;
+
+use jiff::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -10,6 +14,8 @@ use crate::{
     output,
 };
 
+pub(crate) use self::{export::export, watch::watch};
+
 const PATH: &str = "/system/v1/failedevents";
 /// How many are listed at most.
 const LISTED: u64 = 1000;
@@ -17,21 +23,38 @@ const LISTED: u64 = 1000;
 /// Prints those that are found.
 pub(crate) async fn list(options: cli::ListFailedEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let body = json!({ "filters": filters(&options.which), "query": { "limit": LISTED } });
-    let found = operator.ask(Method::POST, &format!("{PATH}/_search"), Some(body)).await?;
-    let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for event in result {
+    let found = search(&operator, filters(&options.which), json!({ "limit": LISTED })).await?;
+    for event in &found.events {
         output::print(if options.json { event.to_string() } else { line(event) });
     }
-    let total = found["details"]["totalResult"].as_str().unwrap_or("0");
-    output::notice(format!("{} of {total} failed events", result.len()));
+    output::notice(format!("{} of {} failed events", found.events.len(), found.total));
     Ok(())
+}
+
+/// Some of those that match.
+struct Found {
+    events: Vec<Value>,
+    /// How many match.
+    total: String,
+}
+
+async fn search(operator: &Operator, filters: Vec<Value>, query: Value) -> Result<Found, Failure> {
+    let body = json!({ "filters": filters, "query": query });
+    let mut found = operator.ask(Method::POST, &format!("{PATH}/_search"), Some(body)).await?;
+    let total = found["details"]["totalResult"].as_str().unwrap_or("0").to_owned();
+    let events = match found["result"].take() {
+        Value::Array(events) => events,
+        _ => vec![],
+    };
+    Ok(Found { events, total })
 }
 
 fn line(event: &Value) -> String {
     let of = |member: &str| event[member].as_str().unwrap_or_default();
+    let target = of("targetId");
+    let target = if target.is_empty() { String::new() } else { format!(" to target {target}") };
     format!(
-        "{} {}: event {} of {} {} in instance {} failed {} times, last at {}: {}",
+        "{} {}: event {} of {} {} in instance {}{target} failed {} times, last at {}: {}",
         of("id"),
         of("viewName"),
         of("sequence"),
@@ -80,8 +103,28 @@ fn one(id: &str) -> String {
     format!("{PATH}/{id}")
 }
 
-fn filters(WhichFailedEvents { view, instance, aggregate_type, aggregate }: &WhichFailedEvents) -> Vec<Value> {
-    let named =
-        [("viewName", view), ("instanceId", instance), ("aggregateType", aggregate_type), ("aggregateId", aggregate)];
-    named.into_iter().filter_map(|(name, value)| Some(json!({ name: value.as_ref()? }))).collect()
+fn filters(which: &WhichFailedEvents) -> Vec<Value> {
+    let WhichFailedEvents { view, instance, aggregate_type, aggregate, target, error, since, before } = which;
+    let named = [
+        ("viewName", view),
+        ("instanceId", instance),
+        ("aggregateType", aggregate_type),
+        ("aggregateId", aggregate),
+        ("targetId", target),
+        ("errorMessage", error),
+    ];
+    let named = named.into_iter().filter_map(|(name, value)| Some(json!({ name: value.as_ref()? })));
+    let since = since.map(|at| last_failed(&at.to_string(), "GREATER_OR_EQUALS"));
+    let before = before.map(|at| last_failed(&at.to_string(), "LESS"));
+    named.chain(since).chain(before).collect()
+}
+
+/// A filter by when they failed the last time.
+fn last_failed(at: &str, method: &str) -> Value {
+    json!({ "lastFailed": { "lastFailed": at, "method": format!("TIMESTAMP_Filter_METHOD_{method}") } })
+}
+
+/// When one failed the last time.
+fn time(event: &Value) -> Option<Timestamp> {
+    event["lastFailed"].as_str()?.parse().ok()
 }

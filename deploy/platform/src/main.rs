@@ -103,6 +103,8 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::Execution(cli::Execution::Delete(options)) => operator::delete_execution(*options).await,
         Mode::Execution(cli::Execution::List(options)) => operator::list_executions(*options).await,
         Mode::FailedEvents(cli::FailedEvents::List(options)) => failed_events::list(*options).await,
+        Mode::FailedEvents(cli::FailedEvents::Export(options)) => failed_events::export(*options).await,
+        Mode::FailedEvents(cli::FailedEvents::Watch(options)) => failed_events::watch(*options, shutdown).await,
         Mode::FailedEvents(cli::FailedEvents::Show(options)) => failed_events::show(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Retry(options)) => failed_events::retry(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Discard(options)) => failed_events::discard(*options).await,

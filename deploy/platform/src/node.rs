@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::available_parallelism,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use action::{Actions, client::Client, executions::ExecutionIndex};
@@ -196,6 +196,7 @@ impl Adapters {
             databases: databases.into_iter().flatten().cloned().collect(),
             indexes,
             lagging_since: HashMap::new(),
+            counted_at: Instant::now(),
         };
         tokio::spawn(measuring.run());
     }

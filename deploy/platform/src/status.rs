@@ -12,7 +12,11 @@ use eventlog::{
 };
 use serde::Serialize;
 use serde_json::json;
-use view::{checkpoint::checkpoints, database::Database};
+use view::{
+    checkpoint::checkpoints,
+    database::Database,
+    failed_event::search::{Waits, waits},
+};
 
 use crate::{
     Failure, cli,
@@ -43,7 +47,14 @@ struct Found {
     nodes: Vec<Presence>,
     leases: Vec<(String, String)>,
     /// Or why it is not known.
-    read_models: Result<Vec<Progress>, String>,
+    read_models: Result<ReadModels, String>,
+}
+
+/// What was found of the read models.
+struct ReadModels {
+    progress: Vec<Progress>,
+    /// What of them, and of the deliveries, waits for an operator.
+    failed: Vec<Waits>,
 }
 
 /// Prints what is found.
@@ -75,9 +86,10 @@ pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -> Result<Vec<Progress>, String> {
+async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -> Result<ReadModels, String> {
     let database = Database::new(url, 1).map_err(|error| explain(&error))?;
-    let mut found = vec![];
+    let failed = waits(&database).await.map_err(|error| explain(&error))?;
+    let mut progress = vec![];
     let read = async { checkpoints(&database.connection().await?, SHARD).await };
     for (projection, checkpoint) in database.within(read).await.map_err(|error| explain(&error))? {
         let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
@@ -88,9 +100,9 @@ async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -
             None => Lag::default(),
         };
         let (projection, sequence) = (projection.name.to_owned(), at.sequence);
-        found.push(Progress { projection, sequence, lag_events: events, lag_seconds: seconds });
+        progress.push(Progress { projection, sequence, lag_events: events, lag_seconds: seconds });
     }
-    Ok(found)
+    Ok(ReadModels { progress, failed })
 }
 
 impl Found {
@@ -112,8 +124,14 @@ impl Found {
         let leases: Vec<_> =
             self.leases.iter().map(|(name, holder)| json!({ "name": name, "holder": holder })).collect();
         let read_models = self.read_models.as_ref().ok();
+        let progress = read_models.map(|found| &found.progress);
+        let failed = read_models.map(|found| {
+            let waits = |Waits { view, count, oldest }: &Waits| json!({ "view": view, "count": count, "oldest": oldest.to_string() });
+            found.failed.iter().map(waits).collect::<Vec<_>>()
+        });
         json!({
-            "log": log, "sessionsLog": sessions, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": read_models,
+            "log": log, "sessionsLog": sessions, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": progress,
+            "failedEvents": failed,
         })
     }
 
@@ -144,11 +162,14 @@ impl Found {
             lines.push(format!("lease: {name} is held by {holder}"));
         }
         match &self.read_models {
-            Ok(found) => {
-                lines.extend(found.iter().map(|Progress { projection, sequence, lag_events, lag_seconds }| {
+            Ok(ReadModels { progress, failed }) => {
+                lines.extend(progress.iter().map(|Progress { projection, sequence, lag_events, lag_seconds }| {
                     format!(
                         "read model: {projection} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s"
                     )
+                }));
+                lines.extend(failed.iter().map(|Waits { view, count, oldest }| {
+                    format!("failed events: {count} in {view}, the oldest since {oldest}; `platform failed-events list` shows them")
                 }));
             }
             Err(error) => lines.push(format!("read models: not known, {error}")),

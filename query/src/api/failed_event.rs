@@ -1,4 +1,4 @@
-//! Failed events and views as they are read, by operators of the platform.
+//! Failed events and views as they are read: by operators of the platform, and of an instance by its administrators.
 
 use std::sync::Arc;
 
@@ -17,19 +17,27 @@ use edge::{
     handler::Mounting,
     refusal::{permission_denied, read_model},
 };
-use proto::system::{
-    FailedEvent, FailedEventState, GetFailedEventRequest, GetFailedEventResponse, SearchFailedEventsRequest,
-    SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View, ViewGeneration, ViewGenerationPlace,
-    ViewState,
+use proto::{
+    event::Event,
+    failed_event::{
+        GetInstanceFailedEventRequest, GetInstanceFailedEventResponse, SearchInstanceFailedEventsRequest,
+        SearchInstanceFailedEventsResponse,
+    },
+    object::{ListDetails, ListQuery},
+    system::{
+        FailedEvent, FailedEventSearchFilter, FailedEventState, GetFailedEventRequest, GetFailedEventResponse,
+        SearchFailedEventsRequest, SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View,
+        ViewGeneration, ViewGenerationPlace, ViewState,
+    },
 };
 use view::{
     failed_event::{
-        ParkedAt,
+        ParkedAt, View as Failing,
         decided::with_followers,
         search::{self, Page, Stand},
     },
     generation::{Generation, Verified, generations},
-    projection::{HISTORY, Kind, Place, Projection},
+    projection::{HISTORY, Place},
     rows::Fresh,
 };
 
@@ -41,7 +49,7 @@ use crate::{
 
 /// Mounts what is read here.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
-    mounting.on(search_failed).on(get).on(views)
+    mounting.on(search_failed).on(search_of_instance).on(get).on(get_of_instance).on(views)
 }
 
 async fn search_failed(
@@ -49,38 +57,87 @@ async fn search_failed(
     call: Call,
     SearchFailedEventsRequest { query, filters }: SearchFailedEventsRequest,
 ) -> Result<Answer<SearchFailedEventsResponse>, Error> {
-    insist_on_operator(&call)?;
+    insist_on_right(&call, &Owner::system())?;
+    let answer = |(details, result)| SearchFailedEventsResponse { details: Some(details), result };
+    find(&queries, &call, (query, filters, None), answer).await
+}
+
+async fn search_of_instance(
+    queries: Arc<Queries>,
+    call: Call,
+    SearchInstanceFailedEventsRequest { query, filters }: SearchInstanceFailedEventsRequest,
+) -> Result<Answer<SearchInstanceFailedEventsResponse>, Error> {
+    let within = of_instance(&call)?;
+    let answer = |(details, result)| SearchInstanceFailedEventsResponse { details: Some(details), result };
+    find(&queries, &call, (query, filters, Some(within)), answer).await
+}
+
+async fn find<O>(
+    queries: &Queries,
+    call: &Call,
+    (query, wanted, within): (Option<ListQuery>, Vec<FailedEventSearchFilter>, Option<Filter>),
+    answer: impl FnOnce((ListDetails, Vec<FailedEvent>)) -> O,
+) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let page = Page { filters: api::failed_event::filters(filters), ascending: query.asc, offset: query.offset, limit };
+    let filters = api::failed_event::filters(wanted).into_iter().chain(within).collect();
+    let page = Page { filters, ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
-    let Fresh { processed, timestamp, answer: (events, total) } = queries.as_fresh(&call, &HISTORY, read).await?;
+    let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
-    let details = Some(page_details((query.offset, limit), counted, (processed, timestamp)));
-    let message = SearchFailedEventsResponse { details, result: events.into_iter().map(response).collect() };
+    let details = page_details((query.offset, limit), counted, (processed, timestamp));
+    let message = answer((details, events.into_iter().map(response).collect()));
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
-/// With the event itself, and how many of its aggregate wait behind it.
 async fn get(
     queries: Arc<Queries>,
     call: Call,
     GetFailedEventRequest { id }: GetFailedEventRequest,
 ) -> Result<Answer<GetFailedEventResponse>, Error> {
-    insist_on_operator(&call)?;
-    let page = Page { filters: vec![Filter::Id(api::failed_event::id(&id))], limit: 1, ..Page::default() };
+    insist_on_right(&call, &Owner::system())?;
+    let answer = |(failed_event, event, waiting)| GetFailedEventResponse { failed_event, event, waiting };
+    find_one(&queries, &call, (&id, None), answer).await
+}
+
+async fn get_of_instance(
+    queries: Arc<Queries>,
+    call: Call,
+    GetInstanceFailedEventRequest { id }: GetInstanceFailedEventRequest,
+) -> Result<Answer<GetInstanceFailedEventResponse>, Error> {
+    let within = of_instance(&call)?;
+    let answer = |(failed_event, event, waiting)| GetInstanceFailedEventResponse { failed_event, event, waiting };
+    find_one(&queries, &call, (&id, Some(within)), answer).await
+}
+
+/// With the event itself, and how many of its aggregate wait behind it.
+async fn find_one<O>(
+    queries: &Queries,
+    call: &Call,
+    (id, within): (&str, Option<Filter>),
+    answer: impl FnOnce((Option<FailedEvent>, Option<Event>, u64)) -> O,
+) -> Result<Answer<O>, Error> {
+    let filters = [Filter::Id(api::failed_event::id(id))].into_iter().chain(within).collect();
+    let page = Page { filters, limit: 1, ..Page::default() };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
-    let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(&call, &HISTORY, read).await?;
+    let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let Some(found) = found.into_iter().next() else {
         return Err(Error::from(Rejection::NotFound(Decided::NAME)).header(HEADER, token));
     };
     let (key, sequence) = (&found.parked.key, found.parked.sequence);
     let behind = with_followers(&queries.database, key, sequence).await;
-    let (event, waiting) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
-    let (failed_event, event) = (Some(response(found)), event.map(event::response));
-    let message = GetFailedEventResponse { failed_event, event, waiting };
+    let (event, behind) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
+    // Of what was given up nothing waits any more.
+    let waiting = if matches!(found.view, Failing::Deliveries) { 0 } else { behind };
+    let message = answer((Some(response(found)), event.map(event::response), waiting));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
+}
+
+/// What an administrator of the instance is shown, and nobody else.
+fn of_instance(call: &Call) -> Result<Filter, Error> {
+    insist_on_right(call, &Owner::instance(&call.tenant.id))?;
+    Ok(Filter::InstanceId(call.tenant.id.clone()))
 }
 
 async fn views(
@@ -88,9 +145,9 @@ async fn views(
     call: Call,
     SearchViewsRequest {}: SearchViewsRequest,
 ) -> Result<Answer<SearchViewsResponse>, Error> {
-    insist_on_operator(&call)?;
+    insist_on_right(&call, &Owner::system())?;
     let read = || search::stands(&queries.database, call.tenant.shard);
-    let Fresh { processed, timestamp, answer: stands } = queries.as_fresh(&call, &HISTORY, read).await?;
+    let Fresh { processed, timestamp, answer: stands, .. } = queries.as_fresh(&call, &HISTORY, read).await?;
     let beside = generations(&queries.database, call.tenant.shard).await;
     let beside = beside.map_err(|failure| read_model(Arc::new(failure)))?;
     let total = stands.len();
@@ -112,7 +169,7 @@ fn view(
     let (sequence, at) =
         shown.map_or((*sequence, *committed_at), |snapshot| (snapshot.position.sequence, snapshot.committed_at));
     View {
-        database: database(projection).to_owned(),
+        database: Failing::Projection(projection).database().to_owned(),
         view_name: projection.name.to_owned(),
         version: u32::try_from(projection.version).unwrap_or_default(),
         state: ViewState::Serving.into(),
@@ -142,24 +199,20 @@ fn generation(Generation { place, since, checkpoint, failed, verified, .. }: &Ge
     }
 }
 
-/// Only roles in the system permit it: failed events are of all instances.
-fn insist_on_operator(call: &Call) -> Result<(), Error> {
-    if call.may(&Owner::system()) {
+/// Only roles in that context permit it.
+fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
+    if call.may(context) {
         return Ok(());
     }
     Err(permission_denied(call.operation.permission.unwrap_or_default()))
 }
 
-const fn database(projection: &Projection) -> &'static str {
-    if matches!(projection.kind, Kind::Index(_)) { "tantivy" } else { "postgres" }
-}
-
 fn response(found: search::FailedEvent) -> FailedEvent {
-    let search::FailedEvent { id, projection, parked, failure_count } = found;
+    let search::FailedEvent { id, view, parked, failure_count, target_id } = found;
     let ParkedAt { key, sequence, error, last_failed, .. } = parked;
     FailedEvent {
-        database: database(projection).to_owned(),
-        view_name: projection.name.to_owned(),
+        database: view.database().to_owned(),
+        view_name: view.name().to_owned(),
         failed_sequence: sequence,
         failure_count,
         error_message: error,
@@ -171,6 +224,7 @@ fn response(found: search::FailedEvent) -> FailedEvent {
         sequence,
         tries: u32::try_from(failure_count).unwrap_or(u32::MAX),
         state: FailedEventState::Failed.into(),
-        log: projection.class.name().to_owned(),
+        log: view.class().name().to_owned(),
+        target_id,
     }
 }

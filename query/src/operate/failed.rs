@@ -37,6 +37,8 @@ pub(super) struct Row {
     pub(super) instance: String,
     pub(super) kind: String,
     pub(super) aggregate: String,
+    /// The target that it was not delivered to; empty for a projection.
+    pub(super) target: String,
     pub(super) error: String,
     pub(super) tries: u64,
     pub(super) last: Option<When>,
@@ -100,7 +102,8 @@ impl Row {
     fn of(event: &Value) -> Self {
         let state = word(&event["state"], "FAILED_EVENT_STATE_");
         let (badge, state) = match state.as_str() {
-            "failed" => (Badge::Parked, "Parked"),
+            "failed" if text(&event["targetId"]).is_empty() => (Badge::Parked, "Parked"),
+            "failed" => (Badge::Parked, "Given up"),
             "retrying" => (Badge::Working, "Being retried"),
             "discarded" => (Badge::Done, "Discarded"),
             _ => (Badge::Unknown, "Unknown"),
@@ -112,6 +115,7 @@ impl Row {
             instance: text(&event["instanceId"]),
             kind: text(&event["aggregateType"]),
             aggregate: text(&event["aggregateId"]),
+            target: text(&event["targetId"]),
             error: text(&event["errorMessage"]),
             tries: number(&event["failureCount"]),
             last: When::of(&event["lastFailed"]),

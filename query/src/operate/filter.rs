@@ -1,5 +1,6 @@
 //! What lists can be narrowed by: a line for each filter of the API, which gives it a field on the page.
 
+use domain::failed_event::DELIVERIES;
 use page::form::Form;
 use serde_json::{Value, json};
 use view::projection::PROJECTIONS;
@@ -20,6 +21,10 @@ pub(super) const FAILED: &[Filter] = &[
     Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
     Filter { name: "type", label: "Aggregate type", wire: |text| json!({ "aggregateType": text }), options: any },
     Filter { name: "aggregate", label: "Aggregate", wire: |text| json!({ "aggregateId": text }), options: any },
+    Filter { name: "target", label: "Target", wire: |text| json!({ "targetId": text }), options: any },
+    Filter { name: "error", label: "Error contains", wire: |text| json!({ "errorMessage": text }), options: any },
+    Filter { name: "since", label: "Failed since", wire: |text| failed(text, "GREATER_OR_EQUALS"), options: any },
+    Filter { name: "before", label: "Failed before", wire: |text| failed(text, "LESS"), options: any },
     Filter { name: "state", label: "State", wire: |text| json!({ "state": text }), options: states },
 ];
 
@@ -32,12 +37,25 @@ pub(super) const LOG: &[Filter] = &[
     Filter { name: "actor", label: "Actor", wire: |text| json!({ "actorId": text }), options: any },
 ];
 
+/// By when something failed the last time. The seconds and the zone may be left out: it is UTC then, as on the page.
+fn failed(text: &str, method: &str) -> Value {
+    let text = text.trim().replacen(' ', "T", 1);
+    let whole = match text.len() {
+        10 => format!("{text}T00:00:00Z"),
+        16 => format!("{text}:00Z"),
+        19 => format!("{text}Z"),
+        _ => text,
+    };
+    json!({ "lastFailed": { "lastFailed": whole, "method": format!("TIMESTAMP_Filter_METHOD_{method}") } })
+}
+
 fn any() -> Vec<(String, String)> {
     vec![]
 }
 
 fn views() -> Vec<(String, String)> {
-    PROJECTIONS.iter().map(|projection| (projection.name.to_owned(), projection.name.to_owned())).collect()
+    let projections = PROJECTIONS.iter().map(|projection| projection.name);
+    std::iter::once(DELIVERIES).chain(projections).map(|name| (name.to_owned(), name.to_owned())).collect()
 }
 
 fn states() -> Vec<(String, String)> {

@@ -1,7 +1,7 @@
 //! The queue of deliveries: a stream from which a delivery is taken when it is done, with those that were given up
 //! beside it, and the place of the relay in the log.
 
-use std::{collections::HashSet, time::Duration};
+use std::{borrow::Cow, collections::HashSet, time::Duration};
 
 use async_nats::jetstream::{
     self,
@@ -11,12 +11,14 @@ use async_nats::jetstream::{
     stream::{self, DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType},
 };
 use base::explain::explain;
-use eventlog::streams;
+use bytes::Bytes;
+use eventlog::{record::AggregateKey, streams};
 use futures::{Stream, StreamExt, TryStreamExt, future::try_join_all};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use view::failed_event::given_up::GivenUp;
 
 use super::{super::place::Place, DeliveryFailure, payload::Delivery};
 
@@ -27,7 +29,7 @@ const MOST_IN_FLIGHT: i64 = 64;
 /// How many deliveries are put in at a time.
 const MOST_AT_ONCE: usize = 256;
 /// How long a list waits for the next delivery.
-const SILENCE: Duration = Duration::from_secs(5);
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
 /// The queue of a shard.
 #[derive(Debug, Clone)]
@@ -60,6 +62,14 @@ pub struct Failed {
     pub error: String,
     /// When.
     pub failed_at: Timestamp,
+}
+
+/// One of those that were given up, as they are listed.
+pub(super) struct Listed {
+    /// It, where it can be read.
+    pub(super) given_up: Option<GivenUp>,
+    /// How many there are behind it.
+    pub(super) behind: u64,
 }
 
 fn name(shard: u16) -> String {
@@ -107,20 +117,23 @@ impl Queue {
         Ok(found.try_next().await.map_err(DeliveryFailure::nats)?.is_some())
     }
 
-    /// Puts deliveries in, and returns their subjects. Those of an aggregate to a target go one after another: of two that are on
-    /// their way the first may be lost and be put in again after the second.
-    pub(super) async fn put(&self, deliveries: &[Delivery]) -> Result<HashSet<String>, DeliveryFailure> {
-        let (mut subjects, mut rest) = (HashSet::new(), deliveries.iter().collect::<Vec<_>>());
+    /// Puts deliveries in, each once under its name, and returns their subjects. Those of an aggregate to a target go one after
+    /// another: of two that are on their way the first may be lost and be put in again after the second.
+    pub(super) async fn put(
+        &self,
+        deliveries: Vec<(Cow<'_, str>, &Delivery)>,
+    ) -> Result<HashSet<String>, DeliveryFailure> {
+        let (mut subjects, mut rest) = (HashSet::new(), deliveries);
         while !rest.is_empty() {
             let (mut under_way, mut answers, mut later) = (HashSet::new(), vec![], vec![]);
-            for delivery in rest {
+            for (name, delivery) in rest {
                 let is_first = under_way.insert((&delivery.target_id, &delivery.aggregate));
                 if !is_first || answers.len() >= MOST_AT_ONCE {
-                    later.push(delivery);
+                    later.push((name, delivery));
                     continue;
                 }
                 let subject = subject(self.shard, "todo", delivery);
-                answers.push(self.publish(subject.clone(), &delivery.id, delivery).await?);
+                answers.push(self.publish(subject.clone(), &name, delivery).await?);
                 subjects.insert(subject);
             }
             try_join_all(answers.into_iter().map(IntoFuture::into_future)).await.map_err(DeliveryFailure::nats)?;
@@ -164,11 +177,7 @@ impl Queue {
 
     /// The delivery at a place; `None` where it is gone.
     pub(super) async fn at(&self, place: u64) -> Result<Option<Waiting>, DeliveryFailure> {
-        match self.stream.get_raw_message(place).await {
-            Ok(message) => Ok(waiting(place, &message.payload)),
-            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
-            Err(error) => Err(DeliveryFailure::nats(error)),
-        }
+        Ok(self.message(place).await?.and_then(|payload| waiting(place, &payload)))
     }
 
     /// Deletes a delivery from the queue. It is not overwritten on disk, which takes several times as long.
@@ -181,23 +190,68 @@ impl Queue {
         }
     }
 
-    /// Keeps a delivery among those that were given up.
-    pub(super) async fn keep(&self, failed: &Failed) -> Result<(), DeliveryFailure> {
+    /// Keeps a delivery, which was at a place, among those that were given up. One that is made again has another place.
+    pub(super) async fn keep(&self, place: u64, failed: &Failed) -> Result<(), DeliveryFailure> {
         let subject = subject(self.shard, "failed", &failed.delivery);
-        let id = format!("{}.failed", failed.delivery.id);
+        let id = format!("{}.failed.{place}", failed.delivery.id);
         self.publish(subject, &id, failed).await?.await.map_err(DeliveryFailure::nats)?;
         Ok(())
+    }
+
+    /// Those that were given up, the first one first, and those that are; and how many there are now.
+    pub(super) async fn follow_given_up(
+        &self,
+    ) -> Result<(u64, impl Stream<Item = Result<Listed, DeliveryFailure>> + Unpin + use<>), DeliveryFailure> {
+        let filter_subject = format!("actions.{}.failed.>", self.shard);
+        let config = OrderedConfig { filter_subject, deliver_policy: DeliverPolicy::All, ..OrderedConfig::default() };
+        let consumer = self.stream.create_consumer(config).await.map_err(DeliveryFailure::nats)?;
+        let count = consumer.cached_info().num_pending;
+        let messages = consumer.messages().await.map_err(DeliveryFailure::nats)?;
+        let listed = messages.map(|message| {
+            let message = message.map_err(DeliveryFailure::nats)?;
+            let info = message.info().map_err(|error| DeliveryFailure::Nats(error.to_string()))?;
+            let failed = read::<Failed>(info.stream_sequence, &message.payload);
+            let given_up = failed.map(|failed| failed.given_up(info.stream_sequence));
+            Ok(Listed { given_up, behind: info.pending })
+        });
+        Ok((count, Box::pin(listed)))
+    }
+
+    /// The delivery that was given up and is at a place; `None` where it is gone.
+    pub(super) async fn given_up_at(&self, place: u64) -> Result<Option<Delivery>, DeliveryFailure> {
+        Ok(self.message(place).await?.and_then(|payload| read::<Failed>(place, &payload)).map(|failed| failed.delivery))
+    }
+
+    async fn message(&self, place: u64) -> Result<Option<Bytes>, DeliveryFailure> {
+        match self.stream.get_raw_message(place).await {
+            Ok(message) => Ok(Some(message.payload)),
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(DeliveryFailure::nats(error)),
+        }
+    }
+}
+
+impl Failed {
+    /// As people find it among failed events, with its place in the queue.
+    fn given_up(self, place: u64) -> GivenUp {
+        let Self { delivery, tries, error, failed_at } = self;
+        let Delivery { id: delivery_id, instance_id, target_id, aggregate, sequence, .. } = delivery;
+        let (aggregate_type, id) = aggregate.split_once('/').unwrap_or_default();
+        let key = AggregateKey { instance_id, aggregate_type: aggregate_type.to_owned(), id: id.to_owned() };
+        GivenUp { place, delivery_id, key, sequence, target_id, tries, error, failed_at }
     }
 }
 
 fn waiting(place: u64, payload: &[u8]) -> Option<Waiting> {
-    match serde_json::from_slice(payload) {
-        Ok(delivery) => Some(Waiting { place, delivery }),
-        Err(error) => {
-            tracing::error!(place, error = explain(&error), "a delivery cannot be read, and stays in the queue");
-            None
-        }
-    }
+    read(place, payload).map(|delivery| Waiting { place, delivery })
+}
+
+fn read<T: DeserializeOwned>(place: u64, payload: &[u8]) -> Option<T> {
+    let read = serde_json::from_slice(payload);
+    read.inspect_err(|error| {
+        tracing::error!(place, error = explain(error), "a delivery cannot be read, and stays in the queue");
+    })
+    .ok()
 }
 
 /// What is in the queue: what waits, and what was given up. Nothing is created or changed.

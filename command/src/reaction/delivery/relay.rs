@@ -2,6 +2,7 @@
 //! were when the event was committed.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     convert::Infallible,
     time::Duration,
@@ -134,7 +135,8 @@ impl<'a> Relay<'a> {
     async fn put(&mut self) -> Result<(), DeliveryFailure> {
         self.bytes = 0;
         let made = std::mem::take(&mut self.made);
-        self.subjects.extend(self.queue.put(&made).await?);
+        let named = made.iter().map(|delivery| (Cow::from(&delivery.id), delivery)).collect();
+        self.subjects.extend(self.queue.put(named).await?);
         Ok(())
     }
 

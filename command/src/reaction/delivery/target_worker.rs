@@ -173,15 +173,15 @@ impl TargetWorker {
                 None => queue.at(place).await?.map(|waiting| waiting.delivery),
             };
             let Some(delivery) = delivery else { return Ok(Done { aggregate, place: None }) };
-            deliveries.deliver(&queue, delivery).await?;
+            deliveries.deliver(&queue, (place, delivery)).await?;
             Ok(Done { aggregate, place: Some(place) })
         });
     }
 }
 
 impl Deliveries {
-    /// Tries until the delivery succeeds or is given up. Then it can be taken out of the queue.
-    async fn deliver(&self, queue: &Queue, delivery: Delivery) -> Result<(), DeliveryFailure> {
+    /// Tries until the delivery at a place succeeds or is given up. Then it can be taken out of the queue.
+    async fn deliver(&self, queue: &Queue, (place, delivery): (u64, Delivery)) -> Result<(), DeliveryFailure> {
         // A target that is not there then is gone.
         self.actions.executions.reached().wait_for(delivery.sequence).await;
         let mut tries = 0;
@@ -211,7 +211,7 @@ impl Deliveries {
                 tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
                 DELIVERIES.with(&["failed"]).count();
                 let failed = Failed { delivery, tries, error, failed_at: clock::now() };
-                return queue.keep(&failed).await;
+                return queue.keep(place, &failed).await;
             }
             tracing::debug!(instance, target, delivery = delivery.id, error, "an event will be delivered again");
             DELIVERIES.with(&["retried"]).count();

@@ -114,6 +114,13 @@ pub static PROJECTION_PARKED: Family<Gauge> = Family::gauge(
     "Aggregates that wait because one of their events failed.",
 );
 
+/// Since when the oldest failed event waits.
+pub static FAILED_EVENTS_OLDEST: Family<Gauge> = Family::gauge(
+    "platform_failed_events_oldest_timestamp_seconds",
+    &["view"],
+    "When the event failed that waits for an operator the longest; 0 where none does.",
+);
+
 /// Commits of an index.
 pub static INDEX_COMMITS: Family<Counter> =
     Family::counter("platform_index_commits_total", &["index"], "Commits of a search index.");
@@ -152,6 +159,13 @@ pub static DELIVERIES: Family<Counter> = Family::counter(
     "platform_deliveries_total",
     &["outcome"],
     "Deliveries of events to targets: ok, retried, failed, or dropped because the target is gone.",
+);
+
+/// Deliveries that were given up.
+pub static DELIVERIES_GIVEN_UP: Family<Gauge> = Family::gauge(
+    "platform_deliveries_given_up",
+    &[],
+    "Deliveries of events to targets that were given up, and wait for somebody who decides.",
 );
 
 /// The most connections.
@@ -252,6 +266,7 @@ pub static ALL: &[&dyn Metric] = &[
     &PROJECTION_APPLY,
     &PROJECTION_STALLED,
     &PROJECTION_PARKED,
+    &FAILED_EVENTS_OLDEST,
     &INDEX_COMMITS,
     &INDEX_PUBLISHED,
     &INDEX_FETCHED,
@@ -262,6 +277,7 @@ pub static ALL: &[&dyn Metric] = &[
     &TARGET_CALLS,
     &TARGET_DURATION,
     &DELIVERIES,
+    &DELIVERIES_GIVEN_UP,
     &POOL_SIZE,
     &POOL_IN_USE,
     &POOL_WAITS,

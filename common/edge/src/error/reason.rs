@@ -70,6 +70,8 @@ pub enum Reason {
     ConsistencyTokenInvalid,
     /// The read models did not reach the sequence in time.
     ConsistencyNotReached,
+    /// The resource lacks what is required, and does not get it by waiting.
+    AggregateParked,
     /// No write node takes the command; it was not done.
     WriterUnavailable,
     /// Whether the command was done is not known.
@@ -125,6 +127,7 @@ impl Reason {
         Self::IdempotencyInProgress,
         Self::ConsistencyTokenInvalid,
         Self::ConsistencyNotReached,
+        Self::AggregateParked,
         Self::WriterUnavailable,
         Self::OutcomeUnknown,
         Self::ReadModelUnavailable,
@@ -192,6 +195,7 @@ impl Reason {
             Self::IdempotencyInProgress => ("IDEMPOTENCY_IN_PROGRESS", Code::Aborted),
             Self::ConsistencyTokenInvalid => ("CONSISTENCY_TOKEN_INVALID", Code::InvalidArgument),
             Self::ConsistencyNotReached => ("CONSISTENCY_NOT_REACHED", Code::Unavailable),
+            Self::AggregateParked => ("AGGREGATE_PARKED", Code::Unavailable),
             Self::WriterUnavailable => ("WRITER_UNAVAILABLE", Code::Unavailable),
             Self::OutcomeUnknown => ("OUTCOME_UNKNOWN", Code::Unavailable),
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),

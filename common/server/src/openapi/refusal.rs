@@ -76,6 +76,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
+        Reason::AggregateParked => reads && names_one,
         Reason::ChallengeNotFound => facts.grpc == VALIDATE.facts.grpc,
         Reason::CredentialsInvalid => [CREATE_SESSION.facts.grpc, PATCH_SESSION.facts.grpc].contains(&facts.grpc),
         Reason::SettingNotBuilt => !reads && facts.path.starts_with("/settings/"),

@@ -1,13 +1,14 @@
 //! Failed events, and how far projections are, as operators search them.
 
-use std::collections::HashMap;
-
 use deadpool_postgres::GenericClient;
-use domain::{failed_event::Filter, log_class::LogClass};
+use domain::{
+    failed_event::{DELIVERIES, Filter},
+    log_class::LogClass,
+};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
-use super::{ParkedAt, parked_at};
+use super::{ParkedAt, View, parked_at};
 use crate::{
     checkpoint::{Checkpoint, checkpoints, unsigned},
     database::{Database, DatabaseFailure, snapshot},
@@ -20,12 +21,14 @@ use crate::{
 pub struct FailedEvent {
     /// The id by which operators name it.
     pub id: u64,
-    /// The projection.
-    pub projection: &'static Projection,
-    /// At which event which aggregate is parked, and why.
+    /// In what.
+    pub view: View,
+    /// Which event of which aggregate, and why.
     pub parked: ParkedAt,
     /// How often.
     pub failure_count: u64,
+    /// The target that it was not delivered to; empty for a projection.
+    pub target_id: String,
 }
 
 /// A part of a list of failed events.
@@ -57,7 +60,7 @@ pub async fn search(
         let (processed, timestamp) = furthest_behind(&checkpoints(&transaction, shard).await?);
         let answer = read(&transaction, page).await?;
         transaction.commit().await?;
-        Ok(Fresh { processed, timestamp, answer })
+        Ok(Fresh { processed, timestamp, is_parked: false, answer })
     };
     database.within(read).await
 }
@@ -84,16 +87,17 @@ pub async fn stands(database: &Database, shard: u16) -> Result<Fresh<Vec<Stand>>
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
         let found = checkpoints(&transaction, shard).await?;
-        let failed = counts(&transaction).await?;
+        let failed = waiting(&transaction).await?;
         transaction.commit().await?;
         let (processed, timestamp) = furthest_behind(&found);
         let stand = |projection: &'static Projection| {
             let of = found.iter().find(|(known, _)| known.name == projection.name);
             let (sequence, committed_at) = of.map(|(_, checkpoint)| reached(*checkpoint)).unwrap_or_default();
-            let name = (projection.name.to_owned(), projection.version);
-            Stand { projection, sequence, committed_at, failed: failed.get(&name).copied().unwrap_or_default() }
+            let failed = failed.iter().find(|waits| waits.view == projection.name).map_or(0, |waits| waits.count);
+            Stand { projection, sequence, committed_at, failed }
         };
-        Ok(Fresh { processed, timestamp, answer: PROJECTIONS.iter().map(stand).collect() })
+        let answer = PROJECTIONS.iter().map(stand).collect();
+        Ok(Fresh { processed, timestamp, is_parked: false, answer })
     };
     database.within(read).await
 }
@@ -111,15 +115,10 @@ fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timesta
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {
     let names: Vec<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
     let versions: Vec<i32> = PROJECTIONS.iter().map(|projection| projection.version).collect();
-    let mut parameters: Vec<Box<dyn ToSql + Sync + Send>> = vec![];
+    let mut parameters: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(names), Box::new(versions)];
     let conditions: String = page.filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
-    let (names, versions): (Box<dyn ToSql + Sync + Send>, _) = (Box::new(names), Box::new(versions));
-    let parameters: Vec<_> = [names, versions].into_iter().chain(parameters).collect();
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
-    let found = format!(
-        "from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
-         on f.projection = p.name and f.version = p.number where true{conditions}"
-    );
+    let found = format!("from ({ALL}) as f where true{conditions}");
     let direction = if page.ascending { "asc" } else { "desc" };
     let (limit, offset) = (page.limit, page.offset.min(i64::MAX.unsigned_abs()));
     let listed =
@@ -132,30 +131,76 @@ async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEve
     Ok((events, unsigned(total.get(0))))
 }
 
+/// What failed in the projections of these names and versions, and the deliveries that were given up.
+const ALL: &str = "\
+    select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
+    '' as target_id, f.failure_count, f.error, f.last_failed \
+    from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
+    on f.projection = p.name and f.version = p.number \
+    union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, target_id, failure_count, \
+    error, last_failed from platform.given_up_deliveries";
+
 fn failed_event(row: &Row) -> Option<FailedEvent> {
-    let (name, version): (&str, i32) = (row.get("projection"), row.get("version"));
-    let projection = PROJECTIONS.iter().find(|known| known.name == name && known.version == version)?;
+    let (name, version): (&str, i32) = (row.get("view"), row.get("version"));
+    let is_known = |known: &&'static Projection| known.name == name && known.version == version;
+    let view = if name == DELIVERIES { View::Deliveries } else { View::Projection(PROJECTIONS.iter().find(is_known)?) };
     let (id, failure_count) = (unsigned(row.get("id")), unsigned(row.get("failure_count")));
-    Some(FailedEvent { id, projection, parked: parked_at(row), failure_count })
+    Some(FailedEvent { id, view, parked: parked_at(row), failure_count, target_id: row.get("target_id") })
 }
 
-/// A condition of a statement that has two parameters of its own before.
-fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>) -> String {
-    let (column, parameter): (_, Box<dyn ToSql + Sync + Send>) = match filter {
-        Filter::Id(id) => ("id", Box::new(i64::try_from(*id).unwrap_or(-1))),
-        Filter::View(name) => ("projection", Box::new(name.clone())),
-        Filter::InstanceId(id) => ("instance_id", Box::new(id.clone())),
-        Filter::AggregateType(name) => ("aggregate_type", Box::new(name.clone())),
-        Filter::AggregateId(id) => ("aggregate_id", Box::new(id.clone())),
+/// A condition on failed events that are called `f`, whose parameter comes after those that there are.
+pub(super) fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>) -> String {
+    let at = |micros: &i64| Box::new(Timestamp::from_microsecond(*micros).unwrap_or_default());
+    let (condition, parameter): (_, Box<dyn ToSql + Sync + Send>) = match filter {
+        Filter::Id(id) => ("f.id =", Box::new(i64::try_from(*id).unwrap_or(-1))),
+        Filter::View(name) => ("f.view =", Box::new(name.clone())),
+        Filter::InstanceId(id) => ("f.instance_id =", Box::new(id.clone())),
+        Filter::AggregateType(name) => ("f.aggregate_type =", Box::new(name.clone())),
+        Filter::AggregateId(id) => ("f.aggregate_id =", Box::new(id.clone())),
+        Filter::TargetId(id) => ("f.target_id =", Box::new(id.clone())),
+        Filter::Error(part) => ("lower(f.error collate \"C\") like", Box::new(within(part))),
+        Filter::FailedFrom(micros) => ("f.last_failed >=", at(micros)),
+        Filter::FailedBefore(micros) => ("f.last_failed <", at(micros)),
     };
     parameters.push(parameter);
-    format!(" and f.{column} = ${}", parameters.len() + 2)
+    format!(" and {condition} ${}", parameters.len())
 }
 
-/// How many events projections could not process, by name and version.
-async fn counts(client: &impl GenericClient) -> Result<HashMap<(String, i32), u64>, DatabaseFailure> {
-    let text = "select projection, version, count(*) from platform.failed_events group by projection, version";
+/// A pattern for what has this somewhere, whatever the case of its ASCII letters.
+fn within(part: &str) -> String {
+    let literal = part.to_ascii_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{literal}%")
+}
+
+/// What of a view waits for somebody who decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waits {
+    /// Its name.
+    pub view: String,
+    /// How many events.
+    pub count: u64,
+    /// When that one failed that waits the longest.
+    pub oldest: Timestamp,
+}
+
+/// What waits, by view.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn waits(database: &Database) -> Result<Vec<Waits>, DatabaseFailure> {
+    database.within(async { waiting(&database.connection().await?).await }).await
+}
+
+async fn waiting(client: &impl GenericClient) -> Result<Vec<Waits>, DatabaseFailure> {
+    let text = "select projection, version, count(*), min(first_failed) from platform.failed_events group by 1, 2 \
+                union all select 'deliveries', 0, count(*), min(last_failed) from platform.given_up_deliveries \
+                having count(*) > 0";
     let statement = client.prepare_cached(text).await?;
-    let rows = client.query(&statement, &[]).await?;
-    Ok(rows.iter().map(|row| ((row.get(0), row.get(1)), unsigned(row.get(2)))).collect())
+    let known = |row: &Row| {
+        let (name, version): (&str, i32) = (row.get(0), row.get(1));
+        let is_known = PROJECTIONS.iter().any(|known| known.name == name && known.version == version);
+        let waits = || Waits { view: name.to_owned(), count: unsigned(row.get(2)), oldest: row.get(3) };
+        (is_known || name == DELIVERIES).then(waits)
+    };
+    Ok(client.query(&statement, &[]).await?.iter().filter_map(known).collect())
 }

@@ -149,7 +149,7 @@ async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(V
     transaction.commit().await?;
     let (processed, timestamp) = checkpoint
         .map_or((0, Timestamp::UNIX_EPOCH), |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at));
-    Ok(Fresh { processed, timestamp, answer: (events, total) })
+    Ok(Fresh { processed, timestamp, is_parked: false, answer: (events, total) })
 }
 
 /// The events that a statement finds, as far as there is room for them in a page, and whether these are all.

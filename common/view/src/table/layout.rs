@@ -104,7 +104,7 @@ pub(crate) fn select(name: &str, condition: &str) -> String {
 fn get(name: &str, aggregate_type: &str) -> String {
     let found = FOUND.map(|column| format!("r.{column}")).join(", ");
     format!(
-        "select least(c.sequence, f.sequence - 1) as processed, c.committed_at, {found} \
+        "select least(c.sequence, f.sequence - 1) as processed, f.sequence is not null as is_parked, c.committed_at, {found} \
          from platform.checkpoints c left join {name} r on r.instance_id = $1 and r.id = $2 \
          left join platform.failed_events f on f.projection = c.projection and f.version = c.version and f.shard = c.shard \
          and f.instance_id = $1 and f.aggregate_type = '{aggregate_type}' and f.aggregate_id = $2 \

@@ -1,8 +1,9 @@
-//! What clients may take of a node: how often they may ask, and what a search may cost.
+//! What clients may take of a node, how often they may ask and what a search may cost, and how patient it is with targets.
 
 use std::time::Duration;
 
 use clap::Args;
+use command::reaction::delivery::Patience;
 use edge::page::Limits;
 use query::SearchBounds;
 
@@ -60,4 +61,22 @@ pub(crate) struct Rates {
     /// Count the requests from this machine too
     #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) rate_limit_loopback: bool,
+}
+
+/// How events are delivered to targets, by command nodes and standalone.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Deliveries {
+    /// How often an event is delivered to a target that fails before it is given up, and is a failed event
+    #[arg(long, env = "PLATFORM_DELIVERY_TRIES", default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) delivery_tries: u32,
+    /// How many milliseconds pass before the second try; then twice as many each time, up to five minutes
+    #[arg(long, env = "PLATFORM_DELIVERY_PAUSE", default_value_t = 1000, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub(crate) delivery_pause: u64,
+}
+
+impl Deliveries {
+    /// How failures are met.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { tries: self.delivery_tries, pause: Duration::from_millis(self.delivery_pause) }
+    }
 }

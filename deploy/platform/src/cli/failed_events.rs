@@ -1,13 +1,18 @@
 //! The command line of what operators do about failed events.
 
 use clap::{ArgGroup, Args, Subcommand};
+use jiff::Timestamp;
 
 use super::tools::At;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FailedEvents {
-    /// Print the events that views could not process, one a line, the last failure first
+    /// Print the events that views could not process or deliver, one a line, the last failure first
     List(Box<ListFailedEvents>),
+    /// Write all that are found, each with the event itself, as one JSON object a line, the first failure first
+    Export(Box<ExportFailedEvents>),
+    /// Print what fails from now on, one a line, until it is ended
+    Watch(Box<ListFailedEvents>),
     /// Print one of them as JSON, with the event itself and how many wait behind it
     Show(Box<ShowFailedEvent>),
     /// Have views try again one of them, or all that are found
@@ -15,6 +20,9 @@ pub(crate) enum FailedEvents {
     /// Have a view leave one out, for good; what waits behind it goes on
     Discard(Box<DiscardFailedEvent>),
 }
+
+/// What says which are meant.
+const WHICH: [&str; 8] = ["view", "instance", "aggregate_type", "aggregate", "target", "error", "since", "before"];
 
 /// Which are meant; all of it holds.
 #[derive(Debug, Args)]
@@ -31,6 +39,18 @@ pub(crate) struct WhichFailedEvents {
     /// Of this aggregate
     #[arg(long, value_name = "ID")]
     pub(crate) aggregate: Option<String>,
+    /// Not delivered to this target
+    #[arg(long, value_name = "ID")]
+    pub(crate) target: Option<String>,
+    /// With this in the error, whatever the case of its letters
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+    /// That failed the last time then or later, as in 2026-11-27T10:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Timestamp>,
+    /// That failed the last time before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) before: Option<Timestamp>,
 }
 
 #[derive(Debug, Args)]
@@ -45,6 +65,14 @@ pub(crate) struct ListFailedEvents {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ExportFailedEvents {
+    #[command(flatten)]
+    pub(crate) which: WhichFailedEvents,
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ShowFailedEvent {
     /// The id of the failed event
     pub(crate) id: String,
@@ -53,15 +81,16 @@ pub(crate) struct ShowFailedEvent {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("meant").args(["id", "all", "view", "instance", "aggregate_type", "aggregate"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("which").args(WHICH).multiple(true))]
+#[command(group = ArgGroup::new("meant").args(["id", "all"]).args(WHICH).required(true).multiple(true))]
 pub(crate) struct RetryFailedEvents {
     /// The id of the failed event
-    #[arg(conflicts_with_all = ["all", "view", "instance", "aggregate_type", "aggregate"])]
+    #[arg(conflicts_with_all = ["all", "which"])]
     pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) which: WhichFailedEvents,
     /// All that there are
-    #[arg(long, conflicts_with_all = ["view", "instance", "aggregate_type", "aggregate"])]
+    #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) at: At,

@@ -11,21 +11,27 @@ use base::{
     explain::explain,
     health::{Health, LAGS, Place, Reached, State},
     metric::catalog::{
-        INDEX_DOCUMENTS, INDEX_SEQUENCE, LOG_LAST_SEQUENCE, NATS_CONNECTED, NATS_RECONNECTS, PROJECTION_LAG_EVENTS,
-        PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
+        DELIVERIES_GIVEN_UP, FAILED_EVENTS_OLDEST, INDEX_DOCUMENTS, INDEX_SEQUENCE, LOG_LAST_SEQUENCE, NATS_CONNECTED,
+        NATS_RECONNECTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
     },
 };
-use domain::log_class::{LogClass, OfEach};
+use domain::{
+    failed_event::DELIVERIES,
+    log_class::{LogClass, OfEach},
+};
 use eventlog::log::{Lag, Log};
 use index::Indexes;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use view::{
     checkpoint::checkpoints,
     database::Database,
+    failed_event::{Parking, search::waits},
     projection::{PROJECTIONS, Projection},
 };
 
 const EVERY: Duration = Duration::from_secs(1);
+/// How often failed events are counted.
+const COUNTED_EVERY: Duration = Duration::from_secs(10);
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What the read models are called among the parts of a node that does not keep them itself.
@@ -41,6 +47,8 @@ pub(crate) struct Measuring {
     pub(crate) indexes: Indexes,
     /// Since when each projection lags.
     pub(crate) lagging_since: HashMap<String, Instant>,
+    /// When failed events are counted again.
+    pub(crate) counted_at: Instant,
 }
 
 impl Measuring {
@@ -53,7 +61,22 @@ impl Measuring {
             self.indexes();
             tokio::join!(beat.tick(), self.postgres());
             self.projections().await;
+            self.failed_events().await;
         }
+    }
+
+    /// Counts what waits for an operator. While Postgres does not answer it stays what it was.
+    async fn failed_events(&mut self) {
+        let Some(database) = self.databases.first().filter(|_| self.counted_at <= Instant::now()) else { return };
+        self.counted_at = Instant::now() + COUNTED_EVERY;
+        let Ok(Ok(found)) = timeout(PATIENCE, waits(database)).await else { return };
+        let of = |view: &str| found.iter().find(|waits| waits.view == view);
+        let views = PROJECTIONS.iter().filter(|projection| Parking::of(projection, self.shard).is_some());
+        for view in views.map(|projection| projection.name).chain([DELIVERIES]) {
+            let oldest = of(view).map_or(0, |waits| waits.oldest.as_second());
+            FAILED_EVENTS_OLDEST.with(&[view]).set_integer(u64::try_from(oldest).unwrap_or_default());
+        }
+        DELIVERIES_GIVEN_UP.one().set_integer(of(DELIVERIES).map_or(0, |waits| waits.count));
     }
 
     fn nats(&self) {

@@ -6,4 +6,5 @@ mod docs;
 mod event;
 mod function;
 mod lockout;
+mod mending;
 mod nodes;

@@ -20,7 +20,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
 /// The services.
-const BUILT: [&str; 28] = [
+const BUILT: [&str; 29] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
     "platform.resources.auth_request.v3alpha.PlatformAuthRequests",
@@ -28,6 +28,8 @@ const BUILT: [&str; 28] = [
     "platform.resources.domain.v3alpha.PlatformDomains",
     "platform.settings.domain.v3alpha.PlatformDomainSettings",
     "platform.resources.event.v3alpha.PlatformEvents",
+    "platform.system.v1.PlatformSystem",
+    "platform.resources.failed_event.v3alpha.PlatformFailedEvents",
     "platform.settings.feature.v3alpha.PlatformFeatureSettings",
     "platform.resources.grant.v3alpha.PlatformGrants",
     "platform.settings.help.v3alpha.PlatformHelpSettings",
@@ -44,7 +46,6 @@ const BUILT: [&str; 28] = [
     "platform.settings.password.v3alpha.PlatformPasswordSettings",
     "platform.resources.project.v3alpha.PlatformProjects",
     "platform.resources.session.v3alpha.PlatformSessions",
-    "platform.system.v1.PlatformSystem",
     "platform.settings.text.v3alpha.PlatformTextSettings",
     "platform.resources.token.v3alpha.PlatformTokens",
     "platform.resources.user.v3alpha.PlatformUsers",

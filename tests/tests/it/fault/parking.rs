@@ -128,7 +128,7 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     let written =
         send(client.request(Method::PATCH, &format!("{TARGETS}/{broken}")).json(&json!({ "timeout": "2s" }))).await;
     let stale = client.get_target(&broken, Some(&written.consistency())).await;
-    stale.assert_refused("what was written does not show", 503, "CONSISTENCY_NOT_REACHED");
+    stale.assert_refused("what was written does not show", 503, "AGGREGATE_PARKED");
     assert_eq!(counts(&operator, &["targets", "targets_index", "organizations_index"], event).await, ["1", "1", "0"]);
 
     // Starting again with the same build helps nobody, and is counted.

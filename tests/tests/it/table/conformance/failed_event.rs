@@ -2,16 +2,22 @@
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
-    object::ListQuery,
+    failed_event::{
+        DiscardInstanceFailedEventRequest, GetInstanceFailedEventRequest, RetryInstanceFailedEventRequest,
+        RetryInstanceFailedEventsRequest, SearchInstanceFailedEventsRequest,
+    },
+    object::{ListQuery, TimestampFilterMethod},
     operation::{
-        DISCARD_FAILED_EVENT, GET_FAILED_EVENT, RETRY_FAILED_EVENT, RETRY_FAILED_EVENTS, SEARCH_FAILED_EVENTS,
-        SEARCH_VIEWS,
+        DISCARD_FAILED_EVENT, DISCARD_INSTANCE_FAILED_EVENT, GET_FAILED_EVENT, GET_INSTANCE_FAILED_EVENT,
+        RETRY_FAILED_EVENT, RETRY_FAILED_EVENTS, RETRY_INSTANCE_FAILED_EVENT, RETRY_INSTANCE_FAILED_EVENTS,
+        SEARCH_FAILED_EVENTS, SEARCH_INSTANCE_FAILED_EVENTS, SEARCH_VIEWS,
     },
     system::{
-        Discard, DiscardFailedEventRequest, FailedEventSearchFilter, FailedEventState, GetFailedEventRequest,
-        RetryFailedEventRequest, RetryFailedEventsRequest, SearchFailedEventsRequest, SearchViewsRequest,
-        failed_event_search_filter::Filter,
+        Discard, DiscardFailedEventRequest, FailedEventSearchFilter, FailedEventState, FailedEventTimeFilter,
+        GetFailedEventRequest, RetryFailedEventRequest, RetryFailedEventsRequest, SearchFailedEventsRequest,
+        SearchViewsRequest, failed_event_search_filter::Filter,
     },
+    wellknown::Timestamp,
 };
 use tests::auditor::connect;
 
@@ -21,19 +27,25 @@ use super::{
     wire::World,
 };
 
-/// A target whose event is noted as failed, by hand: it takes the id of the target.
+/// A target whose event is noted as failed, by hand, in an instance that is none: it takes the id of the target.
 fn a_failed_event(world: &World) -> BoxFuture<'_, Subject> {
-    async move {
-        let target = a_target(world).await;
-        let id: i64 = target.id.parse().expect("ids are numbers");
-        let sequence = i64::try_from(target.sequence).expect("it is small");
-        let text = "insert into platform.failed_events select 'targets', max(version), 0, '1', 'target', $1, $2, $3, \
-                    0, 0, '', 1, 'made by hand', now(), now() from platform.checkpoints where projection = 'targets'";
-        let postgres = connect(&world.postgres_url).await;
-        postgres.execute(text, &[&target.id, &id, &sequence]).await.expect("the table is there");
-        target
-    }
-    .boxed()
+    failed_in(world, "1").boxed()
+}
+
+/// The same in the instance of the world.
+fn one_of_the_instance(world: &World) -> BoxFuture<'_, Subject> {
+    failed_in(world, &world.instance_id).boxed()
+}
+
+async fn failed_in(world: &World, instance_id: &str) -> Subject {
+    let target = a_target(world).await;
+    let id: i64 = target.id.parse().expect("ids are numbers");
+    let sequence = i64::try_from(target.sequence).expect("it is small");
+    let text = "insert into platform.failed_events select 'targets', max(version), 0, $4, 'target', $1, $2, $3, \
+                0, 0, '', 1, 'made by hand', now(), now() from platform.checkpoints where projection = 'targets'";
+    let postgres = connect(&world.postgres_url).await;
+    postgres.execute(text, &[&target.id, &id, &sequence, &instance_id]).await.expect("the table is there");
+    target
 }
 
 fn found(filters: Vec<Filter>) -> SearchFailedEventsRequest {
@@ -63,6 +75,11 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             let failed = Filter::State(FailedEventState::Failed.into());
             found(vec![Filter::Id("7".into()), Filter::Id("x".into()), failed])
         })
+        .good("by errors, times and targets", |_| {
+            let last_failed = Some(Timestamp { seconds: 7, nanos: 8 });
+            let by = FailedEventTimeFilter { last_failed, method: TimestampFilterMethod::Less.into() };
+            found(vec![Filter::ErrorMessage("BY HAND".into()), Filter::LastFailed(by), Filter::TargetId("7".into())])
+        })
         .good("a page", |_| SearchFailedEventsRequest {
             query: Some(ListQuery { offset: u64::MAX, limit: 2, asc: true }),
             ..found(vec![Filter::State(FailedEventState::Discarded.into())])
@@ -72,6 +89,8 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             filters: vec![FailedEventSearchFilter { filter: None }],
         })
         .bad("no text", "INVALID_REQUEST", |_| found(vec![Filter::ViewName("a\0".into())]))
+        .bad("no time", "INVALID_REQUEST", |_| found(vec![Filter::LastFailed(FailedEventTimeFilter::default())]))
+        .bad("no error", "INVALID_REQUEST", |_| found(vec![Filter::ErrorMessage(String::new())]))
         .bad("no state", "INVALID_REQUEST", |_| found(vec![Filter::State(FailedEventState::Unspecified.into())]))
         .bad("a large page", "INVALID_REQUEST", |_| SearchFailedEventsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
@@ -92,5 +111,40 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
         .bad("no reason", "INVALID_REQUEST", |it| discard(&it.id, ""))
         .bad("a reason that is no text", "INVALID_REQUEST", |it| discard(&it.id, "a\0"))
         .bad("a long reason", "INVALID_REQUEST", |it| discard(&it.id, &"x".repeat(1001)));
-    vec![searches.done(), views.done(), gets.done(), retries.done(), retries_of_many.done(), discards.done()]
+    let all = vec![searches.done(), views.done(), gets.done(), retries.done(), retries_of_many.done(), discards.done()];
+    all.into_iter().chain(of_instance()).collect()
+}
+
+/// What an administrator of an instance has of it.
+fn of_instance() -> Vec<Box<dyn Check + Sync>> {
+    vec![
+        row(&SEARCH_INSTANCE_FAILED_EVENTS, one_of_the_instance)
+            .good("one", |it| SearchInstanceFailedEventsRequest {
+                filters: found(vec![Filter::Id(it.id.clone())]).filters,
+                query: None,
+            })
+            .alike()
+            .done(),
+        row(&GET_INSTANCE_FAILED_EVENT, one_of_the_instance)
+            .good("one", |it| GetInstanceFailedEventRequest { id: it.id.clone() })
+            .alike()
+            .done(),
+        row(&RETRY_INSTANCE_FAILED_EVENT, one_of_the_instance)
+            .good("one", |it| RetryInstanceFailedEventRequest { id: it.id.clone() })
+            .alike()
+            .done(),
+        row(&RETRY_INSTANCE_FAILED_EVENTS, one_of_the_instance)
+            .good("of an aggregate", |it| RetryInstanceFailedEventsRequest {
+                filters: found(vec![Filter::AggregateId(it.id.clone())]).filters,
+            })
+            .alike()
+            .done(),
+        row(&DISCARD_INSTANCE_FAILED_EVENT, one_of_the_instance)
+            .good("one", |it| DiscardInstanceFailedEventRequest {
+                id: it.id.clone(),
+                discard: discard("", "its customer has left").discard,
+            })
+            .alike()
+            .done(),
+    ]
 }

@@ -1,0 +1,84 @@
+//! `platform failed-events watch`: what fails from now on, as it fails.
+
+use std::{collections::HashMap, time::Duration};
+
+use base::clock;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{LISTED, filters, last_failed, line, search, time};
+use crate::{Failure, cli, operator::Operator, output};
+
+/// How often it is asked, and how seldom at most while the platform does not answer.
+const EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
+/// How much later than it failed something may show.
+const LATE: SignedDuration = SignedDuration::from_secs(30);
+
+/// Prints what fails, until `shutdown`.
+pub(crate) async fn watch(options: cli::ListFailedEvents, shutdown: CancellationToken) -> Result<(), Failure> {
+    let operator = Operator::new(&options.at)?;
+    let mut seen = Seen { begin: clock::now(), printed: HashMap::new() };
+    let mut pause = EVERY.0;
+    loop {
+        let asked = tokio::select! {
+            asked = seen.unprinted(&operator, filters(&options.which)) => asked,
+            () = shutdown.cancelled() => return Ok(()),
+        };
+        match asked {
+            Ok(events) => {
+                for event in events {
+                    output::print(if options.json { event.to_string() } else { line(&event) });
+                }
+                pause = EVERY.0;
+            }
+            Err(error) => {
+                pause = (pause * 2).min(EVERY.1);
+                output::notice(format_args!("{error}; it is asked again in {} s", pause.as_secs()));
+            }
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = shutdown.cancelled() => return Ok(()),
+        }
+    }
+}
+
+/// What was printed lately.
+struct Seen {
+    begin: Timestamp,
+    /// When each failed, by id.
+    printed: HashMap<String, Timestamp>,
+}
+
+impl Seen {
+    /// What was not printed yet. One that fails again is new.
+    async fn unprinted(&mut self, operator: &Operator, mut wanted: Vec<Value>) -> Result<Vec<Value>, Failure> {
+        let newest = self.printed.values().max().copied().unwrap_or(self.begin);
+        let from = (newest - LATE).max(self.begin);
+        wanted.push(last_failed(&from.to_string(), "GREATER_OR_EQUALS"));
+        let mut events = search(operator, wanted, json!({ "limit": LISTED })).await?.events;
+        self.printed.retain(|_, failed| *failed >= from);
+        events.reverse();
+        events.retain(|event| self.is_new(event));
+        Ok(events)
+    }
+
+    fn is_new(&mut self, event: &Value) -> bool {
+        let (id, failed) = (event["id"].as_str().unwrap_or_default(), time(event).unwrap_or_default());
+        self.printed.insert(id.to_owned(), failed) != Some(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_again_is_new_and_nothing_else_is() {
+        let mut seen = Seen { begin: Timestamp::UNIX_EPOCH, printed: HashMap::new() };
+        let event = |second: u32| json!({ "id": "7", "lastFailed": format!("2026-11-24T00:00:{second:02}Z") });
+        assert!(seen.is_new(&event(1)) && !seen.is_new(&event(1)) && seen.is_new(&event(2)));
+    }
+}
