@@ -72,6 +72,14 @@ create table if not exists platform.given_up_deliveries (
 create index if not exists given_up_deliveries_by_id on platform.given_up_deliveries (id);
 create index if not exists given_up_deliveries_by_time on platform.given_up_deliveries (instance_id, last_failed);
 
+create table if not exists platform.target_attempts (
+  instance_id text collate "C" not null,
+  target_id text collate "C" not null,
+  attempts jsonb not null,
+  noted_at timestamptz not null,
+  primary key (instance_id, target_id)
+);
+
 create schema if not exists history_2;
 
 create table if not exists history_2.events (

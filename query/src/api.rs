@@ -1,5 +1,6 @@
 //! The operations that a query node answers, a line for each resource and settings service.
 
+mod delivery;
 mod event;
 mod execution;
 mod failed_event;
@@ -33,6 +34,7 @@ use crate::{Queries, settings, standard};
 /// What is read of each resource, and of each settings service; a module where there is more than the two standard reads.
 const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Target>,
+    delivery::mount,
     execution::mount,
     idp::mount,
     standard::mount::<Organization>,

@@ -18,6 +18,7 @@ use edge::{
     refusal::{permission_denied, read_model},
 };
 use eventlog::record::AggregateKey;
+use jiff::Timestamp;
 use proto::{
     failed_event::{
         DiscardInstanceFailedEventRequest, DiscardInstanceFailedEventResponse, RetryInstanceFailedEventRequest,
@@ -163,7 +164,7 @@ impl Scope {
         call: &Call,
         filters: Vec<FailedEventSearchFilter>,
     ) -> Result<(Many, Mend), Error> {
-        let filters = api::failed_event::filters(filters);
+        let filters = api::failed_event::of_failed(filters);
         let (_, count) = self.search(commands, call, Page { filters: filters.clone(), ..Page::default() }).await?;
         let id = commands.ids.next();
         let what = if count == 0 { What::Nothing } else { What::Retry(filters) };
@@ -176,7 +177,8 @@ impl Scope {
         call: &Call,
         (id, discard): (&str, &Option<Discard>),
     ) -> Result<(String, Mend), Error> {
-        let search::FailedEvent { id, view, parked, target_id, .. } = self.find(commands, call, id).await?;
+        let search::FailedEvent { id, view, parked, target_id, failure_count, .. } =
+            self.find(commands, call, id).await?;
         let discarded = Discarded {
             view: view.name().to_owned(),
             log: view.class().name().to_owned(),
@@ -186,6 +188,9 @@ impl Scope {
             aggregate_type: parked.key.aggregate_type,
             aggregate_id: parked.key.id,
             target_id,
+            error: parked.error,
+            last_failed: parked.last_failed.map_or(0, Timestamp::as_microsecond),
+            tries: failure_count,
         };
         let id = id.to_string();
         Ok((id.clone(), self.mend(id, What::Discard(discarded))))

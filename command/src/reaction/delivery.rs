@@ -4,6 +4,7 @@
 //! A delivery is in the queue before the relay moves on, and leaves it only when it was answered with success or is
 //! kept as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
 
+mod attempts;
 mod mender;
 mod payload;
 mod queue;
@@ -13,6 +14,7 @@ mod target_worker;
 use std::{convert::Infallible, ops::ControlFlow, sync::Arc, time::Duration};
 
 use action::Actions;
+pub use attempts::Attempts;
 use base::explain::explain;
 use eventlog::{
     lease::{Lease, Leases},
@@ -43,6 +45,8 @@ pub struct Deliveries {
     pub persons: Persons,
     /// How failures are met.
     pub patience: Patience,
+    /// The last attempts, which are noted.
+    pub attempts: Attempts,
     /// The shard.
     pub shard: u16,
     /// How many servers keep the queue.
@@ -147,6 +151,7 @@ impl Deliveries {
             ended = Box::pin(relay.run(lease)) => ended,
             ended = Box::pin(workers.run()) => ended,
             ended = Box::pin(mender.run()) => Ok(ended),
+            ended = Box::pin(self.attempts.clone().run(&self.database)) => Ok(ended),
         }
     }
 }

@@ -4,15 +4,40 @@ use domain::failed_event::Filter;
 use jiff::Timestamp;
 use proto::{
     object::TimestampFilterMethod,
-    system::{FailedEventSearchFilter, FailedEventState, FailedEventTimeFilter, failed_event_search_filter},
+    system::{
+        FailedEventSearchFilter, FailedEventState, FailedEventTimeFilter, failed_event_search_filter::Filter as By,
+    },
 };
 
 /// No event has it: ids have 63 bits.
 const NONE: Filter = Filter::Id(u64::MAX);
 
-/// The conditions that filters name. All that is found has failed, and nothing else.
-pub fn filters(filters: Vec<FailedEventSearchFilter>) -> Vec<Filter> {
-    filters.into_iter().flat_map(conditions).collect()
+/// Which failed events are wanted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// All of them hold.
+    pub filters: Vec<Filter>,
+    /// Whether those are wanted that were discarded, and not those that wait.
+    pub is_discarded: bool,
+}
+
+/// What filters are about. What was discarded is found only where that is said; nothing is two things at once.
+pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> Wanted {
+    let state = |filter: &FailedEventSearchFilter| match filter.filter {
+        Some(By::State(state)) => FailedEventState::try_from(state).ok(),
+        _ => None,
+    };
+    let states: Vec<_> = filters.iter().filter_map(state).collect();
+    let are_all = |state: FailedEventState| states.iter().all(|other| *other == state);
+    let is_discarded = !states.is_empty() && are_all(FailedEventState::Discarded);
+    let none = (!is_discarded && !are_all(FailedEventState::Failed)).then_some(NONE);
+    Wanted { filters: filters.into_iter().flat_map(conditions).chain(none).collect(), is_discarded }
+}
+
+/// The conditions on what waits; nothing else can be tried again.
+pub fn of_failed(filters: Vec<FailedEventSearchFilter>) -> Vec<Filter> {
+    let Wanted { filters, is_discarded } = wanted(filters);
+    filters.into_iter().chain(is_discarded.then_some(NONE)).collect()
 }
 
 /// The id that a text names; one that none has where the text names none.
@@ -21,19 +46,17 @@ pub fn id(text: &str) -> u64 {
 }
 
 fn conditions(filter: FailedEventSearchFilter) -> Vec<Filter> {
-    use failed_event_search_filter::Filter as Wanted;
     let Some(wanted) = filter.filter else { return vec![] };
     vec![match wanted {
-        Wanted::Id(text) => Filter::Id(id(&text)),
-        Wanted::ViewName(name) => Filter::View(name),
-        Wanted::InstanceId(id) => Filter::InstanceId(id),
-        Wanted::AggregateType(name) => Filter::AggregateType(name),
-        Wanted::AggregateId(id) => Filter::AggregateId(id),
-        Wanted::TargetId(id) => Filter::TargetId(id),
-        Wanted::ErrorMessage(part) => Filter::Error(part),
-        Wanted::LastFailed(wanted) => return times(&wanted),
-        Wanted::State(state) if state == i32::from(FailedEventState::Failed) => return vec![],
-        Wanted::State(_) => NONE,
+        By::Id(text) => Filter::Id(id(&text)),
+        By::ViewName(name) => Filter::View(name),
+        By::InstanceId(id) => Filter::InstanceId(id),
+        By::AggregateType(name) => Filter::AggregateType(name),
+        By::AggregateId(id) => Filter::AggregateId(id),
+        By::TargetId(id) => Filter::TargetId(id),
+        By::ErrorMessage(part) => Filter::Error(part),
+        By::LastFailed(wanted) => return times(&wanted),
+        By::State(_) => return vec![],
     }]
 }
 
@@ -55,14 +78,28 @@ fn times(wanted: &FailedEventTimeFilter) -> Vec<Filter> {
 mod tests {
     use super::*;
 
+    fn of<const N: usize>(filters: [By; N]) -> Wanted {
+        wanted(filters.map(|filter| FailedEventSearchFilter { filter: Some(filter) }).to_vec())
+    }
+
     #[test]
-    fn what_is_not_failed_and_what_is_no_id_finds_nothing() {
-        let state = |state: FailedEventState| failed_event_search_filter::Filter::State(state.into());
-        let of = |filter| filters(vec![FailedEventSearchFilter { filter: Some(filter) }]);
-        assert_eq!(of(state(FailedEventState::Failed)), []);
-        assert_eq!(of(state(FailedEventState::Discarded)), [NONE]);
-        assert_eq!(of(failed_event_search_filter::Filter::Id("x".into())), [NONE]);
-        assert_eq!(of(failed_event_search_filter::Filter::Id("7".into())), [Filter::Id(7)]);
+    fn what_is_no_id_finds_nothing() {
+        assert_eq!(of([By::Id("x".into())]).filters, [NONE]);
+        assert_eq!(of([By::Id("7".into())]).filters, [Filter::Id(7)]);
+    }
+
+    #[test]
+    fn what_waits_and_what_was_discarded_are_found_apart() {
+        let by = |state: FailedEventState| By::State(state.into());
+        let (failed, discarded) = (by(FailedEventState::Failed), by(FailedEventState::Discarded));
+        let all = |is_discarded| Wanted { filters: vec![], is_discarded };
+        assert_eq!(of([]), all(false));
+        assert_eq!(of([failed.clone(), failed.clone()]), all(false));
+        assert_eq!(of([discarded.clone()]), all(true));
+        let none = Wanted { filters: vec![NONE], is_discarded: false };
+        assert_eq!(of([failed, discarded.clone()]), none);
+        assert_eq!(of([by(FailedEventState::Retrying)]), none);
+        assert_eq!(of_failed(vec![FailedEventSearchFilter { filter: Some(discarded) }]), [NONE]);
     }
 
     #[test]
@@ -78,8 +115,7 @@ mod tests {
             (LessOrEquals, vec![before(1_000_002)]),
         ] {
             let by = FailedEventTimeFilter { last_failed, method: method.into() };
-            let filter = Some(failed_event_search_filter::Filter::LastFailed(by));
-            assert_eq!(filters(vec![FailedEventSearchFilter { filter }]), wanted);
+            assert_eq!(of([By::LastFailed(by)]).filters, wanted);
         }
     }
 }

@@ -89,6 +89,15 @@ pub struct Discarded {
     /// The target that it was not delivered to; empty for a projection.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target_id: String,
+    /// Why it failed the last time.
+    #[serde(default)]
+    pub error: String,
+    /// When that was, in microseconds since 1970.
+    #[serde(default)]
+    pub last_failed: i64,
+    /// How often it failed.
+    #[serde(default)]
+    pub tries: u64,
 }
 
 impl Aggregate for FailedEvent {
@@ -138,7 +147,20 @@ mod tests {
             aggregate_type,
             aggregate_id,
             target_id: String::new(),
+            error: "it is broken".to_owned(),
+            last_failed: 8,
+            tries: 9,
         }
+    }
+
+    #[test]
+    fn what_was_left_out_before_its_error_was_kept_is_read() {
+        let mut old = serde_json::to_value(discarded()).unwrap();
+        for name in ["error", "last_failed", "tries"] {
+            old.as_object_mut().unwrap().remove(name);
+        }
+        let read: Discarded = serde_json::from_value(old).unwrap();
+        assert_eq!(read, Discarded { error: String::new(), last_failed: 0, tries: 0, ..discarded() });
     }
 
     #[test]

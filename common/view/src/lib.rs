@@ -5,6 +5,7 @@
 //! nodes; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
 //! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests; [`persons`] opens what is personal.
 
+pub mod attempts;
 pub mod checkpoint;
 pub mod database;
 pub mod directory;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::failed_event::Wanted;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
@@ -34,7 +35,7 @@ use view::{
     failed_event::{
         ParkedAt, View as Failing,
         decided::with_followers,
-        search::{self, Page, Stand},
+        search::{self, Discarding, Page, Stand},
     },
     generation::{Generation, Verified, generations},
     projection::{HISTORY, Place},
@@ -79,8 +80,9 @@ async fn find<O>(
     answer: impl FnOnce((ListDetails, Vec<FailedEvent>)) -> O,
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let filters = api::failed_event::filters(wanted).into_iter().chain(within).collect();
-    let page = Page { filters, ascending: query.asc, offset: query.offset, limit };
+    let Wanted { filters, is_discarded } = api::failed_event::wanted(wanted);
+    let filters = filters.into_iter().chain(within).collect();
+    let page = Page { filters, is_discarded, ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
@@ -110,7 +112,7 @@ async fn get_of_instance(
     find_one(&queries, &call, (&id, Some(within)), answer).await
 }
 
-/// With the event itself, and how many of its aggregate wait behind it.
+/// With the event itself, and how many of its aggregate wait behind it. Where none waits it may be one that was discarded.
 async fn find_one<O>(
     queries: &Queries,
     call: &Call,
@@ -119,7 +121,14 @@ async fn find_one<O>(
 ) -> Result<Answer<O>, Error> {
     let filters = [Filter::Id(api::failed_event::id(id))].into_iter().chain(within).collect();
     let page = Page { filters, limit: 1, ..Page::default() };
-    let read = || search::search(&queries.database, call.tenant.shard, &page);
+    let discarded = Page { is_discarded: true, ..page.clone() };
+    let read = || async {
+        let waiting = search::search(&queries.database, call.tenant.shard, &page).await?;
+        if !waiting.answer.0.is_empty() {
+            return Ok(waiting);
+        }
+        search::search(&queries.database, call.tenant.shard, &discarded).await
+    };
     let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let Some(found) = found.into_iter().next() else {
@@ -128,8 +137,8 @@ async fn find_one<O>(
     let (key, sequence) = (&found.parked.key, found.parked.sequence);
     let behind = with_followers(&queries.database, key, sequence).await;
     let (event, behind) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
-    // Of what was given up nothing waits any more.
-    let waiting = if matches!(found.view, Failing::Deliveries) { 0 } else { behind };
+    let waits_alone = matches!(found.view, Failing::Deliveries) || found.discarded.is_some();
+    let waiting = if waits_alone { 0 } else { behind };
     let message = answer((Some(response(found)), event.map(event::response), waiting));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
@@ -208,7 +217,10 @@ fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
 }
 
 fn response(found: search::FailedEvent) -> FailedEvent {
-    let search::FailedEvent { id, view, parked, failure_count, target_id } = found;
+    let search::FailedEvent { id, view, parked, failure_count, target_id, discarded } = found;
+    let state = if discarded.is_some() { FailedEventState::Discarded } else { FailedEventState::Failed };
+    let discarded_at = discarded.as_ref().map(|discarding| discarding.at.into());
+    let (discarded_by, reason) = discarded.map(|Discarding { by, reason, .. }| (by, reason)).unwrap_or_default();
     let ParkedAt { key, sequence, error, last_failed, .. } = parked;
     FailedEvent {
         database: view.database().to_owned(),
@@ -223,8 +235,11 @@ fn response(found: search::FailedEvent) -> FailedEvent {
         aggregate_id: key.id,
         sequence,
         tries: u32::try_from(failure_count).unwrap_or(u32::MAX),
-        state: FailedEventState::Failed.into(),
+        state: state.into(),
         log: view.class().name().to_owned(),
         target_id,
+        discarded_by,
+        discarded_at,
+        reason,
     }
 }

@@ -44,6 +44,10 @@ pub(super) struct Row {
     pub(super) last: Option<When>,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
+    /// Who discarded it; empty where it waits.
+    pub(super) discarded_by: String,
+    pub(super) discarded_at: Option<When>,
+    pub(super) reason: String,
 }
 
 /// Part of what a filter finds.
@@ -121,7 +125,15 @@ impl Row {
             last: When::of(&event["lastFailed"]),
             badge,
             state,
+            discarded_by: text(&event["discardedBy"]),
+            discarded_at: When::of(&event["discardedAt"]),
+            reason: text(&event["reason"]),
         }
+    }
+
+    /// Whether somebody is to decide about it.
+    fn waits(&self) -> bool {
+        self.discarded_at.is_none()
     }
 }
 
@@ -188,6 +200,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let mut shell = visit.shell(LIST);
     shell.notice = outcome(&visit);
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    let are_waiting = rows.iter().all(Row::waits);
     let list = List {
         pages: Pages::new(offset, rows.len() as u64, total, |from| chosen.path(LIST, &[("from", from.to_string())])),
         retry_all: chosen.path("/ui/operate/failed/retry", &[("all", "1".to_owned())]),
@@ -195,8 +208,8 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         here: chosen.path(LIST, &[]),
         is_filtered: chosen.is_any(),
         fields: chosen.fields,
-        may_retry: visit.may("system.debug.write"),
-        may_discard: visit.may("system.debug.delete"),
+        may_retry: are_waiting && visit.may("system.debug.write"),
+        may_discard: are_waiting && visit.may("system.debug.delete"),
         key: base::secret::random_text(22),
         frame: frame.clone(),
         shell,
@@ -240,15 +253,16 @@ pub(super) async fn show_one(
 ) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     let frame = frame(None);
+    let row = row(&found);
     let one = One {
         frame: frame.clone(),
         shell: visit.shell(LIST),
-        row: row(&found),
+        may_retry: row.waits() && visit.may("system.debug.write"),
+        may_discard: row.waits() && visit.may("system.debug.delete"),
+        row,
         event: Event::of(&found["event"]),
         waiting: number(&found["waiting"]),
         key: base::secret::random_text(22),
-        may_retry: visit.may("system.debug.write"),
-        may_discard: visit.may("system.debug.delete"),
     };
     Ok(visit.page(StatusCode::OK, &frame, &one))
 }

@@ -18,6 +18,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use view::attempts::Outcome;
+
 use super::{
     Deliveries, DeliveryFailure,
     payload::Delivery,
@@ -203,6 +205,7 @@ impl Deliveries {
             tries += 1;
             let Err(error) = self.call(&called, &delivery, body).await else {
                 base::fault::point("deliveries.delivered");
+                self.attempts.add(&delivery, tries, (Outcome::Delivered, ""));
                 DELIVERIES.with(&["ok"]).count();
                 return Ok(());
             };
@@ -210,11 +213,13 @@ impl Deliveries {
             if tries >= self.patience.tries {
                 tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
                 DELIVERIES.with(&["failed"]).count();
+                self.attempts.add(&delivery, tries, (Outcome::GivenUp, &error));
                 let failed = Failed { delivery, tries, error, failed_at: clock::now() };
                 return queue.keep(place, &failed).await;
             }
             tracing::debug!(instance, target, delivery = delivery.id, error, "an event will be delivered again");
             DELIVERIES.with(&["retried"]).count();
+            self.attempts.add(&delivery, tries, (Outcome::Failed, &error));
             sleep(pause(self.patience.pause, tries)).await;
         }
     }

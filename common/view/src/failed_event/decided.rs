@@ -185,6 +185,9 @@ mod tests {
             aggregate_type,
             aggregate_id,
             target_id,
+            error: String::new(),
+            last_failed: 0,
+            tries: 1,
         })
     }
 

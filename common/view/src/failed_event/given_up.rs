@@ -6,7 +6,10 @@ use eventlog::record::AggregateKey;
 use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 
-use super::{id, legible, search::condition};
+use super::{
+    id, legible,
+    search::{Parameters, condition},
+};
 use crate::{
     checkpoint::{signed, unsigned},
     database::DatabaseFailure,
@@ -97,7 +100,7 @@ pub async fn places(
     (filters, before): (&[Filter], Timestamp),
     limit: u32,
 ) -> Result<Vec<u64>, DatabaseFailure> {
-    let mut parameters: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(i32::from(shard)), Box::new(before)];
+    let mut parameters: Parameters = vec![Box::new(i32::from(shard)), Box::new(before)];
     let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let text = format!(
         "select place from (select 'deliveries' as view, * from platform.given_up_deliveries) as f \

@@ -12,7 +12,7 @@ use super::{ParkedAt, View, parked_at};
 use crate::{
     checkpoint::{Checkpoint, checkpoints, unsigned},
     database::{Database, DatabaseFailure, snapshot},
-    projection::{PROJECTIONS, Projection},
+    projection::{HISTORY, PROJECTIONS, Projection, Sql},
     rows::{Fresh, Room},
 };
 
@@ -29,6 +29,19 @@ pub struct FailedEvent {
     pub failure_count: u64,
     /// The target that it was not delivered to; empty for a projection.
     pub target_id: String,
+    /// How it was discarded; `None` where it waits.
+    pub discarded: Option<Discarding>,
+}
+
+/// How a failed event was discarded.
+#[derive(Debug, Clone)]
+pub struct Discarding {
+    /// By whom: the id of a user, or the name of a system user.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
 }
 
 /// A part of a list of failed events.
@@ -36,6 +49,8 @@ pub struct FailedEvent {
 pub struct Page {
     /// All of them hold.
     pub filters: Vec<Filter>,
+    /// Whether those are wanted that were discarded, and not those that wait.
+    pub is_discarded: bool,
     /// Whether those come first that failed longest ago.
     pub ascending: bool,
     /// How many come before.
@@ -113,12 +128,10 @@ fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timesta
 }
 
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {
-    let names: Vec<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
-    let versions: Vec<i32> = PROJECTIONS.iter().map(|projection| projection.version).collect();
-    let mut parameters: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(names), Box::new(versions)];
+    let (all, mut parameters) = if page.is_discarded { (DISCARDED.to_string(), vec![]) } else { waiting_all() };
     let conditions: String = page.filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
-    let found = format!("from ({ALL}) as f where true{conditions}");
+    let found = format!("from ({all}) as f where true{conditions}");
     let direction = if page.ascending { "asc" } else { "desc" };
     let (limit, offset) = (page.limit, page.offset.min(i64::MAX.unsigned_abs()));
     let listed =
@@ -131,25 +144,55 @@ async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEve
     Ok((events, unsigned(total.get(0))))
 }
 
-/// What failed in the projections of these names and versions, and the deliveries that were given up.
-const ALL: &str = "\
-    select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
-    '' as target_id, f.failure_count, f.error, f.last_failed \
-    from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
-    on f.projection = p.name and f.version = p.number \
-    union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, target_id, failure_count, \
-    error, last_failed from platform.given_up_deliveries";
+/// The parameters of a statement that is put together.
+pub(super) type Parameters = Vec<Box<dyn ToSql + Sync + Send>>;
+
+/// What failed in projections as they are now, and the deliveries that were given up.
+fn waiting_all() -> (String, Parameters) {
+    let names: Vec<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
+    let versions: Vec<i32> = PROJECTIONS.iter().map(|projection| projection.version).collect();
+    let text = "\
+        select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
+        '' as target_id, f.failure_count, f.error, f.last_failed, \
+        null::text as actor, null::timestamptz as discarded_at, null::text as reason \
+        from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
+        on f.projection = p.name and f.version = p.number \
+        union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, \
+        target_id, failure_count, error, last_failed, null, null, null from platform.given_up_deliveries";
+    (text.to_owned(), vec![Box::new(names), Box::new(versions)])
+}
+
+/// What was discarded, as the log has it.
+static DISCARDED: Sql = Sql::new(|| {
+    HISTORY.sql(
+        "select aggregate_id::bigint as id, d->>'view' as view, 0 as version, d->>'instance_id' as instance_id, \
+         d->>'aggregate_type' as aggregate_type, d->>'aggregate_id' as aggregate_id, \
+         (d->>'sequence')::bigint as sequence, coalesce(d->>'target_id', '') as target_id, \
+         coalesce((d->>'tries')::bigint, 0) as failure_count, coalesce(d->>'error', '') as error, \
+         coalesce(to_timestamp((d->>'last_failed')::bigint / 1000000.0), committed_at) as last_failed, \
+         actor, committed_at as discarded_at, d->>'reason' as reason from (\
+         select aggregate_id, actor, committed_at, convert_from(payload, 'UTF8')::jsonb as d from {schema}.events \
+         where aggregate_type = 'failed_event' and type = 'failed_event.discarded') as decided",
+    )
+});
 
 fn failed_event(row: &Row) -> Option<FailedEvent> {
     let (name, version): (&str, i32) = (row.get("view"), row.get("version"));
-    let is_known = |known: &&'static Projection| known.name == name && known.version == version;
+    let discarded = row.get::<_, Option<Timestamp>>("discarded_at").map(|at| Discarding {
+        by: row.get::<_, Option<String>>("actor").unwrap_or_default(),
+        at,
+        reason: row.get::<_, Option<String>>("reason").unwrap_or_default(),
+    });
+    // What was discarded is left out of every version.
+    let is_any = discarded.is_some();
+    let is_known = |known: &&'static Projection| known.name == name && (known.version == version || is_any);
     let view = if name == DELIVERIES { View::Deliveries } else { View::Projection(PROJECTIONS.iter().find(is_known)?) };
     let (id, failure_count) = (unsigned(row.get("id")), unsigned(row.get("failure_count")));
-    Some(FailedEvent { id, view, parked: parked_at(row), failure_count, target_id: row.get("target_id") })
+    Some(FailedEvent { id, view, parked: parked_at(row), failure_count, target_id: row.get("target_id"), discarded })
 }
 
 /// A condition on failed events that are called `f`, whose parameter comes after those that there are.
-pub(super) fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>) -> String {
+pub(super) fn condition(filter: &Filter, parameters: &mut Parameters) -> String {
     let at = |micros: &i64| Box::new(Timestamp::from_microsecond(*micros).unwrap_or_default());
     let (condition, parameter): (_, Box<dyn ToSql + Sync + Send>) = match filter {
         Filter::Id(id) => ("f.id =", Box::new(i64::try_from(*id).unwrap_or(-1))),

@@ -2,7 +2,12 @@
 
 use command::{
     reaction::{
-        Steps, delivery::Deliveries, erasure::Erasures, rotation::Rotations, session_end::SessionEnds, sweep::Sweeps,
+        Steps,
+        delivery::{Attempts, Deliveries},
+        erasure::Erasures,
+        rotation::Rotations,
+        session_end::SessionEnds,
+        sweep::Sweeps,
     },
     writer::{Handle, Phase, Writer},
 };
@@ -50,6 +55,7 @@ impl Node {
             database: database.clone(),
             persons: self.persons.clone(),
             patience: self.patience,
+            attempts: Attempts::default(),
             shard: SHARD,
             replicas: *replicas,
         };

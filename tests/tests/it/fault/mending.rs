@@ -172,6 +172,11 @@ async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
     is_named(&client, &b, "b renamed").await;
     assert_eq!(name(&client, &a).await, "a");
     post(&operator, &discard, json!({ "reason": "x" })).await.assert_refused("again", 404, "RESOURCE_NOT_FOUND");
+    let left_out = failed(&operator, json!([{ "state": "FAILED_EVENT_STATE_DISCARDED" }])).await;
+    let reasons: Vec<_> = left_out.iter().map(|one| &one["reason"]).collect();
+    assert_eq!((left_out.len(), reasons.contains(&&json!("nobody needs it either"))), (2, true), "{left_out:?}");
+    let nothing = post(&operator, &format!("{FAILED}/_retry"), json!({ "filters": [{ "id": of_a }] })).await;
+    assert_eq!((nothing.status, &nothing.body), (StatusCode::OK, &json!({})), "it does not wait any more");
     assert_eq!(failed(&operator, json!([])).await.len(), 2, "the index has its own");
 
     // Every way to build the rows again leaves it out, and the index, of which nothing was said, has it.

@@ -67,6 +67,7 @@ async fn assert_filters(operator: &Client, event: &Value) {
         ("aggregateType", json!("user")),
         ("aggregateId", json!("1")),
         ("state", other_state),
+        ("errorMessage", json!("no such error")),
     ] {
         let finds = async |value: &Value| {
             let found = failed(operator, json!([{ filter: value }])).await;

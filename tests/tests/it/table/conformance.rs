@@ -33,12 +33,14 @@ use std::collections::BTreeSet;
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
     action::{
-        CreateTargetRequest, DeleteTargetRequest, GetTargetRequest, InTargetIdsFilter, PatchTarget, PatchTargetRequest,
-        SearchTargetsRequest, SetRestRequestResponse, SetRestWebhook, Target, TargetFieldName, TargetNameFilter,
-        TargetSearchFilter, patch_target, target, target_search_filter::Filter,
+        CreateTargetRequest, DeleteTargetRequest, GetTargetRequest, InTargetIdsFilter, ListTargetDeliveriesRequest,
+        PatchTarget, PatchTargetRequest, SearchTargetsRequest, SetRestRequestResponse, SetRestWebhook, Target,
+        TargetFieldName, TargetNameFilter, TargetSearchFilter, patch_target, target, target_search_filter::Filter,
     },
     object::{ListQuery, RequestContext, TextFilterMethod, request_context::ResourceOwner},
-    operation::{CREATE_TARGET, DELETE_TARGET, GET_TARGET, OPERATIONS, PATCH_TARGET, SEARCH_TARGETS},
+    operation::{
+        CREATE_TARGET, DELETE_TARGET, GET_TARGET, LIST_TARGET_DELIVERIES, OPERATIONS, PATCH_TARGET, SEARCH_TARGETS,
+    },
     wellknown::Duration,
 };
 use reqwest::Method;
@@ -61,7 +63,8 @@ pub(super) fn table() -> Rows {
 }
 
 fn actions() -> Rows {
-    let targets = vec![create_target(), patch_target(), delete_target(), get_target(), search_targets()];
+    let targets =
+        vec![create_target(), patch_target(), delete_target(), get_target(), search_targets(), list_deliveries()];
     targets.into_iter().chain(execution::rows()).collect()
 }
 
@@ -276,6 +279,13 @@ fn delete_target() -> Box<dyn Check + Sync> {
 
 fn get_target() -> Box<dyn Check + Sync> {
     row(&GET_TARGET, a_target).good("a target", |it| GetTargetRequest { id: it.id.clone() }).done()
+}
+
+fn list_deliveries() -> Box<dyn Check + Sync> {
+    row(&LIST_TARGET_DELIVERIES, a_target)
+        .good("of a target", |it| ListTargetDeliveriesRequest { id: it.id.clone() })
+        .bad("no target", "RESOURCE_NOT_FOUND", |_| ListTargetDeliveriesRequest { id: "1".into() })
+        .done()
 }
 
 fn search(filters: Vec<Filter>) -> SearchTargetsRequest {

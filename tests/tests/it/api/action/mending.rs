@@ -50,6 +50,16 @@ fn patient(tries: &str) -> Vec<String> {
     ["--delivery-tries", tries, "--delivery-pause", "20"].map(str::to_owned).to_vec()
 }
 
+/// What came of the last attempts to deliver to a target, the last one first.
+async fn attempts(client: &Client, hook: &str, count: usize) -> Vec<Value> {
+    let all = async || {
+        let answer = send(client.request(Method::GET, &format!("{TARGETS}/{hook}/deliveries"))).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+        answer.body["result"].as_array().filter(|found| found.len() == count).cloned()
+    };
+    eventually(&format!("{count} attempts"), all).await
+}
+
 /// What is told of a delivery, and which filters find it.
 async fn assert_told(operator: &Client, one: &Value, (hook, target): (&str, &str)) {
     assert_eq!(
@@ -76,6 +86,38 @@ async fn assert_told(operator: &Client, one: &Value, (hook, target): (&str, &str
     assert_eq!((&shown["event"]["type"], &shown["waiting"]), (&json!("target.added"), &Value::Null), "{shown}");
 }
 
+/// What is told of the attempts to make deliveries that were given up.
+async fn assert_attempted(client: &Client, failed: &Value, (hook, target): (&str, &str)) {
+    let tried = attempts(client, hook, 6).await;
+    let first: Vec<_> = tried.iter().filter(|one| one["sequence"] == failed["sequence"]).collect();
+    let told = |one: &Value| (one["outcome"].clone(), one["attempt"].clone(), one["aggregateId"].clone());
+    assert_eq!(told(first[0]), (json!("DELIVERY_OUTCOME_GIVEN_UP"), json!(2), json!(target)));
+    assert_eq!(told(first[1]), (json!("DELIVERY_OUTCOME_FAILED"), json!(1), json!(target)));
+    assert_eq!(first[0]["errorMessage"], failed["errorMessage"]);
+}
+
+/// Discards one, which is found with its reason afterwards.
+async fn discard(operator: &Client, failed: &Value, hook: &str) {
+    let path = format!("{OF_SYSTEM}/{}", id(failed));
+    let reason = json!({ "reason": "nobody needs it" });
+    assert_eq!(post(operator, &format!("{path}/_discard"), reason).await.status, StatusCode::OK);
+    let discarded = async || {
+        let found = given_up(operator, OF_SYSTEM, json!({ "state": "FAILED_EVENT_STATE_DISCARDED" })).await;
+        found.into_iter().next()
+    };
+    let discarded = eventually("it is discarded", discarded).await;
+    let told = ["id", "reason", "targetId", "sequence", "lastFailed"].map(|name| &discarded[name]);
+    assert_eq!(
+        told,
+        [&failed["id"], &json!("nobody needs it"), &json!(hook), &failed["sequence"], &failed["lastFailed"]]
+    );
+    let gone = async || {
+        let shown = send(operator.request(Method::GET, &path)).await.body;
+        (shown["failedEvent"]["state"] == "FAILED_EVENT_STATE_DISCARDED").then_some(())
+    };
+    eventually("it waits no more", gone).await;
+}
+
 #[tokio::test]
 async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     let platform = Platform::start_with(&patient("2"), &[]).await;
@@ -91,6 +133,7 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     let mut failed = are_given_up(&operator, 3).await;
     failed.sort_by_key(sequence);
     assert_told(&operator, &failed[0], (&hook, &target)).await;
+    assert_attempted(&client, &failed[0], (&hook, &target)).await;
 
     // One that fails again is kept again, although that is soon.
     endpoint.take();
@@ -102,8 +145,7 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     };
     eventually("it was given up again", again).await;
 
-    let discard = format!("{OF_SYSTEM}/{}/_discard", id(&failed[1]));
-    assert_eq!(post(&operator, &discard, json!({ "reason": "nobody needs it" })).await.status, StatusCode::OK);
+    discard(&operator, &failed[1], &hook).await;
     are_given_up(&operator, 2).await;
 
     // Those that are left come in the order of their events, though the first one was given up last.
@@ -126,6 +168,8 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     let told: Vec<_> = endpoint.called(2).await.iter().map(|call| call.json()["sequence"].as_u64()).collect();
     assert_eq!(told, [Some(sequence(&failed[0])), Some(sequence(&failed[2]))]);
     are_given_up(&operator, 0).await;
+    let last = &attempts(&client, &hook, 10).await[0];
+    assert_eq!((&last["outcome"], &last["deliveryId"].is_string()), (&json!("DELIVERY_OUTCOME_DELIVERED"), &true));
     retry(&operator, OF_SYSTEM, &failed[0]).await.assert_refused("done", 404, "RESOURCE_NOT_FOUND");
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(endpoint.calls().len(), 2, "what was left out is told to nobody");

@@ -166,6 +166,10 @@ async fn what_is_discarded_has_a_reason_and_is_what_was_confirmed() {
     assert!(seen(&mut failing.browser, done.location()).await.text.contains("1 failed event was discarded"));
     let left = boxes(&failing.shows(3).await);
     assert!(!left.contains(&first));
+    let discarded = seen(&mut failing.browser, &format!("{LIST}?state=FAILED_EVENT_STATE_DISCARDED")).await;
+    assert!(discarded.text.contains(&format!("{LIST}/{first}\"")) && !discarded.text.contains("Retry selected"));
+    let one = seen(&mut failing.browser, &format!("{LIST}/{first}")).await;
+    assert!(one.text.contains("known &#60;b&#62;bug") && !one.text.contains("Discard…"), "{}", one.text);
 
     // What fails after the page was shown stays.
     let all = seen(&mut failing.browser, &format!("{LIST}/discard?all=1")).await;

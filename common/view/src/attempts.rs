@@ -1,0 +1,106 @@
+//! The last attempts to deliver events to each target, for whoever runs the target. They are noted once in a while, so a process that
+//! dies takes some along, and nothing has them but Postgres.
+
+use deadpool_postgres::GenericClient;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::database::{Database, DatabaseFailure};
+
+/// How many are kept of a target.
+pub const KEPT: usize = 20;
+
+/// One attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The delivery, which keeps its id however often it is made.
+    pub delivery_id: String,
+    /// The type of the event.
+    pub event_type: String,
+    /// Type and id of its aggregate.
+    pub aggregate: String,
+    /// The sequence of the event.
+    pub sequence: u64,
+    /// Which attempt of the delivery it is, from 1 on.
+    pub number: u32,
+    /// When it ended.
+    pub at: Timestamp,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why it failed; empty where it did not.
+    pub error: String,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The event was delivered.
+    Delivered,
+    /// It failed, and there will be another one.
+    Failed,
+    /// It failed, and the delivery was given up.
+    GivenUp,
+}
+
+/// Attempts of one target.
+#[derive(Debug)]
+pub struct OfTarget {
+    /// The instance.
+    pub instance_id: String,
+    /// The target.
+    pub target_id: String,
+    /// The attempts, the last one first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// Notes attempts before those that there are.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn note(client: &impl GenericClient, all: &[OfTarget]) -> Result<(), DatabaseFailure> {
+    let text = format!(
+        "insert into platform.target_attempts as t select i, d, a::jsonb, now() \
+         from unnest($1::text[], $2::text[], $3::text[]) as u (i, d, a) \
+         on conflict (instance_id, target_id) do update set noted_at = now(), attempts = (\
+         select jsonb_agg(value order by ordinality) from (\
+         select value, ordinality from jsonb_array_elements(excluded.attempts || t.attempts) with ordinality \
+         order by ordinality limit {KEPT}) as kept)"
+    );
+    let statement = client.prepare_cached(&text).await?;
+    let instances: Vec<&str> = all.iter().map(|of| of.instance_id.as_str()).collect();
+    let targets: Vec<&str> = all.iter().map(|of| of.target_id.as_str()).collect();
+    let attempts: Vec<String> = all.iter().map(|of| serde_json::json!(of.attempts).to_string()).collect();
+    client.execute(&statement, &[&instances, &targets, &attempts]).await?;
+    Ok(())
+}
+
+/// Forgets those of targets to which nothing was delivered for so many days.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn forget(client: &impl GenericClient, days: i32) -> Result<(), DatabaseFailure> {
+    let text = "delete from platform.target_attempts where noted_at < now() - make_interval(days => $1)";
+    client.execute(text, &[&days]).await?;
+    Ok(())
+}
+
+/// The last attempts of a target, the last one first.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn of_target(
+    database: &Database,
+    instance_id: &str,
+    target_id: &str,
+) -> Result<Vec<Attempt>, DatabaseFailure> {
+    let read = async {
+        let connection = database.connection().await?;
+        let text = "select attempts::text from platform.target_attempts where instance_id = $1 and target_id = $2";
+        let statement = connection.prepare_cached(text).await?;
+        Ok(connection.query_opt(&statement, &[&instance_id, &target_id]).await?)
+    };
+    let row = database.within(read).await?;
+    // What a newer build noted in another form is not for this one.
+    Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()).unwrap_or_default())
+}
