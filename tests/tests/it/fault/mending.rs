@@ -1,14 +1,19 @@
 //! What operators do about failed events: they look at one, have it tried again, or have it left out.
 
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
+    auditor::Audit,
     client::{Client, TARGETS, post, send, waited},
     eventually,
     platform::Platform,
     process::run,
     servers::{Servers, drop_read_models},
 };
+
+use tokio::time::sleep;
 
 use super::parking::{failed, name, rename};
 
@@ -142,6 +147,34 @@ async fn what_is_tried_again_goes_on_and_nothing_else_does() {
     let nothing = post(operator, &format!("{FAILED}/_retry"), json!({})).await;
     assert_eq!((nothing.status, &nothing.body), (StatusCode::OK, &json!({})), "nothing waits");
     post(client, &format!("{FAILED}/_retry"), json!({})).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
+}
+
+#[tokio::test]
+async fn a_retry_that_is_killed_anywhere_on_its_way_is_done_by_who_comes_after() {
+    let mut failing = Failing::start().await;
+    let ids = failing.targets(["a", "b", "c", "d"]).await;
+    let (client, operator) = (failing.client.clone(), failing.operator.clone());
+    let fault = format!("table.folding/*:1:panic-while={}", failing.switch.display());
+    for round in 0..6_u32 {
+        failing.fails(true);
+        for id in &ids {
+            rename(&client, id, &format!("{id} {round}")).await;
+        }
+        let all = async || (failed(&operator, json!([])).await.len() == 2 * ids.len()).then_some(());
+        eventually("all wait", all).await;
+        failing.fails(false);
+        let retried = post(&operator, &format!("{FAILED}/_retry"), json!({})).await;
+        assert_eq!(retried.status, StatusCode::OK, "{}", retried.body);
+        sleep(Duration::from_millis(2) * round.pow(2)).await;
+        failing.platform.process().kill().await;
+        failing.platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
+        for id in &ids {
+            is_named(&client, id, &format!("{id} {round}")).await;
+            is_found(&client, &format!("{id} {round}"), 1).await;
+        }
+        eventually("nothing waits", async || failed(&operator, json!([])).await.is_empty().then_some(())).await;
+    }
+    Audit::of(failing.servers.nats().await).await.assert_projected(&failing.servers.places.postgres_url).await;
 }
 
 #[tokio::test]
