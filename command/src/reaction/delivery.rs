@@ -60,11 +60,16 @@ pub struct Patience {
     pub tries: u32,
     /// The pause after the first try. Each one after it is twice as long as the one before, up to five minutes.
     pub pause: Duration,
+    /// For how long a delivery that was given up is kept.
+    pub kept: Duration,
 }
+
+/// For how many days, unless told otherwise.
+pub const KEPT_DAYS: u32 = 30;
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { tries: 10, pause: Duration::from_secs(1) }
+        Self { tries: 10, pause: Duration::from_secs(1), kept: Duration::from_hours(24) * KEPT_DAYS }
     }
 }
 

@@ -4,13 +4,18 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use base::{explain::explain, fault};
+use base::{
+    clock,
+    explain::explain,
+    fault::{self, shortened},
+};
 use domain::failed_event::{DELIVERIES, Event, Filter};
 use eventlog::{
     log::Log,
     record::{Record, Undecodable},
 };
 use futures::{StreamExt, future::try_join_all};
+use jiff::Timestamp;
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
@@ -38,6 +43,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const CHUNK: usize = 256;
 /// How many deliveries are made again, or left out, at a time.
 const AT_ONCE: u32 = 64;
+/// How often it is looked whether some are old enough to be forgotten.
+const LOOK_EVERY: Duration = Duration::from_mins(1);
 /// What is told where a decision is not carried out.
 const TROUBLE: &str = "what was decided about deliveries that were given up is not done at the moment";
 
@@ -47,6 +54,7 @@ pub(super) struct Mender {
     log: Log,
     database: Database,
     wake: mpsc::Sender<String>,
+    kept: Duration,
     shard: u16,
     replicas: usize,
 }
@@ -67,9 +75,9 @@ pub(super) enum MendingFailure {
 impl Mender {
     /// One that wakes the workers of the targets.
     pub(super) fn new(deliveries: &Deliveries, queue: Queue, wake: mpsc::Sender<String>) -> Self {
-        let Deliveries { log, database, shard, replicas, .. } = deliveries;
+        let Deliveries { log, database, patience, shard, replicas, .. } = deliveries;
         let (log, database, shard, replicas) = (log.clone(), database.clone(), *shard, *replicas);
-        Self { queue, log, database, wake, shard, replicas }
+        Self { queue, log, database, wake, kept: patience.kept, shard, replicas }
     }
 
     /// Goes on whatever fails: events are delivered meanwhile.
@@ -97,6 +105,7 @@ impl Mender {
         tokio::select! {
             ended = following => ended,
             ended = work_off(self, (&self.log, place), TROUBLE) => Ok(ended?),
+            ended = self.forget_old() => ended,
         }
     }
 
@@ -139,6 +148,31 @@ impl Mender {
             Ok(transaction.commit().await?)
         };
         self.database.within(add).await
+    }
+
+    /// Takes those away that have waited long enough for somebody.
+    async fn forget_old(&self) -> Result<Infallible, MendingFailure> {
+        loop {
+            let until = clock::now().checked_sub(self.kept).unwrap_or(Timestamp::MIN);
+            loop {
+                let places = self.places(&[], until).await?;
+                if places.is_empty() {
+                    break;
+                }
+                tracing::warn!(count = places.len(), "deliveries that were given up long ago are forgotten");
+                self.take_away(&places).await?;
+            }
+            sleep(shortened(LOOK_EVERY, Duration::from_secs(1))).await;
+        }
+    }
+
+    /// The places of some that were given up by a time and meet all filters.
+    async fn places(&self, filters: &[Filter], until: Timestamp) -> Result<Vec<u64>, DatabaseFailure> {
+        let find = async {
+            let connection = self.database.connection().await?;
+            given_up::places(&connection, self.shard, (filters, until), AT_ONCE).await
+        };
+        self.database.within(find).await
     }
 
     /// Puts those at some places in again, in their order.
@@ -201,11 +235,7 @@ impl Backlog for Mender {
     }
 
     async fn step(&self, Mending { decision, filters }: &mut Mending) -> Result<Next, MendingFailure> {
-        let find = async {
-            let connection = self.database.connection().await?;
-            given_up::places(&connection, self.shard, (filters, decision.at), AT_ONCE).await
-        };
-        let places = self.database.within(find).await?;
+        let places = self.places(filters, decision.at).await?;
         if places.is_empty() {
             return Ok(Next::Done);
         }

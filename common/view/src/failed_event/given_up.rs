@@ -90,17 +90,17 @@ pub async fn keep_only(client: &impl GenericClient, shard: u16, places: &[u64]) 
     Ok(())
 }
 
-/// The places of those that meet all filters and were given up before a time, in the order of their events.
+/// The places of those that meet all filters and were given up by a time, in the order of their events.
 ///
 /// # Errors
 /// When Postgres does not answer.
 pub async fn places(
     client: &impl GenericClient,
     shard: u16,
-    (filters, before): (&[Filter], Timestamp),
+    (filters, until): (&[Filter], Timestamp),
     limit: u32,
 ) -> Result<Vec<u64>, DatabaseFailure> {
-    let mut parameters: Parameters = vec![Box::new(i32::from(shard)), Box::new(before)];
+    let mut parameters: Parameters = vec![Box::new(i32::from(shard)), Box::new(until)];
     let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let text = format!(
         "select place from (select 'deliveries' as view, * from platform.given_up_deliveries) as f \

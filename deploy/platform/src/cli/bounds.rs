@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use command::reaction::delivery::Patience;
+use command::reaction::delivery::{KEPT_DAYS, Patience};
 use edge::page::Limits;
 use query::SearchBounds;
 
@@ -72,11 +72,18 @@ pub(crate) struct Deliveries {
     /// How many milliseconds pass before the second try; then twice as many each time, up to five minutes
     #[arg(long, env = "PLATFORM_DELIVERY_PAUSE", default_value_t = 1000, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) delivery_pause: u64,
+    /// For how many days a delivery that was given up is kept for somebody who decides about it
+    #[arg(long, env = "PLATFORM_DELIVERY_KEPT", default_value_t = KEPT_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub(crate) delivery_kept: u32,
 }
 
 impl Deliveries {
     /// How failures are met.
     pub(crate) fn patience(&self) -> Patience {
-        Patience { tries: self.delivery_tries, pause: Duration::from_millis(self.delivery_pause) }
+        Patience {
+            tries: self.delivery_tries,
+            pause: Duration::from_millis(self.delivery_pause),
+            kept: Duration::from_hours(24) * self.delivery_kept,
+        }
     }
 }

@@ -7,6 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, TARGETS, post, send},
+    clock::Clock,
     endpoint::{Endpoint, Reply, execute},
     eventually,
     platform::Platform,
@@ -217,6 +218,30 @@ async fn an_administrator_mends_what_is_of_the_instance_and_nothing_else() {
     assert_eq!(post(&other, &own, reason).await.status, StatusCode::OK);
     are_given_up(&operator, 0).await;
     assert_eq!(endpoint.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn what_nobody_decides_about_is_forgotten_some_day() {
+    let clock = Clock::new();
+    let flags = [patient("1"), ["--delivery-kept", "3"].map(str::to_owned).to_vec()].concat();
+    let platform = Platform::start_with(&flags, &[clock.environment()]).await;
+    let (client, endpoint) = (platform.client().await, Endpoint::replying(Reply::status(503)).await);
+    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    client.create_target("0").await.expect("it is created");
+    // A token of the system user would be too old.
+    let data = platform.data().display().to_string();
+    let kept = async |count: usize| {
+        let told = run(&["deliveries", "--data-dir", &data]).1;
+        told.contains(&format!("{count} given up, 0 waiting")).then_some(())
+    };
+    eventually("it is given up", async || kept(1).await).await;
+    clock.set_ahead(Duration::from_hours(71));
+    // It is looked at each second.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(kept(1).await.is_some(), "it is kept for three days");
+    clock.set_ahead(Duration::from_hours(73));
+    eventually("it is forgotten", async || kept(0).await).await;
 }
 
 #[tokio::test]
