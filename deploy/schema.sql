@@ -71,6 +71,7 @@ create table if not exists platform.given_up_deliveries (
 );
 create index if not exists given_up_deliveries_by_id on platform.given_up_deliveries (id);
 create index if not exists given_up_deliveries_by_time on platform.given_up_deliveries (instance_id, last_failed);
+create index if not exists given_up_deliveries_in_order on platform.given_up_deliveries (shard, sequence, place);
 
 create table if not exists platform.target_attempts (
   instance_id text collate "C" not null,
@@ -102,8 +103,6 @@ create table if not exists history_2.events (
 );
 create index if not exists events_by_sequence on history_2.events (instance_id, sequence);
 create index if not exists events_in_order on history_2.events (sequence);
-
-create index if not exists decisions_in_order on history_2.events (sequence) where aggregate_type = 'failed_event';
 
 create table if not exists history_2.claims (
   claim bytea primary key,

@@ -9,6 +9,8 @@ use domain::{
     failed_event::{Command as Asked, Discarded, FailedEvent, Filter, Retried},
     log_class::OfEach,
     rejection::Rejection,
+    resource::instance::Instance,
+    standard::Resource,
 };
 use edge::{
     answer::Answer,
@@ -30,8 +32,14 @@ use proto::{
         RetryFailedEventRequest, RetryFailedEventResponse, RetryFailedEventsRequest, RetryFailedEventsResponse,
     },
 };
+use tokio::sync::Semaphore;
 use view::{
-    failed_event::search::{self, Page},
+    failed_event::{
+        ParkedAt,
+        decided::with_followers,
+        given_up,
+        search::{self, Page},
+    },
     keyring::SYSTEM,
 };
 
@@ -41,6 +49,9 @@ use crate::{
     standard::details,
     turn::{Decided, Refusal, Turn},
 };
+
+/// How many look at a time: they have their connections from those of the writer.
+static SEATS: Semaphore = Semaphore::const_new(2);
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -153,8 +164,9 @@ impl Scope {
 
     async fn retry(self, commands: &Commands, call: &Call, id: &str) -> Result<(String, Mend), Error> {
         let found = self.find(commands, call, id).await?;
-        let id = found.id.to_string();
-        Ok((id.clone(), self.mend(id, What::Retry(vec![Filter::Id(found.id)]))))
+        let (id, until_place) = (found.id.to_string(), last_place(commands, call).await?);
+        let filters = [Filter::Id(found.id)].into_iter().chain(self.within.clone()).collect();
+        Ok((id.clone(), self.mend(id, What::Retry(filters, until_place))))
     }
 
     /// However many the filters find, the log has one event of it, under an id of its own.
@@ -164,10 +176,10 @@ impl Scope {
         call: &Call,
         filters: Vec<FailedEventSearchFilter>,
     ) -> Result<(Many, Mend), Error> {
-        let filters = api::failed_event::of_failed(filters);
+        let filters: Vec<_> = api::failed_event::of_failed(filters).into_iter().chain(self.within.clone()).collect();
         let (_, count) = self.search(commands, call, Page { filters: filters.clone(), ..Page::default() }).await?;
         let id = commands.ids.next();
-        let what = if count == 0 { What::Nothing } else { What::Retry(filters) };
+        let what = if count == 0 { What::Nothing } else { What::Retry(filters, last_place(commands, call).await?) };
         Ok((Many { id: id.clone(), count }, self.mend(id, what)))
     }
 
@@ -200,7 +212,22 @@ impl Scope {
     async fn find(&self, commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
         let page = Page { filters: vec![Filter::Id(api::failed_event::id(id))], limit: 1, ..Page::default() };
         let (found, _) = self.search(commands, call, page).await?;
-        found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME).into())
+        let found = found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME))?;
+        if self.within.is_some() && !self.may_decide(commands, &found).await? {
+            return Err(Rejection::NotFound(FailedEvent::NAME).into());
+        }
+        Ok(found)
+    }
+
+    /// Whether an administrator of the instance may: not about the instance itself, nor what belongs to the system in it.
+    async fn may_decide(&self, commands: &Commands, found: &search::FailedEvent) -> Result<bool, Error> {
+        let ParkedAt { key, sequence, .. } = &found.parked;
+        if key.aggregate_type == Instance::NAME {
+            return Ok(false);
+        }
+        let read = with_followers(&commands.database, key, *sequence).await;
+        let (event, _) = read.map_err(|failure| read_model(Arc::new(failure)))?;
+        Ok(event.is_none_or(|event| event.is_for_instance()))
     }
 
     /// The turn insists on the right once more.
@@ -214,6 +241,7 @@ impl Scope {
             return Err(permission_denied(call.operation.permission.unwrap_or_default()));
         }
         page.filters.extend(self.within.clone());
+        let _seat = SEATS.acquire().await.map_err(|closed| Error::internal(&closed))?;
         let found = search::search(&commands.database, call.tenant.shard, &page).await;
         Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)
     }
@@ -224,9 +252,16 @@ impl Scope {
     }
 }
 
+/// The last place of deliveries that were given up: what is given up later is not meant.
+async fn last_place(commands: &Commands, call: &Call) -> Result<u64, Error> {
+    let found = given_up::last_place(&commands.database, call.tenant.shard).await;
+    found.map_err(|failure| read_model(Arc::new(failure)))
+}
+
 /// What is asked for.
 enum What {
-    Retry(Vec<Filter>),
+    /// All filters hold of what is meant; of deliveries only up to this place.
+    Retry(Vec<Filter>, u64),
     Discard(Discarded),
     /// There is nothing to retry.
     Nothing,
@@ -244,10 +279,10 @@ impl Command for Mend {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<FailedEvent>(&self.key).owned_by(&self.owner);
         let asked = match &self.what {
-            What::Retry(filters) => {
+            What::Retry(filters, until_place) => {
                 let OfEach { events: until, sessions: until_of_sessions } = turn.ends();
-                let (filters, of_deliveries) = (filters.clone(), true);
-                Asked::Retry(Retried { filters, until, until_of_sessions, of_deliveries })
+                let until_place = *until_place;
+                Asked::Retry(Retried { until, until_of_sessions, until_place, ..Retried::of(filters.clone()) })
             }
             What::Discard(discarded) => Asked::Discard(discarded.clone()),
             What::Nothing => {

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, convert::Infallible, time::Duration};
 use base::explain::explain;
 use eventlog::{
     log::{Log, LogFailure},
-    record::{Position, Record},
+    record::{Position, Record, Undecodable},
 };
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
@@ -26,6 +26,8 @@ pub(super) enum BacklogFailure {
     Place(#[from] PlaceFailure),
     #[error(transparent)]
     Log(#[from] LogFailure),
+    #[error(transparent)]
+    Event(#[from] Undecodable),
     #[error("the log ended")]
     LogEnded,
 }

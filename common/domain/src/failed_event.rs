@@ -1,4 +1,4 @@
-//! What operators decide about events that projections could not process.
+//! What operators, and administrators of instances, decide about events that could not be processed or delivered.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum Command {
     Discard(Discarded),
 }
 
-/// What an operator has decided.
+/// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
@@ -33,16 +33,30 @@ pub enum Event {
 /// Which parked aggregates are tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retried {
-    /// All of them hold; everything that is parked where there are none.
+    /// All of them hold; everything that failed where there are none.
     pub filters: Vec<Filter>,
+    /// Further ones, of kinds that the first builds do not know: those try again more than is meant, which does no harm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Filter>,
     /// Up to which sequence events failed of the log that is kept for ever.
     pub until: u64,
     /// The same of the one that ages out.
     #[serde(default)]
     pub until_of_sessions: u64,
-    /// Whether deliveries are meant too, which earlier builds did not mean.
+    /// Up to which place in their queue deliveries were given up that are meant too; none are where it is zero, as earlier builds have it.
     #[serde(default)]
-    pub of_deliveries: bool,
+    pub until_place: u64,
+}
+
+impl Retried {
+    /// A retry of what meets all of these.
+    pub fn of(all: Vec<Filter>) -> Self {
+        let is_known = |filter: &Filter| {
+            !matches!(filter, Filter::TargetId(_) | Filter::Error(_) | Filter::FailedFrom(_) | Filter::FailedBefore(_))
+        };
+        let (filters, further) = all.into_iter().partition(is_known);
+        Self { filters, further, until: 0, until_of_sessions: 0, until_place: 0 }
+    }
 }
 
 /// One condition on failed events.
@@ -103,7 +117,7 @@ pub struct Discarded {
 impl Aggregate for FailedEvent {
     const NAME: &'static str = "failed_event";
     const EVENTS: &'static [&'static str] = &["retried", "discarded"];
-    /// Whether it is left out.
+    /// Whether a projection leaves it out. A delivery has the same id when it is given up once more, and waits then.
     type State = bool;
     type Command = Command;
     type Event = Event;
@@ -117,7 +131,7 @@ impl Aggregate for FailedEvent {
     }
 
     fn evolve(_: bool, event: &Event) -> bool {
-        matches!(event, Event::Discarded(_))
+        matches!(event, Event::Discarded(discarded) if discarded.view != DELIVERIES)
     }
 
     fn restores(_: &Event) -> bool {
@@ -131,8 +145,8 @@ mod tests {
     use crate::testing::given;
 
     fn retried() -> Retried {
-        let filters = vec![Filter::View("targets".into()), Filter::Id(7)];
-        Retried { filters, until: 9, until_of_sessions: 3, of_deliveries: true }
+        let filters = vec![Filter::View("targets".into()), Filter::Error("x".into()), Filter::Id(7)];
+        Retried { until: 9, until_of_sessions: 3, until_place: 4, ..Retried::of(filters) }
     }
 
     fn discarded() -> Discarded {
@@ -179,6 +193,18 @@ mod tests {
             let missing = Rejection::NotFound(FailedEvent::NAME);
             given::<FailedEvent>([Event::Discarded(discarded())]).when(command).then_rejected(&missing);
         }
+    }
+
+    #[test]
+    fn what_the_first_builds_do_not_know_is_apart() {
+        let filters = [Filter::View("targets".into()), Filter::Id(7)].to_vec();
+        assert_eq!((retried().filters, retried().further), (filters, vec![Filter::Error("x".into())]));
+    }
+
+    #[test]
+    fn a_delivery_can_be_given_up_again() {
+        let before = Event::Discarded(Discarded { view: DELIVERIES.to_owned(), ..discarded() });
+        given::<FailedEvent>([before]).when(Command::Retry(retried())).then([Event::Retried(retried())]);
     }
 
     #[test]

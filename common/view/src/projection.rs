@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn indexes_are_found_in_the_schema() {
-        let indexes = ["events_by_sequence", "events_in_order", "decisions_in_order", "answers_by_time"];
+        let indexes = ["events_by_sequence", "events_in_order", "answers_by_time"];
         assert_eq!(HISTORY.indexes(), indexes.map(|name| format!("history_2.{name}")));
     }
 

@@ -81,13 +81,14 @@ async fn find<O>(
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
     let Wanted { filters, is_discarded } = api::failed_event::wanted(wanted);
+    let is_within = within.is_some();
     let filters = filters.into_iter().chain(within).collect();
     let page = Page { filters, is_discarded, ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
     let details = page_details((query.offset, limit), counted, (processed, timestamp));
-    let message = answer((details, events.into_iter().map(response).collect()));
+    let message = answer((details, events.into_iter().map(|event| response(event, is_within)).collect()));
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
@@ -119,6 +120,7 @@ async fn find_one<O>(
     (id, within): (&str, Option<Filter>),
     answer: impl FnOnce((Option<FailedEvent>, Option<Event>, u64)) -> O,
 ) -> Result<Answer<O>, Error> {
+    let is_within = within.is_some();
     let filters = [Filter::Id(api::failed_event::id(id))].into_iter().chain(within).collect();
     let page = Page { filters, limit: 1, ..Page::default() };
     let discarded = Page { is_discarded: true, ..page.clone() };
@@ -139,7 +141,9 @@ async fn find_one<O>(
     let (event, behind) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
     let waits_alone = matches!(found.view, Failing::Deliveries) || found.discarded.is_some();
     let waiting = if waits_alone { 0 } else { behind };
-    let message = answer((Some(response(found)), event.map(event::response), waiting));
+    // As in the search of events.
+    let event = event.filter(|event| !is_within || event.is_for_instance());
+    let message = answer((Some(response(found, is_within)), event.map(event::response), waiting));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
@@ -216,11 +220,15 @@ fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
     Err(permission_denied(call.operation.permission.unwrap_or_default()))
 }
 
-fn response(found: search::FailedEvent) -> FailedEvent {
+/// Within an instance nobody reads what operators of the platform said of it.
+fn response(found: search::FailedEvent, is_within: bool) -> FailedEvent {
     let search::FailedEvent { id, view, parked, failure_count, target_id, discarded } = found;
     let state = if discarded.is_some() { FailedEventState::Discarded } else { FailedEventState::Failed };
     let discarded_at = discarded.as_ref().map(|discarding| discarding.at.into());
-    let (discarded_by, reason) = discarded.map(|Discarding { by, reason, .. }| (by, reason)).unwrap_or_default();
+    let (discarded_by, reason) = discarded
+        .filter(|discarding| !is_within || !discarding.is_of_system)
+        .map(|Discarding { by, reason, .. }| (by, reason))
+        .unwrap_or_default();
     let ParkedAt { key, sequence, error, last_failed, .. } = parked;
     FailedEvent {
         database: view.database().to_owned(),

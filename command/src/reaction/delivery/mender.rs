@@ -1,21 +1,17 @@
 //! The deliveries that were given up: a copy in Postgres, where people find them among failed events, and what those decide about them.
 //!
-//! A decision is met in the log, and is about what was given up before it. So one that is met again finds done what is done.
+//! A decision is met in the log, and is about what was given up before it: up to a place in the queue. So one that is met again finds
+//! done what is done.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::LazyLock, time::Duration};
 
 use base::{
-    clock,
     explain::explain,
     fault::{self, shortened},
 };
 use domain::failed_event::{DELIVERIES, Event, Filter};
-use eventlog::{
-    log::Log,
-    record::{Record, Undecodable},
-};
+use eventlog::{log::Log, record::Record};
 use futures::{StreamExt, future::try_join_all};
-use jiff::Timestamp;
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
@@ -24,17 +20,18 @@ use view::{
     database::{Database, DatabaseFailure},
     failed_event::{
         decided::Decision,
-        given_up::{self, GivenUp},
+        given_up::{self, GivenUp, Noted},
     },
 };
 
 use super::{
     Deliveries, DeliveryFailure,
+    payload::Delivery,
     queue::{Listed, Queue, SILENCE},
 };
 use crate::reaction::{
     backlog::{Backlog, BacklogFailure, Next, work_off},
-    place::Place,
+    place::{Place, PlaceFailure},
 };
 
 /// How long it waits after a failure.
@@ -43,8 +40,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const CHUNK: usize = 256;
 /// How many deliveries are made again, or left out, at a time.
 const AT_ONCE: u32 = 64;
-/// How often it is looked whether some are old enough to be forgotten.
-const LOOK_EVERY: Duration = Duration::from_mins(1);
+/// The pause between two times.
+const BREATH: Duration = Duration::from_millis(20);
+/// How often it is looked whether some are old enough to be forgotten, and whether the copy is complete.
+static LOOK_EVERY: LazyLock<Duration> = LazyLock::new(|| shortened(Duration::from_mins(1), Duration::from_secs(1)));
 /// What is told where a decision is not carried out.
 const TROUBLE: &str = "what was decided about deliveries that were given up is not done at the moment";
 
@@ -69,7 +68,9 @@ pub(super) enum MendingFailure {
     #[error(transparent)]
     Backlog(#[from] BacklogFailure),
     #[error(transparent)]
-    Place(#[from] crate::reaction::place::PlaceFailure),
+    Place(#[from] PlaceFailure),
+    #[error("the list of what was given up is not complete; it is made again")]
+    Incomplete,
 }
 
 impl Mender {
@@ -93,7 +94,7 @@ impl Mender {
     async fn serve(&self) -> Result<Infallible, MendingFailure> {
         let (count, mut listed) = self.queue.follow_given_up().await?;
         self.fill(count, &mut listed).await?;
-        let place = Place::open(self.log.context(), self.replicas, "mending").await?;
+        let place = self.place().await?;
         let following = async {
             let mut chunks = listed.ready_chunks(CHUNK);
             while let Some(chunk) = chunks.next().await {
@@ -106,7 +107,18 @@ impl Mender {
             ended = following => ended,
             ended = work_off(self, (&self.log, place), TROUBLE) => Ok(ended?),
             ended = self.forget_old() => ended,
+            ended = self.watch() => ended,
         }
+    }
+
+    /// Where it goes on. Where that is not known nobody's old decision is carried out once more: what it was about is still listed.
+    async fn place(&self) -> Result<Place, MendingFailure> {
+        let place = Place::open(self.log.context(), self.replicas, "mending").await?;
+        if place.read().await?.is_none() {
+            let end = self.log.last().await.map_err(DeliveryFailure::from)?;
+            place.save(end.map(|record| record.position()).unwrap_or_default(), None).await?;
+        }
+        Ok(place)
     }
 
     /// Makes the copy what there is.
@@ -153,35 +165,51 @@ impl Mender {
     /// Takes those away that have waited long enough for somebody.
     async fn forget_old(&self) -> Result<Infallible, MendingFailure> {
         loop {
-            let until = clock::now().checked_sub(self.kept).unwrap_or(Timestamp::MIN);
-            loop {
-                let places = self.places(&[], until).await?;
-                if places.is_empty() {
-                    break;
-                }
-                tracing::warn!(count = places.len(), "deliveries that were given up long ago are forgotten");
-                self.take_away(&places).await?;
+            let find = async {
+                let connection = self.database.connection().await?;
+                given_up::find_old(&connection, self.shard, self.kept.as_secs_f64(), AT_ONCE).await
+            };
+            let old = self.database.within(find).await?;
+            if old.is_empty() {
+                sleep(*LOOK_EVERY).await;
+                continue;
             }
-            sleep(shortened(LOOK_EVERY, Duration::from_secs(1))).await;
+            tracing::warn!(count = old.len(), "deliveries that were given up long ago are forgotten");
+            self.take_away(&self.read(old).await?).await?;
         }
     }
 
-    /// The places of some that were given up by a time and meet all filters.
-    async fn places(&self, filters: &[Filter], until: Timestamp) -> Result<Vec<u64>, DatabaseFailure> {
-        let find = async {
-            let connection = self.database.connection().await?;
-            given_up::places(&connection, self.shard, (filters, until), AT_ONCE).await
-        };
-        self.database.within(find).await
+    /// Begins anew where the copy has not what there is: Postgres may have lost the last of it.
+    async fn watch(&self) -> Result<Infallible, MendingFailure> {
+        let mut differed = false;
+        loop {
+            sleep(*LOOK_EVERY).await;
+            let count = async { given_up::count(&self.database.connection().await?, self.shard).await };
+            let differs = self.database.within(count).await? != self.queue.given_up().await?;
+            // What is on its way is there at the next look.
+            if differs && differed {
+                return Err(MendingFailure::Incomplete);
+            }
+            differed = differs;
+        }
     }
 
-    /// Puts those at some places in again, in their order.
-    async fn again(&self, places: &[u64]) -> Result<(), MendingFailure> {
-        let read = try_join_all(places.iter().map(|place| self.queue.given_up_at(*place))).await?;
-        let found = places.iter().zip(&read).filter_map(|(place, delivery)| Some((place, delivery.as_ref()?)));
+    /// What is at the places of some; nothing where it is gone, or another one.
+    async fn read(&self, noted: Vec<Noted>) -> Result<Vec<(Noted, Option<Delivery>)>, MendingFailure> {
+        let read = async |noted: Noted| {
+            let found = self.queue.given_up_at(noted.place).await?;
+            let is_it = |delivery: &Delivery| given_up::id_of(self.shard, &delivery.id) == noted.id;
+            Ok::<_, DeliveryFailure>((noted, found.filter(is_it)))
+        };
+        Ok(try_join_all(noted.into_iter().map(read)).await?)
+    }
+
+    /// Puts some in again, in their order.
+    async fn put_again(&self, found: &[(Noted, Option<Delivery>)]) -> Result<(), MendingFailure> {
+        let there = found.iter().filter_map(|(noted, delivery)| Some((noted.place, delivery.as_ref()?)));
         // One that was given up again has another place.
         let named =
-            found.map(|(place, delivery)| (format!("{}.again.{place}", delivery.id).into(), delivery)).collect();
+            there.map(|(place, delivery)| (format!("{}.again.{place}", delivery.id).into(), delivery)).collect();
         for subject in self.queue.put(named).await? {
             // The workers live as long as this.
             let _ = self.wake.send(subject).await;
@@ -190,12 +218,14 @@ impl Mender {
         Ok(())
     }
 
-    /// Takes those at some places away.
-    async fn take_away(&self, places: &[u64]) -> Result<(), MendingFailure> {
-        try_join_all(places.iter().map(|place| self.queue.done(*place))).await?;
+    /// Takes some out of the queue, and then out of the copy.
+    async fn take_away(&self, found: &[(Noted, Option<Delivery>)]) -> Result<(), MendingFailure> {
+        let there = found.iter().filter(|(_, delivery)| delivery.is_some());
+        try_join_all(there.map(|(noted, _)| self.queue.done(noted.place))).await?;
+        let places: Vec<u64> = found.iter().map(|(noted, _)| noted.place).collect();
         let forget = async {
             let connection = self.database.connection().await?;
-            given_up::remove(&connection, self.shard, places).await
+            given_up::remove(&connection, self.shard, &places).await
         };
         Ok(self.database.within(forget).await?)
     }
@@ -203,50 +233,67 @@ impl Mender {
 
 /// What is decided about which deliveries.
 pub(super) struct Mending {
-    decision: Decision,
+    /// The id of what was decided.
+    id: String,
+    /// All of them hold.
     filters: Vec<Filter>,
+    /// The last place that is meant.
+    until: u64,
+    /// Whether they are made again, or left out.
+    is_retry: bool,
 }
 
 /// What a decision is about among deliveries; `None` where it is about projections alone.
 fn mending(decision: Decision) -> Option<Mending> {
-    let filters = match &decision.event {
-        Event::Retried(retried) => decision.retried().filter(|_| retried.of_deliveries)?,
-        Event::Discarded(_) => {
+    let (filters, until, is_retry) = match &decision.event {
+        Event::Retried(retried) => (decision.retried()?, retried.until_place, true),
+        Event::Discarded(discarded) => {
             decision.left_out(DELIVERIES)?;
-            vec![Filter::Id(decision.id.parse().unwrap_or(u64::MAX))]
+            let of_instance = Filter::InstanceId(discarded.instance_id.clone());
+            (vec![Filter::Id(decision.id.parse().unwrap_or(u64::MAX)), of_instance], u64::MAX, false)
         }
     };
     let is_other = |filter: &Filter| matches!(filter, Filter::View(name) if name != DELIVERIES);
-    (!filters.iter().any(is_other)).then_some(Mending { decision, filters })
+    let is_meant = until > 0 && !filters.iter().any(is_other);
+    is_meant.then_some(Mending { id: decision.id, filters, until, is_retry })
 }
 
 impl Backlog for Mender {
     type Item = Mending;
     type Failure = MendingFailure;
 
+    /// What a newer build decided waits for a node that knows it.
     async fn left(&self, record: &Record) -> Result<Vec<Mending>, BacklogFailure> {
-        let read = |decision: Result<Option<Decision>, Undecodable>| {
-            decision.unwrap_or_else(|error| {
-                tracing::error!(error = explain(&error), "what an operator decided cannot be read");
-                None
-            })
-        };
-        Ok(record.events.iter().filter_map(|recorded| read(Decision::of(recorded))).filter_map(mending).collect())
+        let mut found = vec![];
+        for recorded in &record.events {
+            match Decision::of(recorded) {
+                Ok(decision) => found.extend(decision.and_then(mending)),
+                Err(failure) if failure.is_newer() => return Err(failure.into()),
+                Err(failure) => tracing::error!(error = explain(&failure), "what was decided cannot be read"),
+            }
+        }
+        Ok(found)
     }
 
-    async fn step(&self, Mending { decision, filters }: &mut Mending) -> Result<Next, MendingFailure> {
-        let places = self.places(filters, decision.at).await?;
-        if places.is_empty() {
+    /// Does it with some of them. Others have a turn in between, and so have those who write.
+    async fn step(&self, mending: &mut Mending) -> Result<Next, MendingFailure> {
+        let find = async {
+            let connection = self.database.connection().await?;
+            given_up::find(&connection, self.shard, (&mending.filters, mending.until), AT_ONCE).await
+        };
+        let noted = self.database.within(find).await?;
+        if noted.is_empty() {
             return Ok(Next::Done);
         }
-        if matches!(decision.event, Event::Retried(_)) {
-            self.again(&places).await?;
+        let found = self.read(noted).await?;
+        if mending.is_retry {
+            self.put_again(&found).await?;
         }
-        self.take_away(&places).await?;
-        Ok(Next::More)
+        self.take_away(&found).await?;
+        Ok(Next::Later(BREATH))
     }
 
-    fn name(Mending { decision, .. }: &Mending) -> String {
-        format!("{:?}", decision.id)
+    fn name(mending: &Mending) -> String {
+        mending.id.clone()
     }
 }

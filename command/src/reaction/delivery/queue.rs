@@ -222,6 +222,17 @@ impl Queue {
         Ok(self.message(place).await?.and_then(|payload| read::<Failed>(place, &payload)).map(|failed| failed.delivery))
     }
 
+    /// How many were given up.
+    pub(super) async fn given_up(&self) -> Result<u64, DeliveryFailure> {
+        let filter = format!("actions.{}.failed.>", self.shard);
+        let mut found = self.stream.info_with_subjects(filter).await.map_err(DeliveryFailure::nats)?;
+        let mut count = 0;
+        while let Some((_, of_subject)) = found.try_next().await.map_err(DeliveryFailure::nats)? {
+            count += of_subject as u64;
+        }
+        Ok(count)
+    }
+
     async fn message(&self, place: u64) -> Result<Option<Bytes>, DeliveryFailure> {
         match self.stream.get_raw_message(place).await {
             Ok(message) => Ok(Some(message.payload)),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use action::executions::{Definitions, Matcher};
+use domain::{aggregate::Aggregate, failed_event::FailedEvent};
 use eventlog::{
     lease::Lease,
     record::{Position, Record, Recorded},
@@ -119,6 +120,8 @@ impl<'a> Relay<'a> {
     async fn trigger(&mut self, recorded: &Recorded) -> Result<(), DeliveryFailure> {
         let event = &recorded.event;
         let matcher = self.matchers.get(&event.instance_id).filter(|_| recorded.is_for_instance());
+        // What is decided about deliveries would make more of them, without an end.
+        let matcher = matcher.filter(|_| event.aggregate_type != FailedEvent::NAME);
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
         for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {

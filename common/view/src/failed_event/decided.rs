@@ -1,4 +1,4 @@
-//! What operators decided about failed events, as history has it.
+//! What was decided about failed events, as history has it.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,6 @@ use domain::{
     failed_event::{Event, FailedEvent, Filter},
 };
 use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
-use jiff::Timestamp;
 
 use crate::{
     checkpoint::{signed, unsigned},
@@ -28,8 +27,6 @@ pub struct Decision {
     pub id: String,
     /// What was decided.
     pub event: Event,
-    /// When.
-    pub at: Timestamp,
     /// The instance of whose failed events it is, where its administrator decided.
     within: Option<String>,
 }
@@ -46,7 +43,7 @@ impl Decision {
         let (id, instance_id) = (recorded.event.aggregate_id.clone(), &recorded.event.instance_id);
         let within = (instance_id != SYSTEM).then(|| instance_id.clone());
         let event = decode::<FailedEvent>(recorded)?;
-        Ok(Some(Self { id, event, at: recorded.committed_at, within }))
+        Ok(Some(Self { id, event, within }))
     }
 
     /// The sequence of the event of this view that is left out; `None` where it decides something else.
@@ -59,8 +56,9 @@ impl Decision {
     /// What is tried again has to meet all of these; `None` where it decides something else.
     pub fn retried(&self) -> Option<Vec<Filter>> {
         let Event::Retried(retried) = &self.event else { return None };
+        // First: of others nothing more is looked at.
         let within = self.within.clone().map(Filter::InstanceId);
-        Some(retried.filters.iter().cloned().chain(within).collect())
+        Some(within.into_iter().chain(retried.filters.iter().chain(&retried.further).cloned()).collect())
     }
 }
 
@@ -96,25 +94,44 @@ pub async fn all_discarded(
     transaction: &Transaction<'_>,
     projection: &Projection,
 ) -> Result<HashSet<u64>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| HISTORY.sql(&format!("{OF_ALL} and type = $1")));
-    let event_type = format!("{}.discarded", FailedEvent::NAME);
-    let rows = transaction.query(&**SELECT, &[&event_type]).await?;
-    let events = rows.iter().map(recorded).collect::<Result<Vec<_>, _>>()?;
-    Ok(events.iter().filter_map(readable).filter_map(|decision| decision.left_out(projection.view)).collect())
+    // Only what is asked for: there may be many of other views.
+    static SELECT: Sql = Sql::new(|| {
+        let decided =
+            of_all("instance_id, convert_from(payload, 'UTF8')::jsonb as d", "type = 'failed_event.discarded'");
+        HISTORY.sql(&format!(
+            "select (d->>'sequence')::bigint from ({decided}) as f \
+             where d->>'view' = $1 and (instance_id = $2 or instance_id = d->>'instance_id')"
+        ))
+    });
+    let rows = transaction.query(&**SELECT, &[&projection.view, &SYSTEM]).await?;
+    Ok(rows.iter().map(|row| unsigned(row.get(0))).collect())
 }
 
-/// What was decided in all instances, for which there is an index. It names the type in clear, as that does.
-const OF_ALL: &str = "select * from {schema}.events where aggregate_type = 'failed_event'";
+/// These columns of what was decided in all instances and meets a condition. Each instance is looked for by the primary key.
+pub(super) fn of_all(columns: &str, condition: &str) -> String {
+    format!(
+        "with recursive instances (id) as (\
+         (select instance_id from {{schema}}.events order by instance_id limit 1) union all \
+         select (select e.instance_id from {{schema}}.events e where e.instance_id > instances.id \
+         order by e.instance_id limit 1) from instances where instances.id is not null) \
+         select f.* from instances cross join lateral (select {columns} from {{schema}}.events \
+         where instance_id = instances.id and aggregate_type = 'failed_event' and {condition} offset 0) as f"
+    )
+}
 
-/// What was decided after a sequence, and up to which one this is. For who follows the other log, which does not have it.
+/// How many decisions are read at once.
+const AT_ONCE: i64 = 1000;
+
+/// The first of what was decided after a sequence, and up to which one this is. For who follows the other log, which does not have it.
 ///
 /// # Errors
 /// When Postgres does not answer.
 pub async fn after(database: &Database, sequence: u64) -> Result<(Vec<Decision>, u64), DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| HISTORY.sql(&format!("{OF_ALL} and sequence > $1 order by sequence")));
+    static SELECT: Sql =
+        Sql::new(|| HISTORY.sql(&format!("{} order by sequence limit $2", of_all("*", "sequence > $1"))));
     let read = async {
         let connection = database.connection().await?;
-        let rows = connection.query(&**SELECT, &[&signed(sequence)]).await?;
+        let rows = connection.query(&**SELECT, &[&signed(sequence), &AT_ONCE]).await?;
         Ok(rows.iter().map(recorded).collect::<Result<Vec<_>, _>>()?)
     };
     let events = database.within(read).await?;
@@ -159,8 +176,11 @@ pub async fn with_followers(
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use domain::failed_event::{Discarded, Retried};
     use eventlog::record::encode;
+    use jiff::Timestamp;
 
     use super::*;
 
@@ -198,13 +218,11 @@ mod tests {
         assert_eq!(decided("1", &discarded("1")).left_out("users"), None);
         assert_eq!(decided("1", &discarded("2")).left_out("targets"), None);
 
-        let (until, until_of_sessions, of_deliveries) = (9, 9, true);
-        let filters = vec![Filter::InstanceId("2".into())];
-        let all = Event::Retried(Retried { filters: vec![], until, until_of_sessions, of_deliveries });
-        let other = Event::Retried(Retried { filters: filters.clone(), until, until_of_sessions, of_deliveries });
-        assert_eq!(decided(SYSTEM, &all).retried(), Some(vec![]));
-        assert_eq!(decided("1", &all).retried(), Some(vec![Filter::InstanceId("1".into())]));
-        let both = filters.into_iter().chain([Filter::InstanceId("1".into())]).collect();
-        assert_eq!(decided("1", &other).retried(), Some(both), "which nothing meets");
+        let of = |filters: &[Filter]| Event::Retried(Retried { until: 9, ..Retried::of(filters.to_vec()) });
+        let [own, other] = ["1", "2"].map(|id| Filter::InstanceId(id.to_owned()));
+        let error = Filter::Error("x".into());
+        assert_eq!(decided(SYSTEM, &of(&[])).retried(), Some(vec![]));
+        assert_eq!(decided("1", &of(from_ref(&error))).retried(), Some(vec![own.clone(), error]));
+        assert_eq!(decided("1", &of(from_ref(&other))).retried(), Some(vec![own, other]), "which nothing meets");
     }
 }

@@ -4,7 +4,7 @@ use deadpool_postgres::GenericClient;
 use domain::failed_event::Filter;
 use eventlog::record::AggregateKey;
 use jiff::Timestamp;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     id, legible,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     checkpoint::{signed, unsigned},
-    database::DatabaseFailure,
+    database::{Database, DatabaseFailure},
 };
 
 /// A delivery that was given up.
@@ -36,33 +36,43 @@ pub struct GivenUp {
     pub failed_at: Timestamp,
 }
 
-/// Notes them, where they are not known.
+/// The id by which people name a delivery that was given up.
+pub fn id_of(shard: u16, delivery_id: &str) -> u64 {
+    id(&format!("{shard}/{delivery_id}"))
+}
+
+/// Notes them.
 ///
 /// # Errors
 /// When Postgres does not answer.
 pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Result<(), DatabaseFailure> {
-    let text = "insert into platform.given_up_deliveries values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
-                on conflict (shard, place) do nothing";
+    // What was at a place before is of a queue that was lost.
+    let text = "insert into platform.given_up_deliveries as g select $1, * from unnest($2::bigint[], $3::bigint[], \
+                $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::timestamptz[]) \
+                on conflict (shard, place) do update set id = excluded.id, instance_id = excluded.instance_id, \
+                aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id, \
+                sequence = excluded.sequence, target_id = excluded.target_id, failure_count = excluded.failure_count, \
+                error = excluded.error, last_failed = excluded.last_failed where g.id <> excluded.id";
     let statement = client.prepare_cached(text).await?;
-    for GivenUp { place, delivery_id, key, sequence, target_id, tries, error, failed_at } in all {
-        let AggregateKey { instance_id, aggregate_type, id: aggregate_id } = key;
-        let (shard, tries, id) = (i32::from(shard), i64::from(*tries), signed(id(&format!("{shard}/{delivery_id}"))));
-        let (place, sequence, error) = (signed(*place), signed(*sequence), legible(error));
-        let parameters: [&(dyn ToSql + Sync); 11] = [
-            &shard,
-            &place,
-            &id,
-            instance_id,
-            aggregate_type,
-            aggregate_id,
-            &sequence,
-            target_id,
-            &tries,
-            &error,
-            failed_at,
-        ];
-        client.execute(&statement, &parameters).await?;
-    }
+    let numbers = |of: fn(&GivenUp) -> u64| all.iter().map(|one| signed(of(one))).collect::<Vec<_>>();
+    let texts = |of: fn(&GivenUp) -> &str| all.iter().map(of).collect::<Vec<_>>();
+    let ids: Vec<i64> = all.iter().map(|one| signed(id_of(shard, &one.delivery_id))).collect();
+    let errors: Vec<String> = all.iter().map(|one| legible(&one.error)).collect();
+    let times: Vec<Timestamp> = all.iter().map(|one| one.failed_at).collect();
+    let parameters: [&(dyn ToSql + Sync); 11] = [
+        &i32::from(shard),
+        &numbers(|one| one.place),
+        &ids,
+        &texts(|one| &one.key.instance_id),
+        &texts(|one| &one.key.aggregate_type),
+        &texts(|one| &one.key.id),
+        &numbers(|one| one.sequence),
+        &texts(|one| &one.target_id),
+        &numbers(|one| one.tries.into()),
+        &errors,
+        &times,
+    ];
+    client.execute(&statement, &parameters).await?;
     Ok(())
 }
 
@@ -83,30 +93,85 @@ pub async fn remove(client: &impl GenericClient, shard: u16, places: &[u64]) -> 
 /// # Errors
 /// When Postgres does not answer.
 pub async fn keep_only(client: &impl GenericClient, shard: u16, places: &[u64]) -> Result<(), DatabaseFailure> {
-    let text = "delete from platform.given_up_deliveries where shard = $1 and place <> all($2)";
+    let text = "delete from platform.given_up_deliveries where shard = $1 \
+                and not exists (select from unnest($2::bigint[]) as kept (place) where kept.place = given_up_deliveries.place)";
     let places: Vec<i64> = places.iter().copied().map(signed).collect();
     let statement = client.prepare_cached(text).await?;
     client.execute(&statement, &[&i32::from(shard), &places]).await?;
     Ok(())
 }
 
-/// The places of those that meet all filters and were given up by a time, in the order of their events.
+/// The last place of those that there are; zero where there are none.
 ///
 /// # Errors
 /// When Postgres does not answer.
-pub async fn places(
+pub async fn last_place(database: &Database, shard: u16) -> Result<u64, DatabaseFailure> {
+    let read = async {
+        let connection = database.connection().await?;
+        let text = "select coalesce(max(place), 0) from platform.given_up_deliveries where shard = $1";
+        let statement = connection.prepare_cached(text).await?;
+        Ok(unsigned(connection.query_one(&statement, &[&i32::from(shard)]).await?.get(0)))
+    };
+    database.within(read).await
+}
+
+/// How many there are.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn count(client: &impl GenericClient, shard: u16) -> Result<u64, DatabaseFailure> {
+    let text = "select count(*) from platform.given_up_deliveries where shard = $1";
+    let statement = client.prepare_cached(text).await?;
+    Ok(unsigned(client.query_one(&statement, &[&i32::from(shard)]).await?.get(0)))
+}
+
+/// Where a delivery is that was given up, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// Its place in the queue.
+    pub place: u64,
+    /// The id by which people name it.
+    pub id: u64,
+}
+
+/// Some of those up to a place that meet all filters, in the order of their events.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn find(
     client: &impl GenericClient,
     shard: u16,
-    (filters, until): (&[Filter], Timestamp),
+    (filters, until): (&[Filter], u64),
     limit: u32,
-) -> Result<Vec<u64>, DatabaseFailure> {
+) -> Result<Vec<Noted>, DatabaseFailure> {
+    let until = i64::try_from(until).unwrap_or(i64::MAX);
     let mut parameters: Parameters = vec![Box::new(i32::from(shard)), Box::new(until)];
     let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let text = format!(
-        "select place from (select 'deliveries' as view, * from platform.given_up_deliveries) as f \
-         where shard = $1 and last_failed <= $2{conditions} order by sequence, place limit {limit}"
+        "select place, id from (select 'deliveries' as view, * from platform.given_up_deliveries) as f \
+         where shard = $1 and place <= $2{conditions} order by sequence, place limit {limit}"
     );
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
-    let rows = client.query(&text, &borrowed).await?;
-    Ok(rows.iter().map(|row| unsigned(row.get(0))).collect())
+    Ok(client.query(&text, &borrowed).await?.iter().map(noted).collect())
+}
+
+/// Some of those that were given up so many seconds ago, by the clock of Postgres: what is forgotten does not come back.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn find_old(
+    client: &impl GenericClient,
+    shard: u16,
+    seconds: f64,
+    limit: u32,
+) -> Result<Vec<Noted>, DatabaseFailure> {
+    let text = format!(
+        "select place, id from platform.given_up_deliveries \
+         where shard = $1 and last_failed < now() - make_interval(secs => $2) order by sequence, place limit {limit}"
+    );
+    Ok(client.query(&text, &[&i32::from(shard), &seconds]).await?.iter().map(noted).collect())
+}
+
+fn noted(row: &Row) -> Noted {
+    Noted { place: unsigned(row.get(0)), id: unsigned(row.get(1)) }
 }

@@ -8,10 +8,11 @@ use domain::{
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
-use super::{ParkedAt, View, parked_at};
+use super::{ParkedAt, View, decided::of_all, parked_at};
 use crate::{
     checkpoint::{Checkpoint, checkpoints, unsigned},
     database::{Database, DatabaseFailure, snapshot},
+    keyring::SYSTEM,
     projection::{HISTORY, PROJECTIONS, Projection, Sql},
     rows::{Fresh, Room},
 };
@@ -42,6 +43,8 @@ pub struct Discarding {
     pub at: Timestamp,
     /// Why.
     pub reason: String,
+    /// Whether an operator of the platform decided it, and not an administrator of the instance.
+    pub is_of_system: bool,
 }
 
 /// A part of a list of failed events.
@@ -154,26 +157,26 @@ fn waiting_all() -> (String, Parameters) {
     let text = "\
         select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
         '' as target_id, f.failure_count, f.error, f.last_failed, \
-        null::text as actor, null::timestamptz as discarded_at, null::text as reason \
+        null::text as decided_in, null::text as actor, null::timestamptz as discarded_at, null::text as reason \
         from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
         on f.projection = p.name and f.version = p.number \
         union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, \
-        target_id, failure_count, error, last_failed, null, null, null from platform.given_up_deliveries";
+        target_id, failure_count, error, last_failed, null, null, null, null from platform.given_up_deliveries";
     (text.to_owned(), vec![Box::new(names), Box::new(versions)])
 }
 
 /// What was discarded, as the log has it.
 static DISCARDED: Sql = Sql::new(|| {
-    HISTORY.sql(
+    let columns = "instance_id, aggregate_id, actor, committed_at, convert_from(payload, 'UTF8')::jsonb as d";
+    let decided = of_all(columns, "type = 'failed_event.discarded'");
+    HISTORY.sql(&format!(
         "select aggregate_id::bigint as id, d->>'view' as view, 0 as version, d->>'instance_id' as instance_id, \
          d->>'aggregate_type' as aggregate_type, d->>'aggregate_id' as aggregate_id, \
          (d->>'sequence')::bigint as sequence, coalesce(d->>'target_id', '') as target_id, \
          coalesce((d->>'tries')::bigint, 0) as failure_count, coalesce(d->>'error', '') as error, \
          coalesce(to_timestamp((d->>'last_failed')::bigint / 1000000.0), committed_at) as last_failed, \
-         actor, committed_at as discarded_at, d->>'reason' as reason from (\
-         select aggregate_id, actor, committed_at, convert_from(payload, 'UTF8')::jsonb as d from {schema}.events \
-         where aggregate_type = 'failed_event' and type = 'failed_event.discarded') as decided",
-    )
+         instance_id as decided_in, actor, committed_at as discarded_at, d->>'reason' as reason from ({decided}) as decided"
+    ))
 });
 
 fn failed_event(row: &Row) -> Option<FailedEvent> {
@@ -182,6 +185,7 @@ fn failed_event(row: &Row) -> Option<FailedEvent> {
         by: row.get::<_, Option<String>>("actor").unwrap_or_default(),
         at,
         reason: row.get::<_, Option<String>>("reason").unwrap_or_default(),
+        is_of_system: row.get::<_, Option<&str>>("decided_in") == Some(SYSTEM),
     });
     // What was discarded is left out of every version.
     let is_any = discarded.is_some();

@@ -13,7 +13,7 @@ pub(crate) const fn names(class: LogClass) -> &'static [&'static str] {
 /// The SQL that creates what is missing.
 pub(crate) fn create(class: LogClass, schema: &str) -> String {
     let of_class = match class {
-        LogClass::Events => format!("{}{}", decisions(schema), names_of_others(schema)),
+        LogClass::Events => names_of_others(schema),
         LogClass::Sessions => {
             format!("create index if not exists events_by_time on {schema}.events (aggregate_type, committed_at);\n\n")
         }
@@ -31,14 +31,6 @@ fn events(schema: &str) -> String {
          created_at timestamptz not null,\n  payload bytea not null,\n  primary key (instance_id, aggregate_type, aggregate_id, version)\n);\n\
          create index if not exists events_by_sequence on {schema}.events (instance_id, sequence);\n\
          create index if not exists events_in_order on {schema}.events (sequence);\n\n"
-    )
-}
-
-/// What is decided about failed events is read by all who build a read model, whoever decided it.
-fn decisions(schema: &str) -> String {
-    format!(
-        "create index if not exists decisions_in_order on {schema}.events (sequence) \
-         where aggregate_type = 'failed_event';\n\n"
     )
 }
 

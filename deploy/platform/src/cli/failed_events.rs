@@ -9,9 +9,9 @@ use super::tools::At;
 pub(crate) enum FailedEvents {
     /// Print the events that views could not process or deliver, one a line, the last failure first
     List(Box<ListFailedEvents>),
-    /// Write all that are found, each with the event itself, as one JSON object a line, the first failure first
+    /// Print all that are found as JSON, one object a line, the first failure first
     Export(Box<ExportFailedEvents>),
-    /// Print what fails from now on, one a line, until it is ended
+    /// Print what fails from now on, one a line, until it is ended; where more than 1000 fail within 30 seconds, the last of them
     Watch(Box<ListFailedEvents>),
     /// Print one of them as JSON, with the event itself and how many wait behind it
     Show(Box<ShowFailedEvent>),

@@ -1,6 +1,6 @@
 //! `platform failed-events watch`: what fails from now on, as it fails.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use base::clock;
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +19,7 @@ const LATE: SignedDuration = SignedDuration::from_secs(30);
 /// Prints what fails, until `shutdown`.
 pub(crate) async fn watch(options: cli::ListFailedEvents, shutdown: CancellationToken) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let mut seen = Seen { begin: clock::now(), printed: HashMap::new() };
+    let mut seen = Seen { begin: clock::now(), printed: HashSet::new() };
     let mut pause = EVERY.0;
     loop {
         let asked = tokio::select! {
@@ -48,18 +48,18 @@ pub(crate) async fn watch(options: cli::ListFailedEvents, shutdown: Cancellation
 /// What was printed lately.
 struct Seen {
     begin: Timestamp,
-    /// When each failed, by id.
-    printed: HashMap<String, Timestamp>,
+    /// Which, and when each failed.
+    printed: HashSet<(String, Timestamp)>,
 }
 
 impl Seen {
     /// What was not printed yet. One that fails again is new.
     async fn unprinted(&mut self, operator: &Operator, mut wanted: Vec<Value>) -> Result<Vec<Value>, Failure> {
-        let newest = self.printed.values().max().copied().unwrap_or(self.begin);
+        let newest = self.printed.iter().map(|(_, failed)| *failed).max().unwrap_or(self.begin);
         let from = (newest - LATE).max(self.begin);
         wanted.push(last_failed(&from.to_string(), "GREATER_OR_EQUALS"));
         let mut events = search(operator, wanted, json!({ "limit": LISTED })).await?.events;
-        self.printed.retain(|_, failed| *failed >= from);
+        self.printed.retain(|(_, failed)| *failed >= from);
         events.reverse();
         events.retain(|event| self.is_new(event));
         Ok(events)
@@ -67,7 +67,7 @@ impl Seen {
 
     fn is_new(&mut self, event: &Value) -> bool {
         let (id, failed) = (event["id"].as_str().unwrap_or_default(), time(event).unwrap_or_default());
-        self.printed.insert(id.to_owned(), failed) != Some(failed)
+        self.printed.insert((id.to_owned(), failed))
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_fails_again_is_new_and_nothing_else_is() {
-        let mut seen = Seen { begin: Timestamp::UNIX_EPOCH, printed: HashMap::new() };
+        let mut seen = Seen { begin: Timestamp::UNIX_EPOCH, printed: HashSet::new() };
         let event = |second: u32| json!({ "id": "7", "lastFailed": format!("2026-11-24T00:00:{second:02}Z") });
         assert!(seen.is_new(&event(1)) && !seen.is_new(&event(1)) && seen.is_new(&event(2)));
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
+    auditor::connect,
     client::{Answer, Client, TARGETS, post, send},
-    clock::Clock,
     endpoint::{Endpoint, Reply, execute},
     eventually,
     platform::Platform,
@@ -221,27 +221,28 @@ async fn an_administrator_mends_what_is_of_the_instance_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_nobody_decides_about_is_forgotten_some_day() {
-    let clock = Clock::new();
+async fn the_list_is_made_again_where_rows_are_lost_and_what_nobody_decides_about_is_forgotten() {
     let flags = [patient("1"), ["--delivery-kept", "3"].map(str::to_owned).to_vec()].concat();
-    let platform = Platform::start_with(&flags, &[clock.environment()]).await;
-    let (client, endpoint) = (platform.client().await, Endpoint::replying(Reply::status(503)).await);
+    let platform = Platform::start_with(&flags, &[]).await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let endpoint = Endpoint::replying(Reply::status(503)).await;
     let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
     execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
     client.create_target("0").await.expect("it is created");
-    // A token of the system user would be too old.
+    client.create_target("1").await.expect("it is created");
+    let all = are_given_up(&operator, 2).await;
+
+    let postgres = connect(&platform.postgres_url()).await;
+    let lost = postgres.execute("delete from platform.given_up_deliveries", &[]).await.expect("it can be changed");
+    assert_eq!(lost, 2);
+    assert_eq!(are_given_up(&operator, 2).await, all, "they are in the queue");
+
+    let old = "update platform.given_up_deliveries set last_failed = last_failed - interval '73 hours' where id = $1";
+    let first: i64 = id(&all[0]).parse().expect("an id is a number");
+    assert_eq!(postgres.execute(old, &[&first]).await.expect("it can be changed"), 1);
+    assert_eq!(are_given_up(&operator, 1).await, all[1..]);
     let data = platform.data().display().to_string();
-    let kept = async |count: usize| {
-        let told = run(&["deliveries", "--data-dir", &data]).1;
-        told.contains(&format!("{count} given up, 0 waiting")).then_some(())
-    };
-    eventually("it is given up", async || kept(1).await).await;
-    clock.set_ahead(Duration::from_hours(71));
-    // It is looked at each second.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(kept(1).await.is_some(), "it is kept for three days");
-    clock.set_ahead(Duration::from_hours(73));
-    eventually("it is forgotten", async || kept(0).await).await;
+    assert!(run(&["deliveries", "--data-dir", &data]).1.contains("1 given up, 0 waiting"));
 }
 
 #[tokio::test]
