@@ -35,7 +35,7 @@ use proto::{
 use tokio::sync::Semaphore;
 use view::{
     failed_event::{
-        ParkedAt,
+        ParkedAt, View,
         decided::with_followers,
         given_up,
         search::{self, Page},
@@ -227,7 +227,9 @@ impl Scope {
         }
         let read = with_followers(&commands.database, key, *sequence).await;
         let (event, _) = read.map_err(|failure| read_model(Arc::new(failure)))?;
-        Ok(event.is_none_or(|event| event.is_for_instance()))
+        // Of other events none is delivered.
+        let is_delivery = matches!(found.view, View::Deliveries);
+        Ok(is_delivery || event.is_some_and(|event| event.is_for_instance()))
     }
 
     /// The turn insists on the right once more.

@@ -36,6 +36,7 @@ use crate::reaction::{
 
 /// How long it waits after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONG_PAUSE: Duration = Duration::from_secs(30);
 /// How many are copied in one transaction.
 const CHUNK: usize = 256;
 /// How many deliveries are made again, or left out, at a time.
@@ -86,14 +87,16 @@ impl Mender {
         loop {
             let Err(failure) = self.serve().await;
             tracing::warn!(error = explain(&failure), "{TROUBLE}");
-            sleep(PAUSE).await;
+            // What a newer build decided can be read after an upgrade only.
+            let is_outdated = matches!(failure, MendingFailure::Backlog(BacklogFailure::Event(_)));
+            sleep(if is_outdated { LONG_PAUSE } else { PAUSE }).await;
         }
     }
 
     /// A decision is about what the copy has, so that has to be whole first.
     async fn serve(&self) -> Result<Infallible, MendingFailure> {
         let (count, mut listed) = self.queue.follow_given_up().await?;
-        self.fill(count, &mut listed).await?;
+        let unreadable = self.fill(count, &mut listed).await?;
         let place = self.place().await?;
         let following = async {
             let mut chunks = listed.ready_chunks(CHUNK);
@@ -107,7 +110,7 @@ impl Mender {
             ended = following => ended,
             ended = work_off(self, (&self.log, place), TROUBLE) => Ok(ended?),
             ended = self.forget_old() => ended,
-            ended = self.watch() => ended,
+            ended = self.watch(unreadable) => ended,
         }
     }
 
@@ -121,21 +124,22 @@ impl Mender {
         Ok(place)
     }
 
-    /// Makes the copy what there is.
+    /// Makes the copy what there is, and returns how many cannot be read.
     async fn fill(
         &self,
         count: u64,
         listed: &mut (impl StreamExt<Item = Result<Listed, DeliveryFailure>> + Unpin),
-    ) -> Result<(), MendingFailure> {
-        let (mut places, mut chunk, mut left) = (vec![], vec![], count);
+    ) -> Result<u64, MendingFailure> {
+        let (mut places, mut chunk, mut left, mut unreadable) = (vec![], vec![], count, 0);
         while left > 0 {
             let next = timeout(SILENCE, listed.next()).await;
             let Ok(Some(one)) = next else {
                 return Err(DeliveryFailure::Nats("what was given up is not told".to_owned()).into());
             };
-            let Listed { given_up, behind } = one?;
+            let Listed { place, given_up, behind } = one?;
             left = behind.min(left - 1);
-            places.extend(given_up.as_ref().map(|one| one.place));
+            places.push(place);
+            unreadable += u64::from(given_up.is_none());
             chunk.extend(given_up);
             if chunk.len() >= CHUNK {
                 self.add(std::mem::take(&mut chunk)).await?;
@@ -146,7 +150,8 @@ impl Mender {
             let connection = self.database.connection().await?;
             given_up::keep_only(&connection, self.shard, &places).await
         };
-        Ok(self.database.within(forget).await?)
+        self.database.within(forget).await?;
+        Ok(unreadable)
     }
 
     async fn add(&self, all: Vec<GivenUp>) -> Result<(), DatabaseFailure> {
@@ -179,18 +184,20 @@ impl Mender {
         }
     }
 
-    /// Begins anew where the copy has not what there is: Postgres may have lost the last of it.
-    async fn watch(&self) -> Result<Infallible, MendingFailure> {
-        let mut differed = false;
+    /// Begins anew where the copy has not what there is: Postgres may have lost the last of it. Of those that cannot be read it may have
+    /// what a newer build noted.
+    async fn watch(&self, unreadable: u64) -> Result<Infallible, MendingFailure> {
+        let mut before = None;
         loop {
             sleep(*LOOK_EVERY).await;
             let count = async { given_up::count(&self.database.connection().await?, self.shard).await };
-            let differs = self.database.within(count).await? != self.queue.given_up().await?;
-            // What is on its way is there at the next look.
-            if differs && differed {
+            let (noted, there) = (self.database.within(count).await?, self.queue.given_up().await?);
+            let is_complete = (there.saturating_sub(unreadable)..=there).contains(&noted);
+            // What is on its way changes until the next look.
+            if !is_complete && before == Some((noted, there)) {
                 return Err(MendingFailure::Incomplete);
             }
-            differed = differs;
+            before = Some((noted, there));
         }
     }
 

@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::HashSet, time::Duration};
 
 use async_nats::jetstream::{
-    self,
+    self, ErrorCode,
     consumer::{DeliverPolicy, pull::OrderedConfig},
     message::PublishMessage,
     response::Response,
@@ -66,6 +66,8 @@ pub struct Failed {
 
 /// One of those that were given up, as they are listed.
 pub(super) struct Listed {
+    /// Its place.
+    pub(super) place: u64,
     /// It, where it can be read.
     pub(super) given_up: Option<GivenUp>,
     /// How many there are behind it.
@@ -180,12 +182,13 @@ impl Queue {
         Ok(self.message(place).await?.and_then(|payload| waiting(place, &payload)))
     }
 
-    /// Deletes a delivery from the queue. It is not overwritten on disk, which takes several times as long.
+    /// Deletes a delivery from the queue, if it is there. It is not overwritten on disk, which takes several times as long.
     pub(super) async fn done(&self, place: u64) -> Result<(), DeliveryFailure> {
         let asked = json!({ "seq": place, "no_erase": true });
         let subject = format!("STREAM.MSG.DELETE.{}", name(self.shard));
         match self.context.request(subject, &asked).await.map_err(DeliveryFailure::nats)? {
             Response::<Value>::Ok(_) => Ok(()),
+            Response::Err { error } if error.error_code() == ErrorCode::SEQUENCE_NOT_FOUND => Ok(()),
             Response::Err { error } => Err(DeliveryFailure::nats(error)),
         }
     }
@@ -212,14 +215,17 @@ impl Queue {
             let info = message.info().map_err(|error| DeliveryFailure::Nats(error.to_string()))?;
             let failed = read::<Failed>(info.stream_sequence, &message.payload);
             let given_up = failed.map(|failed| failed.given_up(info.stream_sequence));
-            Ok(Listed { given_up, behind: info.pending })
+            Ok(Listed { place: info.stream_sequence, given_up, behind: info.pending })
         });
         Ok((count, Box::pin(listed)))
     }
 
-    /// The delivery that was given up and is at a place; `None` where it is gone.
+    /// The delivery that was given up and is at a place; `None` where it is gone. One that cannot be read is a failure: a newer build
+    /// wrote it, and can.
     pub(super) async fn given_up_at(&self, place: u64) -> Result<Option<Delivery>, DeliveryFailure> {
-        Ok(self.message(place).await?.and_then(|payload| read::<Failed>(place, &payload)).map(|failed| failed.delivery))
+        let Some(payload) = self.message(place).await? else { return Ok(None) };
+        let failed: Failed = serde_json::from_slice(&payload).map_err(DeliveryFailure::nats)?;
+        Ok(Some(failed.delivery))
     }
 
     /// How many were given up.

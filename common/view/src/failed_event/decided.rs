@@ -109,12 +109,16 @@ pub async fn all_discarded(
 
 /// These columns of what was decided in all instances and meets a condition. Each instance is looked for by the primary key.
 pub(super) fn of_all(columns: &str, condition: &str) -> String {
+    let all = "(select instance_id from {schema}.events order by instance_id limit 1) union all \
+               select (select e.instance_id from {schema}.events e where e.instance_id > instances.id \
+               order by e.instance_id limit 1) from instances where instances.id is not null";
+    of(all, columns, condition)
+}
+
+/// These columns of what was decided in some instances, which a statement finds, and meets a condition.
+pub(super) fn of(instances: &str, columns: &str, condition: &str) -> String {
     format!(
-        "with recursive instances (id) as (\
-         (select instance_id from {{schema}}.events order by instance_id limit 1) union all \
-         select (select e.instance_id from {{schema}}.events e where e.instance_id > instances.id \
-         order by e.instance_id limit 1) from instances where instances.id is not null) \
-         select f.* from instances cross join lateral (select {columns} from {{schema}}.events \
+        "with recursive instances (id) as ({instances}) select f.* from instances cross join lateral (select {columns} from {{schema}}.events \
          where instance_id = instances.id and aggregate_type = 'failed_event' and {condition} offset 0) as f"
     )
 }

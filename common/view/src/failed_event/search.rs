@@ -8,12 +8,12 @@ use domain::{
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
-use super::{ParkedAt, View, decided::of_all, parked_at};
+use super::{ParkedAt, View, decided, parked_at};
 use crate::{
     checkpoint::{Checkpoint, checkpoints, unsigned},
     database::{Database, DatabaseFailure, snapshot},
     keyring::SYSTEM,
-    projection::{HISTORY, PROJECTIONS, Projection, Sql},
+    projection::{HISTORY, PROJECTIONS, Projection},
     rows::{Fresh, Room},
 };
 
@@ -131,7 +131,7 @@ fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timesta
 }
 
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {
-    let (all, mut parameters) = if page.is_discarded { (DISCARDED.to_string(), vec![]) } else { waiting_all() };
+    let (all, mut parameters) = if page.is_discarded { discarded(&page.filters) } else { waiting_all() };
     let conditions: String = page.filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
     let found = format!("from ({all}) as f where true{conditions}");
@@ -165,19 +165,28 @@ fn waiting_all() -> (String, Parameters) {
     (text.to_owned(), vec![Box::new(names), Box::new(versions)])
 }
 
-/// What was discarded, as the log has it.
-static DISCARDED: Sql = Sql::new(|| {
+/// What was discarded, as the log has it; of one instance, where a filter names it, what was decided there and in the system.
+fn discarded(filters: &[Filter]) -> (String, Parameters) {
     let columns = "instance_id, aggregate_id, actor, committed_at, convert_from(payload, 'UTF8')::jsonb as d";
-    let decided = of_all(columns, "type = 'failed_event.discarded'");
-    HISTORY.sql(&format!(
+    let condition = "type = 'failed_event.discarded'";
+    let instance = filters.iter().find_map(|filter| match filter {
+        Filter::InstanceId(id) => Some(id.clone()),
+        _ => None,
+    });
+    let (decided, parameters): (_, Parameters) = match instance {
+        Some(id) => (decided::of("values ($1), ($2)", columns, condition), vec![Box::new(id), Box::new(SYSTEM)]),
+        None => (decided::of_all(columns, condition), vec![]),
+    };
+    let text = HISTORY.sql(&format!(
         "select aggregate_id::bigint as id, d->>'view' as view, 0 as version, d->>'instance_id' as instance_id, \
          d->>'aggregate_type' as aggregate_type, d->>'aggregate_id' as aggregate_id, \
          (d->>'sequence')::bigint as sequence, coalesce(d->>'target_id', '') as target_id, \
          coalesce((d->>'tries')::bigint, 0) as failure_count, coalesce(d->>'error', '') as error, \
          coalesce(to_timestamp((d->>'last_failed')::bigint / 1000000.0), committed_at) as last_failed, \
          instance_id as decided_in, actor, committed_at as discarded_at, d->>'reason' as reason from ({decided}) as decided"
-    ))
-});
+    ));
+    (text, parameters)
+}
 
 fn failed_event(row: &Row) -> Option<FailedEvent> {
     let (name, version): (&str, i32) = (row.get("view"), row.get("version"));
