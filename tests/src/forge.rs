@@ -8,6 +8,7 @@ use base::{clock, secret};
 use domain::{
     aggregate::Aggregate,
     context::OwnerType,
+    failed_event::{self, FailedEvent, Retried},
     log_class::LogClass,
     resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind},
     secret::Sealed,
@@ -156,6 +157,72 @@ pub async fn append_revocation(client: async_nats::Client, instance_id: &str, to
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch, vec![event]) }).await;
 }
 
+/// Who appends record after record to a log, and is the only one that does.
+#[derive(Debug)]
+pub struct Appending {
+    log: Log,
+    last: Record,
+}
+
+impl Appending {
+    /// Begins with a barrier of an epoch of its own, as every writer does. No other node may write from then on.
+    pub async fn begin(client: async_nats::Client) -> Self {
+        let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+        let last = log.last().await.expect("the log can be read").expect("the log was set up");
+        let last = publish(&log, &last, next(&last, last.commit.epoch + 1, vec![])).await;
+        Self { log, last }
+    }
+
+    /// Appends a record with these events, committed so long ago.
+    pub async fn put(&mut self, events: Vec<Event>, ago: SignedDuration) {
+        let record = next(&self.last, self.last.commit.epoch, events);
+        let committed_at = (clock::now() - ago).as_microsecond();
+        self.last = publish(&self.log, &self.last, CommitRecord { committed_at, ..record }).await;
+    }
+
+    /// The sequence of the last event.
+    pub fn end(&self) -> u64 {
+        self.last.position().sequence
+    }
+}
+
+/// An event that gives a target a name. The first one makes it.
+pub fn named(instance_id: &str, (id, version): (&str, u64), name: &str) -> Event {
+    let target = Target {
+        name: name.to_owned(),
+        kind: TargetKind::RestWebhook,
+        url: "https://example.com/hook".into(),
+        timeout_ms: DEFAULT_TIMEOUT_MS,
+        mode: Mode::Continue,
+        signing_keys: vec![],
+    };
+    let event = match version {
+        1 => standard::Event::Added(target.into()),
+        _ => standard::Event::Changed { to: target.into(), fields: vec!["name".into()] },
+    };
+    of_target(instance_id, (id, version), &event)
+}
+
+/// What an operator writes who has everything tried again that failed up to a sequence.
+pub fn retried(until: u64) -> Event {
+    let retried = Retried { until, ..Retried::of(vec![]) };
+    let (r#type, payload) = encode::<FailedEvent>(&failed_event::Event::Retried(retried));
+    Event {
+        id: secret::random_text(22),
+        owner_type: owner_type(OwnerType::System),
+        aggregate_type: FailedEvent::NAME.to_owned(),
+        aggregate_id: secret::random_text(22),
+        version: 1,
+        r#type,
+        payload,
+        restores: true,
+        actor: "a test".into(),
+        command_id: secret::random::<16>().to_vec().into(),
+        created_at: clock::now().as_microsecond(),
+        ..Event::default()
+    }
+}
+
 /// Appends one record with many small events of one aggregate, committed so long ago.
 pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDuration) {
     let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
@@ -215,8 +282,12 @@ fn created(instance_id: &str, number: u64) -> Event {
         mode: Mode::Continue,
         signing_keys: vec![SignatureKey { sealed: Sealed::new(sealed), valid_until: None }],
     };
-    let key = AggregateKey::of::<Standard<Target>>(instance_id, &id);
-    let (r#type, payload) = encode::<Standard<Target>>(&standard::Event::Added(target.into()));
+    of_target(instance_id, (&id, 1), &standard::Event::Added(target.into()))
+}
+
+fn of_target(instance_id: &str, (id, version): (&str, u64), event: &standard::Event<Target>) -> Event {
+    let key = AggregateKey::of::<Standard<Target>>(instance_id, id);
+    let (r#type, payload) = encode::<Standard<Target>>(event);
     Event {
         id: secret::random_text(22),
         instance_id: key.instance_id,
@@ -224,7 +295,7 @@ fn created(instance_id: &str, number: u64) -> Event {
         owner_id: instance_id.to_owned(),
         aggregate_type: key.aggregate_type,
         aggregate_id: key.id,
-        version: 1,
+        version,
         r#type,
         revision: Standard::<Target>::REVISION,
         payload,

@@ -1,4 +1,4 @@
-//! CPU time of processes, as the kernel counts it.
+//! CPU time and memory of processes, as the kernel counts it.
 
 use std::{fs, time::Duration};
 
@@ -45,8 +45,22 @@ fn clock(id: ClockId) -> Duration {
 
 /// The resident memory of a process in MiB.
 pub(crate) fn resident_mib(pid: Pid) -> u64 {
+    memory_mib(pid, "VmRSS:")
+}
+
+/// The most that it was since [`forget_peak`], or since the process began.
+pub(crate) fn peak_mib(pid: Pid) -> u64 {
+    memory_mib(pid, "VmHWM:")
+}
+
+/// From now on the most counts that the memory of a process comes to.
+pub(crate) fn forget_peak(pid: Pid) {
+    fs::write(format!("/proc/{}/clear_refs", pid.as_raw_nonzero()), "5").expect("it is a process of this user");
+}
+
+fn memory_mib(pid: Pid, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default()
         / 1024
 }

@@ -16,6 +16,7 @@ mod machine;
 mod naive;
 mod nodes;
 mod pair;
+mod parking;
 mod passwords;
 mod replay;
 mod requests;
@@ -70,6 +71,7 @@ async fn main() {
         Some("settings") => return settings::measure(),
         Some("index") => return index::measure().await,
         Some("apart") => return nodes::apart().await,
+        Some("parking") => return parking::measure().await,
         Some("tenants") => return tenants::measure(argument(2).unwrap_or(TENANTS)).await,
         Some("nodes") => return nodes::measure().await,
         _ => {}
@@ -89,6 +91,7 @@ async fn main() {
     platform.stop().await;
     fair::measure().await;
     nodes::measure().await;
+    parking::measure().await;
     tenants::measure(TENANTS).await;
     index::measure().await;
     settings::measure();
