@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use base::explain::explain;
 use eventlog::{
     log::LogFailure,
     record::{Position, Recorded},
@@ -18,17 +17,10 @@ use crate::{Partition, Projector, failure::BatchFailure, fold::EventFailure};
 /// How often it is looked whether history knows all that operators decided.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What is decided in a batch. What cannot be read decides nothing, unless a newer build wrote it.
+/// What is decided in a batch.
 pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Decision>, BatchFailure> {
-    let mut found = vec![];
-    for recorded in events {
-        match Decision::of(recorded) {
-            Ok(decision) => found.extend(decision),
-            Err(failure) if failure.is_newer() => return Err(EventFailure::from(failure).into()),
-            Err(failure) => tracing::error!(error = explain(&failure), "what an operator decided cannot be read"),
-        }
-    }
-    Ok(found)
+    let found = events.iter().map(|recorded| Decision::of(recorded).map_err(EventFailure::from));
+    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// The sequences of the events that a unit leaves out. One that begins with the log waits until history has all of that: it would

@@ -208,18 +208,13 @@ pub fn retried(until: u64) -> Event {
     let retried = Retried { until, ..Retried::of(vec![]) };
     let (r#type, payload) = encode::<FailedEvent>(&failed_event::Event::Retried(retried));
     Event {
-        id: secret::random_text(22),
         owner_type: owner_type(OwnerType::System),
         aggregate_type: FailedEvent::NAME.to_owned(),
         aggregate_id: secret::random_text(22),
         version: 1,
         r#type,
         payload,
-        restores: true,
-        actor: "a test".into(),
-        command_id: secret::random::<16>().to_vec().into(),
-        created_at: clock::now().as_microsecond(),
-        ..Event::default()
+        ..by_a_test()
     }
 }
 
@@ -289,7 +284,6 @@ fn of_target(instance_id: &str, (id, version): (&str, u64), event: &standard::Ev
     let key = AggregateKey::of::<Standard<Target>>(instance_id, id);
     let (r#type, payload) = encode::<Standard<Target>>(event);
     Event {
-        id: secret::random_text(22),
         instance_id: key.instance_id,
         owner_type: owner_type(OwnerType::Instance),
         owner_id: instance_id.to_owned(),
@@ -299,6 +293,14 @@ fn of_target(instance_id: &str, (id, version): (&str, u64), event: &standard::Ev
         r#type,
         revision: Standard::<Target>::REVISION,
         payload,
+        ..by_a_test()
+    }
+}
+
+/// What all events have in common that tests make.
+fn by_a_test() -> Event {
+    Event {
+        id: secret::random_text(22),
         restores: true,
         actor: "a test".into(),
         command_id: secret::random::<16>().to_vec().into(),

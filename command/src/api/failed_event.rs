@@ -165,8 +165,8 @@ impl Scope {
     async fn retry(self, commands: &Commands, call: &Call, id: &str) -> Result<(String, Mend), Error> {
         let found = self.find(commands, call, id).await?;
         let (id, until_place) = (found.id.to_string(), last_place(commands, call).await?);
-        let filters = [Filter::Id(found.id)].into_iter().chain(self.within.clone()).collect();
-        Ok((id.clone(), self.mend(id, What::Retry(filters, until_place))))
+        let what = self.retrying(vec![Filter::Id(found.id)], until_place);
+        Ok((id.clone(), self.mend(id, what)))
     }
 
     /// However many the filters find, the log has one event of it, under an id of its own.
@@ -176,10 +176,13 @@ impl Scope {
         call: &Call,
         filters: Vec<FailedEventSearchFilter>,
     ) -> Result<(Many, Mend), Error> {
-        let filters: Vec<_> = api::failed_event::of_failed(filters).into_iter().chain(self.within.clone()).collect();
+        let filters = api::failed_event::of_failed(filters);
         let (_, count) = self.search(commands, call, Page { filters: filters.clone(), ..Page::default() }).await?;
         let id = commands.ids.next();
-        let what = if count == 0 { What::Nothing } else { What::Retry(filters, last_place(commands, call).await?) };
+        let what = match count {
+            0 => What::Nothing,
+            _ => self.retrying(filters, last_place(commands, call).await?),
+        };
         Ok((Many { id: id.clone(), count }, self.mend(id, what)))
     }
 
@@ -219,17 +222,24 @@ impl Scope {
         Ok(found)
     }
 
-    /// Whether an administrator of the instance may: not about the instance itself, nor what belongs to the system in it.
+    /// What is tried again of what the call decides about.
+    fn retrying(&self, filters: Vec<Filter>, until_place: u64) -> What {
+        What::Retry(filters.into_iter().chain(self.within.clone()).collect(), until_place)
+    }
+
+    /// Whether an administrator of the instance may: about every delivery, since none was made of other events, and in projections
+    /// not about the instance itself, nor what belongs to the system in it.
     async fn may_decide(&self, commands: &Commands, found: &search::FailedEvent) -> Result<bool, Error> {
         let ParkedAt { key, sequence, .. } = &found.parked;
+        if matches!(found.view, View::Deliveries) {
+            return Ok(true);
+        }
         if key.aggregate_type == Instance::NAME {
             return Ok(false);
         }
         let read = with_followers(&commands.database, key, *sequence).await;
         let (event, _) = read.map_err(|failure| read_model(Arc::new(failure)))?;
-        // Of other events none is delivered.
-        let is_delivery = matches!(found.view, View::Deliveries);
-        Ok(is_delivery || event.is_some_and(|event| event.is_for_instance()))
+        Ok(event.is_some_and(|event| event.is_for_instance()))
     }
 
     /// The turn insists on the right once more.

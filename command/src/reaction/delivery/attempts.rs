@@ -60,10 +60,11 @@ impl Attempts {
     pub(super) async fn run(self, database: &Database) -> Infallible {
         let mut looks_at = Instant::now();
         loop {
-            if let Err(failure) = self.note(database, looks_at <= Instant::now()).await {
+            let forgets = looks_at <= Instant::now();
+            if let Err(failure) = self.note(database, forgets).await {
                 tracing::debug!(error = explain(&failure), "attempts to deliver events are not noted");
             }
-            if looks_at <= Instant::now() {
+            if forgets {
                 looks_at = Instant::now() + LOOK_EVERY;
             }
             sleep(EVERY).await;

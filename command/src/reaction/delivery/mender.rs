@@ -271,15 +271,8 @@ impl Backlog for Mender {
 
     /// What a newer build decided waits for a node that knows it.
     async fn left(&self, record: &Record) -> Result<Vec<Mending>, BacklogFailure> {
-        let mut found = vec![];
-        for recorded in &record.events {
-            match Decision::of(recorded) {
-                Ok(decision) => found.extend(decision.and_then(mending)),
-                Err(failure) if failure.is_newer() => return Err(failure.into()),
-                Err(failure) => tracing::error!(error = explain(&failure), "what was decided cannot be read"),
-            }
-        }
-        Ok(found)
+        let decisions = record.events.iter().map(|recorded| Decision::of(recorded)).collect::<Result<Vec<_>, _>>()?;
+        Ok(decisions.into_iter().flatten().filter_map(mending).collect())
     }
 
     /// Does it with some of them. Others have a turn in between, and so have those who write.

@@ -32,18 +32,24 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What an event of the log decides; `None` where it decides nothing.
+    /// What an event of the log decides; `None` where it decides nothing, as what is damaged does.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When a newer build wrote it.
     pub fn of(recorded: &Recorded) -> Result<Option<Self>, Undecodable> {
         if recorded.event.aggregate_type != FailedEvent::NAME {
             return Ok(None);
         }
         let (id, instance_id) = (recorded.event.aggregate_id.clone(), &recorded.event.instance_id);
         let within = (instance_id != SYSTEM).then(|| instance_id.clone());
-        let event = decode::<FailedEvent>(recorded)?;
-        Ok(Some(Self { id, event, within }))
+        match decode::<FailedEvent>(recorded) {
+            Ok(event) => Ok(Some(Self { id, event, within })),
+            Err(failure) if failure.is_newer() => Err(failure),
+            Err(failure) => {
+                tracing::error!(error = explain(&failure), "what was decided cannot be read");
+                Ok(None)
+            }
+        }
     }
 
     /// The sequence of the event of this view that is left out; `None` where it decides something else.
@@ -140,13 +146,13 @@ pub async fn after(database: &Database, sequence: u64) -> Result<(Vec<Decision>,
     };
     let events = database.within(read).await?;
     let end = events.last().map_or(sequence, |last| last.sequence);
-    Ok((events.iter().filter_map(readable).collect(), end))
+    Ok((events.iter().filter_map(known).collect(), end))
 }
 
-/// What was decided, where this build can read it.
-fn readable(recorded: &Recorded) -> Option<Decision> {
-    Decision::of(recorded).unwrap_or_else(|error| {
-        tracing::error!(error = explain(&error), "what an operator decided cannot be read");
+/// What was decided, where this build knows it.
+fn known(recorded: &Recorded) -> Option<Decision> {
+    Decision::of(recorded).unwrap_or_else(|newer| {
+        tracing::error!(error = explain(&newer), "what was decided cannot be read");
         None
     })
 }

@@ -221,6 +221,24 @@ async fn an_administrator_mends_what_is_of_the_instance_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn an_administrator_mends_deliveries_about_the_instance_too() {
+    let platform = Platform::start_with(&patient("1"), &[]).await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let endpoint = Endpoint::replying(Reply::status(503)).await;
+    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "event": { "event": "instance.changed" } }), &[&hook]).await;
+    let path = format!("/resources/v3alpha/instances/{}", platform.bootstrap.instance_id);
+    let renamed = send(operator.request(Method::PATCH, &path).json(&json!({ "name": "Renamed" }))).await;
+    assert_eq!(renamed.status, StatusCode::OK, "{}", renamed.body);
+    let given_up = are_given_up(&operator, 1).await;
+    assert_eq!(given_up[0]["aggregateType"], "instance");
+    endpoint.reply(Reply::status(204));
+    assert_eq!(retry(&client, OF_INSTANCE, &given_up[0]).await.status, StatusCode::OK);
+    are_given_up(&operator, 0).await;
+    assert_eq!(endpoint.called(2).await.len(), 2);
+}
+
+#[tokio::test]
 async fn the_list_is_made_again_where_rows_are_lost_and_what_nobody_decides_about_is_forgotten() {
     let flags = [patient("1"), ["--delivery-kept", "3"].map(str::to_owned).to_vec()].concat();
     let platform = Platform::start_with(&flags, &[]).await;
