@@ -73,6 +73,13 @@ create index if not exists given_up_deliveries_by_id on platform.given_up_delive
 create index if not exists given_up_deliveries_by_time on platform.given_up_deliveries (instance_id, last_failed);
 create index if not exists given_up_deliveries_in_order on platform.given_up_deliveries (shard, instance_id, sequence, place);
 
+create table if not exists platform.retries (
+  id bigint primary key,
+  decided_in text collate "C" not null,
+  actor text not null,
+  decided_at timestamptz not null
+);
+
 create table if not exists platform.target_attempts (
   instance_id text collate "C" not null,
   target_id text collate "C" not null,

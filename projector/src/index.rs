@@ -271,7 +271,7 @@ impl Unit {
             lease.during(parked.listen(database)).await;
             let batch = match next.take() {
                 Some(batch) => batch,
-                None => match timeout(HEARTBEAT, batch::next(&mut records)).await {
+                None => match timeout(parked.look_again(HEARTBEAT), batch::next(&mut records)).await {
                     Ok(batch) => batch.ok_or(Stall::LogEnded)??,
                     Err(_) if parked.are_due() => batch::Batch::nothing(snapshot.position, snapshot.committed_at),
                     Err(_) => continue,

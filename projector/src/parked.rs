@@ -1,6 +1,7 @@
 //! What a unit holds back: aggregates whose events it could not process, each with what comes after.
 
 mod omitted;
+mod retry;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,6 +22,7 @@ use view::{
     failed_event::{
         ParkedAt, Parking,
         decided::{Decision, after, all_discarded},
+        retrying::Retrying,
     },
     history::{past::snapshot_at, waiting::waiting},
     persons::{PersonFailure, Persons},
@@ -28,7 +30,10 @@ use view::{
     table::{Change, Table},
 };
 
-pub(crate) use self::omitted::keep_copy;
+pub(crate) use self::{
+    omitted::keep_copy,
+    retry::{Retry, Waiting},
+};
 use crate::{
     Partition, Projector,
     failure::{BatchFailure, Flood, MOST},
@@ -38,6 +43,8 @@ use crate::{
 
 /// How often it listens to what operators decide, where the log does not tell.
 const LISTENS_EVERY: Duration = Duration::from_secs(1);
+/// How soon it looks again whether history has come far enough.
+const LOOK_SOON: Duration = Duration::from_millis(100);
 /// How many aggregates are tried again at once.
 const AT_ONCE: usize = 32;
 /// How many aggregates, and of how many instances, may be parked for events that were committed [`WITHIN`] this time: more is
@@ -60,6 +67,8 @@ pub(crate) struct Parked {
     due: Vec<(AggregateKey, u64)>,
     /// When that is done.
     due_at: Instant,
+    /// What somebody has had tried again, as people are to read it: the sequence of the event that failed.
+    marks: Vec<(u64, Retrying)>,
     /// Up to which sequence it has heard what operators decided, where the log that it follows does not tell.
     heard: u64,
     /// When it listens again.
@@ -68,43 +77,11 @@ pub(crate) struct Parked {
     has_news: bool,
 }
 
-/// An aggregate that is tried again.
-pub(crate) struct Waiting {
-    key: AggregateKey,
-    from: u64,
-    /// Its events from there on, save those that an operator has had left out.
-    pub(crate) events: Vec<Arc<Recorded>>,
-    /// The sequence of the last one that was read.
-    last: Option<u64>,
-    /// Whether these are all.
-    is_all: bool,
-    /// Whether history has the event that failed.
-    is_there: bool,
-}
-
 /// What events add up to, by table, and those with which it could not go on.
 #[derive(Default)]
 pub(crate) struct Folded<'a> {
     pub(crate) changes: Vec<(&'a Table, Vec<Change>)>,
     pub(crate) failed: Vec<ParkedAt>,
-}
-
-/// Aggregates that are tried again, and those of them that stay as they are all the same.
-#[derive(Default)]
-pub(crate) struct Retry {
-    pub(crate) waiting: Vec<Waiting>,
-    postponed: HashSet<AggregateKey>,
-}
-
-impl Retry {
-    /// Those for which nothing waits any more.
-    pub(crate) fn healed(&self, failed: &[ParkedAt]) -> Vec<AggregateKey> {
-        let failed: HashSet<_> = failed.iter().map(|failed| &failed.key).collect();
-        let is_healed = |waiting: &&Waiting| {
-            waiting.is_all && !failed.contains(&waiting.key) && !self.postponed.contains(&waiting.key)
-        };
-        self.waiting.iter().filter(is_healed).map(|waiting| waiting.key.clone()).collect()
-    }
 }
 
 impl Parked {
@@ -125,6 +102,7 @@ impl Parked {
             has_all_discarded,
             due,
             due_at,
+            marks: vec![],
             heard: 0,
             listens_at: due_at,
             has_news,
@@ -162,6 +140,11 @@ impl Parked {
         !self.due.is_empty() && self.due_at <= Instant::now()
     }
 
+    /// How soon it is looked again, where nothing comes: history may have what is to be tried again at any moment.
+    pub(crate) fn look_again(&self, otherwise: Duration) -> Duration {
+        if self.are_due() { LOOK_SOON } else { otherwise }
+    }
+
     /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
     pub(crate) fn fold<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
         if self.all.is_empty() && self.discarded.is_empty() {
@@ -192,6 +175,10 @@ impl Parked {
             };
             let meant = self.all.values().filter(is_meant).filter(|parked| !due.contains(&parked.key));
             let meant: Vec<_> = meant.map(|parked| (parked.key.clone(), parked.sequence)).collect();
+            if retried.is_some() {
+                let retrying = Retrying::of(&decision);
+                self.marks.extend(meant.iter().map(|(_, sequence)| (*sequence, retrying.clone())));
+            }
             self.due.extend(meant);
             self.due_at = Instant::now();
             self.discarded.extend(left_out);
@@ -239,6 +226,10 @@ impl Parked {
     /// so far yet.
     pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
+        if let Some(parking) = self.parking {
+            parking.mark(&connection, &self.marks).await?;
+            self.marks.clear();
+        }
         let Some(transaction) = snapshot_at(&mut connection, (self.projection.class, self.shard), to).await? else {
             return Ok(None);
         };

@@ -127,6 +127,7 @@ impl Moving<'_> {
             self.parked.insist_on_few(&failed)?;
             parking.release(&transaction, &self.retry.healed(&failed)).await?;
             parking.park(&transaction, checkpoint.position, &failed).await?;
+            parking.settle(&transaction, &self.retry.postponed()).await?;
         }
         fault::point("project.applied");
         transaction.commit().await.map_err(DatabaseFailure::from)?;

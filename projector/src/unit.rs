@@ -192,7 +192,7 @@ impl Rows {
                 biased;
                 batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
                 () = std::future::ready(()), if has_more => continue,
-                () = sleep(HEARTBEAT) => {
+                () = sleep(parked.look_again(HEARTBEAT)) => {
                     confirm(database, projection, *shard, checkpoint).await?;
                     reporter.works(Reached::from(checkpoint.position));
                     telling.is_idle_at(checkpoint).await?;

@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
+use api::failed_event::Wanted;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
     failed_event::{Command as Asked, Discarded, FailedEvent, Filter, Retried},
     log_class::OfEach,
     rejection::Rejection,
-    resource::instance::Instance,
-    standard::Resource,
 };
 use edge::{
     answer::Answer,
@@ -35,8 +34,6 @@ use proto::{
 use tokio::sync::Semaphore;
 use view::{
     failed_event::{
-        ParkedAt, View,
-        decided::with_followers,
         given_up,
         search::{self, Page},
     },
@@ -133,8 +130,8 @@ struct Scope {
     owner: Owner,
     /// The instance in which it is.
     instance_id: String,
-    /// What bounds it.
-    within: Option<Filter>,
+    /// The instance to which it is bound.
+    within: Option<String>,
 }
 
 /// A retry of many.
@@ -159,7 +156,7 @@ impl Scope {
     /// Of those of the call's instance.
     fn instance(call: &Call) -> Self {
         let id = &call.tenant.id;
-        Self { owner: Owner::instance(id), instance_id: id.clone(), within: Some(Filter::InstanceId(id.clone())) }
+        Self { owner: Owner::instance(id), instance_id: id.clone(), within: Some(id.clone()) }
     }
 
     async fn retry(self, commands: &Commands, call: &Call, id: &str) -> Result<(String, Mend), Error> {
@@ -176,8 +173,9 @@ impl Scope {
         call: &Call,
         filters: Vec<FailedEventSearchFilter>,
     ) -> Result<(Many, Mend), Error> {
-        let filters = api::failed_event::of_failed(filters);
-        let (_, count) = self.search(commands, call, Page { filters: filters.clone(), ..Page::default() }).await?;
+        let Wanted { filters, state } = api::failed_event::to_retry(filters);
+        let page = Page { filters: filters.clone(), state, ..Page::default() };
+        let (_, count) = self.search(commands, call, page).await?;
         let id = commands.ids.next();
         let what = match count {
             0 => What::Nothing,
@@ -215,31 +213,12 @@ impl Scope {
     async fn find(&self, commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
         let page = Page { filters: vec![Filter::Id(api::failed_event::id(id))], limit: 1, ..Page::default() };
         let (found, _) = self.search(commands, call, page).await?;
-        let found = found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME))?;
-        if self.within.is_some() && !self.may_decide(commands, &found).await? {
-            return Err(Rejection::NotFound(FailedEvent::NAME).into());
-        }
-        Ok(found)
+        Ok(found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME))?)
     }
 
     /// What is tried again of what the call decides about.
     fn retrying(&self, filters: Vec<Filter>, until_place: u64) -> What {
-        What::Retry(filters.into_iter().chain(self.within.clone()).collect(), until_place)
-    }
-
-    /// Whether an administrator of the instance may: about every delivery, since none was made of other events, and in projections
-    /// not about the instance itself, nor what belongs to the system in it.
-    async fn may_decide(&self, commands: &Commands, found: &search::FailedEvent) -> Result<bool, Error> {
-        let ParkedAt { key, sequence, .. } = &found.parked;
-        if matches!(found.view, View::Deliveries) {
-            return Ok(true);
-        }
-        if key.aggregate_type == Instance::NAME {
-            return Ok(false);
-        }
-        let read = with_followers(&commands.database, key, *sequence).await;
-        let (event, _) = read.map_err(|failure| read_model(Arc::new(failure)))?;
-        Ok(event.is_some_and(|event| event.is_for_instance()))
+        What::Retry(filters.into_iter().chain(self.within.clone().map(Filter::InstanceId)).collect(), until_place)
     }
 
     /// The turn insists on the right once more.
@@ -252,7 +231,7 @@ impl Scope {
         if !call.may(&self.owner) {
             return Err(permission_denied(call.operation.permission.unwrap_or_default()));
         }
-        page.filters.extend(self.within.clone());
+        page.within = self.within.clone();
         let _seat = SEATS.acquire().await.map_err(|closed| Error::internal(&closed))?;
         let found = search::search(&commands.database, call.tenant.shard, &page).await;
         Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)

@@ -1,6 +1,6 @@
 //! Filters of failed events, from their wire form.
 
-use domain::failed_event::Filter;
+use domain::failed_event::{Filter, State};
 use jiff::Timestamp;
 use proto::{
     object::TimestampFilterMethod,
@@ -17,27 +17,39 @@ const NONE: Filter = Filter::Id(u64::MAX);
 pub struct Wanted {
     /// All of them hold.
     pub filters: Vec<Filter>,
-    /// Whether those are wanted that were discarded, and not those that wait.
-    pub is_discarded: bool,
+    /// What became of them; `None` for all that were not discarded.
+    pub state: Option<State>,
+}
+
+/// What became of a failed event, here and as the API says it.
+const STATES: [(State, FailedEventState); 3] = [
+    (State::Failed, FailedEventState::Failed),
+    (State::Retrying, FailedEventState::Retrying),
+    (State::Discarded, FailedEventState::Discarded),
+];
+
+/// What became of it, as the API says it.
+pub fn state(state: State) -> FailedEventState {
+    STATES.into_iter().find(|(known, _)| *known == state).map_or_else(Default::default, |(_, wire)| wire)
 }
 
 /// What filters are about. What was discarded is found only where that is said; nothing is two things at once.
 pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> Wanted {
     let state = |filter: &FailedEventSearchFilter| match filter.filter {
-        Some(By::State(state)) => FailedEventState::try_from(state).ok(),
+        Some(By::State(state)) => STATES.into_iter().find(|(_, wire)| i32::from(*wire) == state),
         _ => None,
     };
-    let states: Vec<_> = filters.iter().filter_map(state).collect();
-    let are_all = |state: FailedEventState| states.iter().all(|other| *other == state);
-    let is_discarded = !states.is_empty() && are_all(FailedEventState::Discarded);
-    let none = (!is_discarded && !are_all(FailedEventState::Failed)).then_some(NONE);
-    Wanted { filters: filters.into_iter().flat_map(conditions).chain(none).collect(), is_discarded }
+    let states: Vec<_> = filters.iter().filter_map(state).map(|(state, _)| state).collect();
+    let state = states.first().copied();
+    let none = states.iter().any(|other| Some(*other) != state).then_some(NONE);
+    Wanted { filters: filters.into_iter().flat_map(conditions).chain(none).collect(), state }
 }
 
-/// The conditions on what waits; nothing else can be tried again.
-pub fn of_failed(filters: Vec<FailedEventSearchFilter>) -> Vec<Filter> {
-    let Wanted { filters, is_discarded } = wanted(filters);
-    filters.into_iter().chain(is_discarded.then_some(NONE)).collect()
+/// The same of what is to be tried again, as only what waits for somebody can be.
+pub fn to_retry(filters: Vec<FailedEventSearchFilter>) -> Wanted {
+    let Wanted { mut filters, state } = wanted(filters);
+    filters.extend(state.filter(|state| *state != State::Failed).map(|_| NONE));
+    Wanted { filters, state }
 }
 
 /// The id that a text names; one that none has where the text names none.
@@ -92,14 +104,15 @@ mod tests {
     fn what_waits_and_what_was_discarded_are_found_apart() {
         let by = |state: FailedEventState| By::State(state.into());
         let (failed, discarded) = (by(FailedEventState::Failed), by(FailedEventState::Discarded));
-        let all = |is_discarded| Wanted { filters: vec![], is_discarded };
-        assert_eq!(of([]), all(false));
-        assert_eq!(of([failed.clone(), failed.clone()]), all(false));
-        assert_eq!(of([discarded.clone()]), all(true));
-        let none = Wanted { filters: vec![NONE], is_discarded: false };
-        assert_eq!(of([failed, discarded.clone()]), none);
-        assert_eq!(of([by(FailedEventState::Retrying)]), none);
-        assert_eq!(of_failed(vec![FailedEventSearchFilter { filter: Some(discarded) }]), [NONE]);
+        let all = |state| Wanted { filters: vec![], state };
+        assert_eq!(of([]), all(None));
+        assert_eq!(of([failed.clone(), failed.clone()]), all(Some(State::Failed)));
+        assert_eq!(of([discarded.clone()]), all(Some(State::Discarded)));
+        assert_eq!(of([failed.clone(), discarded.clone()]).filters, [NONE]);
+        let retried = |by| to_retry(vec![FailedEventSearchFilter { filter: Some(by) }]).filters;
+        assert_eq!(retried(failed), []);
+        assert_eq!(retried(discarded), [NONE]);
+        assert_eq!(retried(by(FailedEventState::Retrying)), [NONE]);
     }
 
     #[test]

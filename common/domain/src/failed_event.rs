@@ -59,6 +59,17 @@ impl Retried {
     }
 }
 
+/// What became of a failed event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It waits for somebody who decides.
+    Failed,
+    /// Somebody has had it tried again, which is not done yet.
+    Retrying,
+    /// It was discarded.
+    Discarded,
+}
+
 /// One condition on failed events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,6 +8,7 @@
 
 pub mod decided;
 pub mod given_up;
+pub mod retrying;
 pub mod search;
 
 use std::collections::{HashMap, HashSet};
@@ -22,6 +23,7 @@ use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
+use self::retrying::Retrying;
 use crate::{
     checkpoint::{position, signed, unsigned},
     database::DatabaseFailure,
@@ -116,6 +118,11 @@ impl Parking {
         from: Position,
         failed: &[ParkedAt],
     ) -> Result<(), DatabaseFailure> {
+        let keys: Vec<AggregateKey> = failed.iter().map(|failed| failed.key.clone()).collect();
+        self.settle(client, &keys).await?;
+        // What was there before the projection was built again may have had them, too.
+        let ids: Vec<u64> = failed.iter().map(|failed| self.id(failed.sequence)).collect();
+        retrying::unmark(client, &ids).await?;
         let text = "insert into platform.failed_events as f \
                     values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, now(), coalesce($13, now())) \
                     on conflict (projection, version, shard, instance_id, aggregate_type, aggregate_id) do update set \
@@ -168,13 +175,47 @@ impl Parking {
 
     /// Forgets that aggregates were parked: the projection has what waited.
     pub async fn release(self, client: &impl GenericClient, keys: &[AggregateKey]) -> Result<(), DatabaseFailure> {
-        let text = "delete from platform.failed_events where projection = $1 and version = $2 and shard = $3 \
-                    and instance_id = $4 and aggregate_type = $5 and aggregate_id = $6";
-        let statement = client.prepare_cached(text).await?;
+        self.settle(client, keys).await?;
+        self.on(client, keys, "delete from platform.failed_events as f using {keys}").await
+    }
+
+    /// Forgets that somebody has had aggregates tried again.
+    pub async fn settle(self, client: &impl GenericClient, keys: &[AggregateKey]) -> Result<(), DatabaseFailure> {
+        self.on(
+            client,
+            keys,
+            "delete from platform.retries as r using platform.failed_events as f, {keys} and r.id = f.id",
+        )
+        .await
+    }
+
+    /// Does something with what is parked, `f`, of these aggregates.
+    async fn on(
+        self,
+        client: &impl GenericClient,
+        keys: &[AggregateKey],
+        statement: &str,
+    ) -> Result<(), DatabaseFailure> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let of_keys = "unnest($4::text[], $5::text[], $6::text[]) as k (instance_id, aggregate_type, id) \
+                       where f.projection = $1 and f.version = $2 and f.shard = $3 and f.instance_id = k.instance_id \
+                       and f.aggregate_type = k.aggregate_type and f.aggregate_id = k.id";
+        let statement = client.prepare_cached(&statement.replace("{keys}", of_keys)).await?;
         let Projection { name, version, .. } = self.projection;
-        for AggregateKey { instance_id, aggregate_type, id } in keys {
-            let shard = i32::from(self.shard);
-            client.execute(&statement, &[name, version, &shard, instance_id, aggregate_type, id]).await?;
+        let column = |of: fn(&AggregateKey) -> &str| keys.iter().map(of).collect::<Vec<_>>();
+        let (instances, types) = (column(|key| &key.instance_id), column(|key| &key.aggregate_type));
+        let shard = i32::from(self.shard);
+        client.execute(&statement, &[name, version, &shard, &instances, &types, &column(|key| &key.id)]).await?;
+        Ok(())
+    }
+
+    /// Marks what somebody has had tried again.
+    pub async fn mark(self, client: &impl GenericClient, meant: &[(u64, Retrying)]) -> Result<(), DatabaseFailure> {
+        for of_one in meant.chunk_by(|(_, one), (_, other)| one == other) {
+            let ids: Vec<u64> = of_one.iter().map(|(sequence, _)| self.id(*sequence)).collect();
+            retrying::mark(client, &ids, &of_one[0].1).await?;
         }
         Ok(())
     }

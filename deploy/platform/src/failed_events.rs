@@ -53,8 +53,12 @@ fn line(event: &Value) -> String {
     let of = |member: &str| event[member].as_str().unwrap_or_default();
     let target = of("targetId");
     let target = if target.is_empty() { String::new() } else { format!(" to target {target}") };
+    let retried = match of("retriedBy") {
+        "" => String::new(),
+        by => format!(" (tried again by {by} since {})", of("retriedAt")),
+    };
     format!(
-        "{} {}: event {} of {} {} in instance {}{target} failed {} times, last at {}: {}",
+        "{} {}: event {} of {} {} in instance {}{target} failed {} times, last at {}{retried}: {}",
         of("id"),
         of("viewName"),
         of("sequence"),

@@ -74,6 +74,7 @@ impl Parked {
                 }
             };
             let (folded, retry) = self.fold_waiting(table, due)?;
+            self.settle(database, &retry.postponed()).await;
             self.tried(&retry, &folded.failed);
             changes.extend(folded.changes);
         }
@@ -84,6 +85,16 @@ impl Parked {
         self.add(&failed);
         self.obey(decisions);
         Ok(changes.into_iter().flat_map(|(_, changes)| changes).collect())
+    }
+
+    /// Forgets in Postgres that somebody has had these tried again: they stay as they are. Of others the copy tells.
+    async fn settle(&self, database: &Database, keys: &[AggregateKey]) {
+        let Some(parking) = self.parking.filter(|_| !keys.is_empty()) else { return };
+        let settled = async { parking.settle(&database.connection().await?, keys).await };
+        if let Err(error) = database.within(settled).await {
+            let projection = self.projection.name;
+            tracing::warn!(projection, error = explain(&error), "what is not tried again is shown as if it was");
+        }
     }
 
     /// What the index omits, where there are news of that.

@@ -6,7 +6,7 @@ use api::failed_event::Wanted;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
-    failed_event::{FailedEvent as Decided, Filter},
+    failed_event::{FailedEvent as Aggregated, Filter, State},
     log_class::LogClass,
     rejection::Rejection,
 };
@@ -26,16 +26,16 @@ use proto::{
     },
     object::{ListDetails, ListQuery},
     system::{
-        FailedEvent, FailedEventSearchFilter, FailedEventState, GetFailedEventRequest, GetFailedEventResponse,
-        SearchFailedEventsRequest, SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View,
-        ViewGeneration, ViewGenerationPlace, ViewState,
+        FailedEvent, FailedEventSearchFilter, GetFailedEventRequest, GetFailedEventResponse, SearchFailedEventsRequest,
+        SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View, ViewGeneration, ViewGenerationPlace,
+        ViewState,
     },
 };
 use view::{
     failed_event::{
         ParkedAt, View as Failing,
         decided::with_followers,
-        search::{self, Discarding, Page, Stand},
+        search::{self, Decided, Page, Stand},
     },
     generation::{Generation, Verified, generations},
     projection::{HISTORY, Place},
@@ -76,14 +76,13 @@ async fn search_of_instance(
 async fn find<O>(
     queries: &Queries,
     call: &Call,
-    (query, wanted, within): (Option<ListQuery>, Vec<FailedEventSearchFilter>, Option<Filter>),
+    (query, wanted, within): (Option<ListQuery>, Vec<FailedEventSearchFilter>, Option<String>),
     answer: impl FnOnce((ListDetails, Vec<FailedEvent>)) -> O,
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let Wanted { filters, is_discarded } = api::failed_event::wanted(wanted);
+    let Wanted { filters, state } = api::failed_event::wanted(wanted);
     let is_within = within.is_some();
-    let filters = filters.into_iter().chain(within).collect();
-    let page = Page { filters, is_discarded, ascending: query.asc, offset: query.offset, limit };
+    let page = Page { filters, within, state, ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
@@ -117,13 +116,13 @@ async fn get_of_instance(
 async fn find_one<O>(
     queries: &Queries,
     call: &Call,
-    (id, within): (&str, Option<Filter>),
+    (id, within): (&str, Option<String>),
     answer: impl FnOnce((Option<FailedEvent>, Option<Event>, u64)) -> O,
 ) -> Result<Answer<O>, Error> {
     let is_within = within.is_some();
-    let filters = [Filter::Id(api::failed_event::id(id))].into_iter().chain(within).collect();
-    let page = Page { filters, limit: 1, ..Page::default() };
-    let discarded = Page { is_discarded: true, ..page.clone() };
+    let filters = vec![Filter::Id(api::failed_event::id(id))];
+    let page = Page { filters, within, limit: 1, ..Page::default() };
+    let discarded = Page { state: Some(State::Discarded), ..page.clone() };
     let read = || async {
         let waiting = search::search(&queries.database, call.tenant.shard, &page).await?;
         if !waiting.answer.0.is_empty() {
@@ -134,12 +133,12 @@ async fn find_one<O>(
     let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let Some(found) = found.into_iter().next() else {
-        return Err(Error::from(Rejection::NotFound(Decided::NAME)).header(HEADER, token));
+        return Err(Error::from(Rejection::NotFound(Aggregated::NAME)).header(HEADER, token));
     };
     let (key, sequence) = (&found.parked.key, found.parked.sequence);
     let behind = with_followers(&queries.database, key, sequence).await;
     let (event, behind) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
-    let waits_alone = matches!(found.view, Failing::Deliveries) || found.discarded.is_some();
+    let waits_alone = matches!(found.view, Failing::Deliveries) || found.state == State::Discarded;
     let waiting = if waits_alone { 0 } else { behind };
     // As in the search of events.
     let event = event.filter(|event| !is_within || event.is_for_instance());
@@ -147,10 +146,10 @@ async fn find_one<O>(
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
-/// What an administrator of the instance is shown, and nobody else.
-fn of_instance(call: &Call) -> Result<Filter, Error> {
+/// The instance whose administrator asks, and nobody else.
+fn of_instance(call: &Call) -> Result<String, Error> {
     insist_on_right(call, &Owner::instance(&call.tenant.id))?;
-    Ok(Filter::InstanceId(call.tenant.id.clone()))
+    Ok(call.tenant.id.clone())
 }
 
 async fn views(
@@ -222,13 +221,16 @@ fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
 
 /// Within an instance nobody reads what operators of the platform said of it.
 fn response(found: search::FailedEvent, is_within: bool) -> FailedEvent {
-    let search::FailedEvent { id, view, parked, failure_count, target_id, discarded } = found;
-    let state = if discarded.is_some() { FailedEventState::Discarded } else { FailedEventState::Failed };
-    let discarded_at = discarded.as_ref().map(|discarding| discarding.at.into());
-    let (discarded_by, reason) = discarded
-        .filter(|discarding| !is_within || !discarding.is_of_system)
-        .map(|Discarding { by, reason, .. }| (by, reason))
+    let search::FailedEvent { id, view, parked, failure_count, target_id, state, decided } = found;
+    let at = decided.as_ref().map(|decided| decided.at.into());
+    let (by, reason) = decided
+        .filter(|decided| !is_within || !decided.is_of_system)
+        .map(|Decided { by, reason, .. }| (by, reason))
         .unwrap_or_default();
+    let ((retried_by, retried_at), (discarded_by, discarded_at)) = match state {
+        State::Retrying => ((by, at), Default::default()),
+        State::Failed | State::Discarded => (Default::default(), (by, at)),
+    };
     let ParkedAt { key, sequence, error, last_failed, .. } = parked;
     FailedEvent {
         database: view.database().to_owned(),
@@ -243,11 +245,13 @@ fn response(found: search::FailedEvent, is_within: bool) -> FailedEvent {
         aggregate_id: key.id,
         sequence,
         tries: u32::try_from(failure_count).unwrap_or(u32::MAX),
-        state: state.into(),
+        state: api::failed_event::state(state).into(),
         log: view.class().name().to_owned(),
         target_id,
         discarded_by,
         discarded_at,
         reason,
+        retried_by,
+        retried_at,
     }
 }

@@ -44,6 +44,9 @@ pub(super) struct Row {
     pub(super) last: Option<When>,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
+    /// Who has it tried again; empty where nobody does.
+    pub(super) retried_by: String,
+    pub(super) retried_at: Option<When>,
     /// Who discarded it; empty where it waits.
     pub(super) discarded_by: String,
     pub(super) discarded_at: Option<When>,
@@ -125,13 +128,15 @@ impl Row {
             last: When::of(&event["lastFailed"]),
             badge,
             state,
+            retried_by: text(&event["retriedBy"]),
+            retried_at: When::of(&event["retriedAt"]),
             discarded_by: text(&event["discardedBy"]),
             discarded_at: When::of(&event["discardedAt"]),
             reason: text(&event["reason"]),
         }
     }
 
-    /// Whether somebody is to decide about it.
+    /// Whether somebody can decide about it.
     fn waits(&self) -> bool {
         self.discarded_at.is_none()
     }

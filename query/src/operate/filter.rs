@@ -60,7 +60,7 @@ fn views() -> Vec<(String, String)> {
 
 fn states() -> Vec<(String, String)> {
     let named = |(state, text): (&str, &str)| (format!("FAILED_EVENT_STATE_{state}"), text.to_owned());
-    [("FAILED", "Failed"), ("DISCARDED", "Discarded")].map(named).to_vec()
+    [("FAILED", "Failed"), ("RETRYING", "Being retried"), ("DISCARDED", "Discarded")].map(named).to_vec()
 }
 
 /// A filter as a page shows it.

@@ -20,7 +20,8 @@ use view::{
     database::{Database, DatabaseFailure},
     failed_event::{
         decided::Decision,
-        given_up::{self, GivenUp, Noted},
+        given_up::{self, GivenUp, Noted, Ordinal},
+        retrying::Retrying,
     },
 };
 
@@ -246,23 +247,34 @@ pub(super) struct Mending {
     filters: Vec<Filter>,
     /// The last place that is meant.
     until: u64,
-    /// Whether they are made again, or left out.
-    is_retry: bool,
+    /// How they are made again; `None` where they are left out.
+    again: Option<Again>,
+}
+
+/// How deliveries are made again.
+struct Again {
+    /// Who decided that, as people read it of those that wait for their turn.
+    retrying: Retrying,
+    /// The last one that people read it of; `None` where these are all.
+    marked: Option<Ordinal>,
 }
 
 /// What a decision is about among deliveries; `None` where it is about projections alone.
 fn mending(decision: Decision) -> Option<Mending> {
-    let (filters, until, is_retry) = match &decision.event {
-        Event::Retried(retried) => (decision.retried()?, retried.until_place, true),
+    let (filters, until, again) = match &decision.event {
+        Event::Retried(retried) => {
+            let again = Again { retrying: Retrying::of(&decision), marked: Some((0, 0)) };
+            (decision.retried()?, retried.until_place, Some(again))
+        }
         Event::Discarded(discarded) => {
             decision.left_out(DELIVERIES)?;
             let of_instance = Filter::InstanceId(discarded.instance_id.clone());
-            (vec![Filter::Id(decision.id.parse().unwrap_or(u64::MAX)), of_instance], u64::MAX, false)
+            (vec![Filter::Id(decision.id.parse().unwrap_or(u64::MAX)), of_instance], u64::MAX, None)
         }
     };
     let is_other = |filter: &Filter| matches!(filter, Filter::View(name) if name != DELIVERIES);
     let is_meant = until > 0 && !filters.iter().any(is_other);
-    is_meant.then_some(Mending { id: decision.id, filters, until, is_retry })
+    is_meant.then_some(Mending { id: decision.id, filters, until, again })
 }
 
 impl Backlog for Mender {
@@ -277,16 +289,21 @@ impl Backlog for Mender {
 
     /// Does it with some of them. Others have a turn in between, and so have those who write.
     async fn step(&self, mending: &mut Mending) -> Result<Next, MendingFailure> {
+        let wanted = (&*mending.filters, mending.until);
         let find = async {
             let connection = self.database.connection().await?;
-            given_up::find(&connection, self.shard, (&mending.filters, mending.until), AT_ONCE).await
+            if let Some(Again { retrying, marked: marked @ Some(_) }) = &mut mending.again {
+                let after = marked.unwrap_or_default();
+                *marked = given_up::mark(&connection, self.shard, wanted, after, retrying).await?;
+            }
+            given_up::find(&connection, self.shard, wanted, AT_ONCE).await
         };
         let noted = self.database.within(find).await?;
         if noted.is_empty() {
             return Ok(Next::Done);
         }
         let found = self.read(noted).await?;
-        if mending.is_retry {
+        if mending.again.is_some() {
             self.put_again(&found).await?;
         }
         self.take_away(&found).await?;

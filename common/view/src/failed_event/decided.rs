@@ -10,6 +10,7 @@ use domain::{
     failed_event::{Event, FailedEvent, Filter},
 };
 use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
+use jiff::Timestamp;
 
 use crate::{
     checkpoint::{signed, unsigned},
@@ -27,8 +28,12 @@ pub struct Decision {
     pub id: String,
     /// What was decided.
     pub event: Event,
+    /// Who decided it: the id of a user, or the name of a system user.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
     /// The instance of whose failed events it is, where its administrator decided.
-    within: Option<String>,
+    pub(super) within: Option<String>,
 }
 
 impl Decision {
@@ -42,8 +47,9 @@ impl Decision {
         }
         let (id, instance_id) = (recorded.event.aggregate_id.clone(), &recorded.event.instance_id);
         let within = (instance_id != SYSTEM).then(|| instance_id.clone());
+        let (by, at) = (recorded.event.actor.clone(), recorded.committed_at);
         match decode::<FailedEvent>(recorded) {
-            Ok(event) => Ok(Some(Self { id, event, within })),
+            Ok(event) => Ok(Some(Self { id, event, by, at, within })),
             Err(failure) if failure.is_newer() => Err(failure),
             Err(failure) => {
                 tracing::error!(error = explain(&failure), "what was decided cannot be read");
@@ -190,7 +196,6 @@ mod tests {
 
     use domain::failed_event::{Discarded, Retried};
     use eventlog::record::encode;
-    use jiff::Timestamp;
 
     use super::*;
 

@@ -8,6 +8,7 @@ use tokio_postgres::{Row, types::ToSql};
 
 use super::{
     id, legible,
+    retrying::{self, Retrying},
     search::{Parameters, condition},
 };
 use crate::{
@@ -81,7 +82,8 @@ pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Re
 /// # Errors
 /// When Postgres does not answer.
 pub async fn remove(client: &impl GenericClient, shard: u16, places: &[u64]) -> Result<(), DatabaseFailure> {
-    let text = "delete from platform.given_up_deliveries where shard = $1 and place = any($2)";
+    let text = "with gone as (delete from platform.given_up_deliveries where shard = $1 and place = any($2) returning id) \
+                delete from platform.retries r using gone where r.id = gone.id";
     let places: Vec<i64> = places.iter().copied().map(signed).collect();
     let statement = client.prepare_cached(text).await?;
     client.execute(&statement, &[&i32::from(shard), &places]).await?;
@@ -125,6 +127,12 @@ pub async fn count(client: &impl GenericClient, shard: u16) -> Result<u64, Datab
     Ok(unsigned(client.query_one(&statement, &[&i32::from(shard)]).await?.get(0)))
 }
 
+/// How many are marked at once.
+const MARKED_AT_ONCE: u32 = 1000;
+
+/// Where one is in the order of events: the sequence of its event, and its place.
+pub type Ordinal = (u64, u64);
+
 /// Where a delivery is that was given up, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted {
@@ -144,12 +152,10 @@ pub async fn find(
     (filters, until): (&[Filter], u64),
     limit: u32,
 ) -> Result<Vec<Noted>, DatabaseFailure> {
-    let until = i64::try_from(until).unwrap_or(i64::MAX);
-    let mut parameters: Parameters = vec![Box::new(i32::from(shard)), Box::new(until)];
+    let mut parameters = found(shard, until);
     let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let text = format!(
-        "select place, id from (select 'deliveries' as view, * from platform.given_up_deliveries) as f \
-         where shard = $1 and place <= $2{conditions} order by sequence, place limit {limit}"
+        "select place, id from ({ALL}) as f where shard = $1 and place <= $2{conditions} order by sequence, place limit {limit}"
     );
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
     Ok(client.query(&text, &borrowed).await?.iter().map(noted).collect())
@@ -170,6 +176,44 @@ pub async fn find_old(
          where shard = $1 and last_failed < now() - make_interval(secs => $2) order by sequence, place limit {limit}"
     );
     Ok(client.query(&text, &[&i32::from(shard), &seconds]).await?.iter().map(noted).collect())
+}
+
+/// Marks some of those up to a place that meet all filters as tried again, and returns the last of them in the order of their
+/// events, after which the next ones come; `None` where there are none.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn mark(
+    client: &impl GenericClient,
+    shard: u16,
+    (filters, until): (&[Filter], u64),
+    after: Ordinal,
+    retrying: &Retrying,
+) -> Result<Option<Ordinal>, DatabaseFailure> {
+    let mut parameters = found(shard, until);
+    let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
+    let count = parameters.len();
+    let text = format!(
+        "with those as (select id, sequence, place from ({ALL}) as f where shard = $1 and place <= $2{conditions} \
+         and (sequence, place) > (${}, ${}) order by sequence, place limit {MARKED_AT_ONCE}), \
+         marked as ({}) select sequence, place from those order by sequence desc, place desc limit 1",
+        count + 1,
+        count + 2,
+        retrying::marking("select id from those", count + 3),
+    );
+    parameters.extend([Box::new(signed(after.0)) as _, Box::new(signed(after.1)) as _]);
+    let given = parameters.iter().map(|parameter| &**parameter as &(dyn ToSql + Sync));
+    let given: Vec<_> = given.chain(retrying::parameters(retrying)).collect();
+    let last = client.query_opt(&text, &given).await?;
+    Ok(last.map(|row| (unsigned(row.get(0)), unsigned(row.get(1)))))
+}
+
+/// All as the conditions of a search are about them.
+const ALL: &str = "select 'deliveries' as view, * from platform.given_up_deliveries";
+
+/// The parameters of what is looked for up to a place.
+fn found(shard: u16, until: u64) -> Parameters {
+    vec![Box::new(i32::from(shard)), Box::new(i64::try_from(until).unwrap_or(i64::MAX))]
 }
 
 fn noted(row: &Row) -> Noted {

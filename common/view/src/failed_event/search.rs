@@ -2,9 +2,13 @@
 
 use deadpool_postgres::GenericClient;
 use domain::{
-    failed_event::{DELIVERIES, Filter},
+    context::OwnerType,
+    failed_event::{DELIVERIES, Filter, State},
     log_class::LogClass,
+    resource::instance::Instance,
+    standard::Resource,
 };
+use eventlog::record::owner_type;
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
@@ -13,7 +17,7 @@ use crate::{
     checkpoint::{Checkpoint, checkpoints, unsigned},
     database::{Database, DatabaseFailure, snapshot},
     keyring::SYSTEM,
-    projection::{HISTORY, PROJECTIONS, Projection},
+    projection::{HISTORY, PROJECTIONS, Projection, SESSION_HISTORY},
     rows::{Fresh, Room},
 };
 
@@ -30,18 +34,20 @@ pub struct FailedEvent {
     pub failure_count: u64,
     /// The target that it was not delivered to; empty for a projection.
     pub target_id: String,
-    /// How it was discarded; `None` where it waits.
-    pub discarded: Option<Discarding>,
+    /// What became of it.
+    pub state: State,
+    /// What was decided about it; `None` where it waits for somebody to decide.
+    pub decided: Option<Decided>,
 }
 
-/// How a failed event was discarded.
+/// That a failed event is tried again, or was discarded.
 #[derive(Debug, Clone)]
-pub struct Discarding {
-    /// By whom: the id of a user, or the name of a system user.
+pub struct Decided {
+    /// Who decided it: the id of a user, or the name of a system user.
     pub by: String,
     /// When.
     pub at: Timestamp,
-    /// Why.
+    /// Why; empty where it is tried again.
     pub reason: String,
     /// Whether an operator of the platform decided it, and not an administrator of the instance.
     pub is_of_system: bool,
@@ -52,8 +58,10 @@ pub struct Discarding {
 pub struct Page {
     /// All of them hold.
     pub filters: Vec<Filter>,
-    /// Whether those are wanted that were discarded, and not those that wait.
-    pub is_discarded: bool,
+    /// The instance whose administrator asks: about what belongs to the system in it that one is not told.
+    pub within: Option<String>,
+    /// What became of those that are wanted; `None` for all that were not discarded.
+    pub state: Option<State>,
     /// Whether those come first that failed longest ago.
     pub ascending: bool,
     /// How many come before.
@@ -131,8 +139,12 @@ fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timesta
 }
 
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {
-    let (all, mut parameters) = if page.is_discarded { discarded(&page.filters) } else { waiting_all() };
-    let conditions: String = page.filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
+    let (all, mut parameters) = match page.state {
+        Some(State::Discarded) => discarded(page),
+        state => waiting_all(state),
+    };
+    let mut conditions = page.within.as_ref().map(|id| within_instance(id, &mut parameters)).unwrap_or_default();
+    conditions.extend(page.filters.iter().map(|filter| condition(filter, &mut parameters)));
     let borrowed: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|parameter| &**parameter as _).collect();
     let found = format!("from ({all}) as f where true{conditions}");
     let direction = if page.ascending { "asc" } else { "desc" };
@@ -150,28 +162,56 @@ async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEve
 /// The parameters of a statement that is put together.
 pub(super) type Parameters = Vec<Box<dyn ToSql + Sync + Send>>;
 
-/// What failed in projections as they are now, and the deliveries that were given up.
-fn waiting_all() -> (String, Parameters) {
+/// What failed in projections as they are now, and the deliveries that were given up; `state` is none of what was discarded.
+fn waiting_all(state: Option<State>) -> (String, Parameters) {
     let names: Vec<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
     let versions: Vec<i32> = PROJECTIONS.iter().map(|projection| projection.version).collect();
-    let text = "\
-        select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
-        '' as target_id, f.failure_count, f.error, f.last_failed, \
-        null::text as decided_in, null::text as actor, null::timestamptz as discarded_at, null::text as reason \
-        from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
-        on f.projection = p.name and f.version = p.number \
-        union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, \
-        target_id, failure_count, error, last_failed, null, null, null, null from platform.given_up_deliveries";
-    (text.to_owned(), vec![Box::new(names), Box::new(versions)])
+    let marked = match state {
+        Some(State::Retrying) => " where r.id is not null",
+        Some(_) => " where r.id is null",
+        None => "",
+    };
+    let text = format!(
+        "select f.*, r.decided_in, r.actor, r.decided_at, null::text as reason from (\
+         select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
+         '' as target_id, f.failure_count, f.error, f.last_failed \
+         from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
+         on f.projection = p.name and f.version = p.number \
+         union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, \
+         target_id, failure_count, error, last_failed from platform.given_up_deliveries) as f \
+         left join platform.retries r using (id){marked}"
+    );
+    (text, vec![Box::new(names), Box::new(versions)])
+}
+
+/// The condition that an administrator of an instance may know of it: every delivery, since none is made of other events, and in
+/// projections nothing about the instance itself, nor what belongs to the system in it, nor what history does not say that of.
+fn within_instance(id: &str, parameters: &mut Parameters) -> String {
+    let owned = |history: &Projection| {
+        history.sql(&format!(
+            "exists (select from {{schema}}.events e where e.instance_id = f.instance_id \
+             and e.aggregate_type = f.aggregate_type and e.aggregate_id = f.aggregate_id and e.owner_type <> {})",
+            owner_type(OwnerType::System)
+        ))
+    };
+    let of_instance = condition(&Filter::InstanceId(id.to_owned()), parameters);
+    format!(
+        "{of_instance} and (f.view = '{DELIVERIES}' or f.aggregate_type <> '{}' and ({} or {}))",
+        Instance::NAME,
+        owned(&HISTORY),
+        owned(&SESSION_HISTORY)
+    )
 }
 
 /// What was discarded, as the log has it; of one instance, where a filter names it, what was decided there and in the system.
-fn discarded(filters: &[Filter]) -> (String, Parameters) {
+fn discarded(page: &Page) -> (String, Parameters) {
     let columns = "instance_id, aggregate_id, actor, committed_at, convert_from(payload, 'UTF8')::jsonb as d";
     let condition = "type = 'failed_event.discarded'";
-    let instance = filters.iter().find_map(|filter| match filter {
-        Filter::InstanceId(id) => Some(id.clone()),
-        _ => None,
+    let instance = page.within.clone().or_else(|| {
+        page.filters.iter().find_map(|filter| match filter {
+            Filter::InstanceId(id) => Some(id.clone()),
+            _ => None,
+        })
     });
     let (decided, parameters): (_, Parameters) = match instance {
         Some(id) => (decided::of("values ($1), ($2)", columns, condition), vec![Box::new(id), Box::new(SYSTEM)]),
@@ -183,25 +223,40 @@ fn discarded(filters: &[Filter]) -> (String, Parameters) {
          (d->>'sequence')::bigint as sequence, coalesce(d->>'target_id', '') as target_id, \
          coalesce((d->>'tries')::bigint, 0) as failure_count, coalesce(d->>'error', '') as error, \
          coalesce(to_timestamp((d->>'last_failed')::bigint / 1000000.0), committed_at) as last_failed, \
-         instance_id as decided_in, actor, committed_at as discarded_at, d->>'reason' as reason from ({decided}) as decided"
+         instance_id as decided_in, actor, committed_at as decided_at, coalesce(d->>'reason', '') as reason from ({decided}) as decided"
     ));
     (text, parameters)
 }
 
 fn failed_event(row: &Row) -> Option<FailedEvent> {
     let (name, version): (&str, i32) = (row.get("view"), row.get("version"));
-    let discarded = row.get::<_, Option<Timestamp>>("discarded_at").map(|at| Discarding {
+    let reason: Option<String> = row.get("reason");
+    let decided = row.get::<_, Option<Timestamp>>("decided_at");
+    let state = match (&reason, decided) {
+        (Some(_), _) => State::Discarded,
+        (None, Some(_)) => State::Retrying,
+        (None, None) => State::Failed,
+    };
+    let decided = decided.map(|at| Decided {
         by: row.get::<_, Option<String>>("actor").unwrap_or_default(),
         at,
-        reason: row.get::<_, Option<String>>("reason").unwrap_or_default(),
+        reason: reason.unwrap_or_default(),
         is_of_system: row.get::<_, Option<&str>>("decided_in") == Some(SYSTEM),
     });
     // What was discarded is left out of every version.
-    let is_any = discarded.is_some();
+    let is_any = state == State::Discarded;
     let is_known = |known: &&'static Projection| known.name == name && (known.version == version || is_any);
     let view = if name == DELIVERIES { View::Deliveries } else { View::Projection(PROJECTIONS.iter().find(is_known)?) };
     let (id, failure_count) = (unsigned(row.get("id")), unsigned(row.get("failure_count")));
-    Some(FailedEvent { id, view, parked: parked_at(row), failure_count, target_id: row.get("target_id"), discarded })
+    Some(FailedEvent {
+        id,
+        view,
+        parked: parked_at(row),
+        failure_count,
+        target_id: row.get("target_id"),
+        state,
+        decided,
+    })
 }
 
 /// A condition on failed events that are called `f`, whose parameter comes after those that there are.

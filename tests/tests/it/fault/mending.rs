@@ -17,22 +17,22 @@ use tokio::time::sleep;
 
 use super::parking::{failed, name, rename};
 
-const FAILED: &str = "/system/v1/failedevents";
+pub(super) const FAILED: &str = "/system/v1/failedevents";
 const SESSIONS: &str = "/resources/v3alpha/sessions";
 
 /// The id of what failed of an aggregate in a view, once it has.
-async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
+pub(super) async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
     let filters = json!([{ "viewName": view }, { "aggregateId": aggregate_id }]);
     let one = async || Some(failed(operator, filters.clone()).await.first()?["id"].as_str()?.to_owned());
     eventually("it fails", one).await
 }
 
 /// One failed event, with the event itself.
-async fn one(operator: &Client, id: &str) -> Value {
+pub(super) async fn one(operator: &Client, id: &str) -> Value {
     send(operator.request(Method::GET, &format!("{FAILED}/{id}"))).await.body
 }
 
-async fn is_named(client: &Client, id: &str, wanted: &str) {
+pub(super) async fn is_named(client: &Client, id: &str, wanted: &str) {
     eventually(wanted, async || (name(client, id).await == wanted).then_some(())).await;
 }
 
@@ -74,13 +74,17 @@ impl Failing {
     }
 
     /// Targets with these names, which views know.
-    async fn targets<const N: usize>(&self, names: [&str; N]) -> [String; N] {
+    pub(super) async fn targets<const N: usize>(&self, names: [&str; N]) -> [String; N] {
         let mut ids = vec![];
         for name in names {
             ids.push(self.client.create_target(name).await.expect("it is made"));
             is_found(&self.client, name, 1).await;
         }
         ids.try_into().expect("there are as many")
+    }
+
+    pub(super) fn postgres_url(&self) -> String {
+        self.servers.places.postgres_url.clone()
     }
 
     /// Runs a tool of operators.

@@ -301,3 +301,34 @@ async fn a_retry_that_dies_on_its_way_is_done_by_the_next_and_the_list_is_made_a
     are_given_up(&operator, 1).await;
     assert_eq!(endpoint.calls().len(), calls);
 }
+
+#[tokio::test]
+async fn deliveries_are_shown_as_retried_until_they_are_made_again() {
+    let platform = Platform::start_with(&patient("1"), &[]).await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let endpoint = Endpoint::replying(Reply::status(503)).await;
+    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    for name in ["0", "1"] {
+        client.create_target(name).await.expect("it is created");
+    }
+    are_given_up(&operator, 2).await;
+    endpoint.reply(Reply::status(204));
+
+    let mut postgres = connect(&platform.postgres_url()).await;
+    let held = postgres.transaction().await.expect("Postgres answers");
+    held.query("select from platform.given_up_deliveries for update", &[]).await.expect("the table is there");
+    let retried = post(&client, &format!("{OF_INSTANCE}/_retry"), json!([])).await;
+    assert_eq!(retried.body["count"], "2", "{}", retried.body);
+    let retrying = async || {
+        let found = given_up(&client, OF_INSTANCE, json!({ "state": "FAILED_EVENT_STATE_RETRYING" })).await;
+        (found.len() == 2).then_some(found)
+    };
+    for one in eventually("they are shown as retried", retrying).await {
+        assert_eq!(one["retriedBy"], platform.bootstrap.service_user.user_id, "{one}");
+    }
+    drop(held);
+    let gone = async || given_up(&operator, OF_SYSTEM, json!({ "targetId": hook })).await.is_empty().then_some(());
+    eventually("they are made", gone).await;
+    endpoint.called(4).await;
+}

@@ -147,6 +147,13 @@ async fn what_is_discarded_has_a_reason_and_is_what_was_confirmed() {
     let list = failing.shows(4).await;
     assert!(list.text.contains("&#60;script&#62;alert(2)") && !list.text.contains("<script>alert"), "{}", list.text);
     let first = boxes(&list)[0].clone();
+    let mark = "insert into platform.retries values ($1, 'system', 'somebody', now())";
+    let number: i64 = first.parse().expect("an id is a number");
+    database.execute(mark, &[&number]).await.expect("the table is there");
+    let retried = seen(&mut failing.browser, &format!("{LIST}?state=FAILED_EVENT_STATE_RETRYING")).await;
+    assert_eq!((boxes(&retried), retried.text.matches("Being retried</span>").count()), (vec![first.clone()], 1));
+    let one = seen(&mut failing.browser, &format!("{LIST}/{first}")).await;
+    assert!(one.text.contains("Being retried by <bdi class=\"code\">somebody</bdi> since"), "{}", one.text);
     let asked = failing.browser.post(&format!("{LIST}/discard"), &list.form(&[("id", &first)])).await;
     assert_eq!(asked.status, StatusCode::SEE_OTHER, "{}", asked.text);
     let confirm = seen(&mut failing.browser, asked.location()).await;

@@ -19,7 +19,8 @@ use proto::{
     },
     wellknown::Timestamp,
 };
-use tests::auditor::connect;
+use tests::{auditor::connect, eventually};
+use view::projection::HISTORY;
 
 use super::{
     a_target,
@@ -44,6 +45,10 @@ async fn failed_in(world: &World, instance_id: &str) -> Subject {
     let text = "insert into platform.failed_events select 'targets', max(version), 0, $4, 'target', $1, $2, $3, \
                 0, 0, '', 1, 'made by hand', now(), now() from platform.checkpoints where projection = 'targets'";
     let postgres = connect(&world.postgres_url).await;
+    // Whose it is, history says.
+    let known = HISTORY.sql("select from {schema}.events where aggregate_id = $1");
+    let is_known = async || postgres.query_opt(&known, &[&target.id]).await.expect("the table is there");
+    eventually("history has it", is_known).await;
     postgres.execute(text, &[&target.id, &id, &sequence, &instance_id]).await.expect("the table is there");
     target
 }
@@ -75,6 +80,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             let failed = Filter::State(FailedEventState::Failed.into());
             found(vec![Filter::Id("7".into()), Filter::Id("x".into()), failed])
         })
+        .good("of what is being tried again", |_| found(vec![Filter::State(FailedEventState::Retrying.into())]))
         .good("by errors, times and targets", |_| {
             let last_failed = Some(Timestamp { seconds: 7, nanos: 8 });
             let by = FailedEventTimeFilter { last_failed, method: TimestampFilterMethod::Less.into() };

@@ -1,0 +1,43 @@
+//! Aggregates that are tried again, with what waits of each.
+
+use std::{collections::HashSet, sync::Arc};
+
+use eventlog::record::{AggregateKey, Recorded};
+use view::failed_event::ParkedAt;
+
+/// An aggregate that is tried again.
+pub(crate) struct Waiting {
+    pub(super) key: AggregateKey,
+    pub(super) from: u64,
+    /// Its events from there on, save those that an operator has had left out.
+    pub(crate) events: Vec<Arc<Recorded>>,
+    /// The sequence of the last one that was read.
+    pub(super) last: Option<u64>,
+    /// Whether these are all.
+    pub(super) is_all: bool,
+    /// Whether history has the event that failed.
+    pub(super) is_there: bool,
+}
+
+/// Aggregates that are tried again, and those of them that stay as they are all the same.
+#[derive(Default)]
+pub(crate) struct Retry {
+    pub(crate) waiting: Vec<Waiting>,
+    pub(super) postponed: HashSet<AggregateKey>,
+}
+
+impl Retry {
+    /// Those that stay as they are.
+    pub(crate) fn postponed(&self) -> Vec<AggregateKey> {
+        self.postponed.iter().cloned().collect()
+    }
+
+    /// Those for which nothing waits any more.
+    pub(crate) fn healed(&self, failed: &[ParkedAt]) -> Vec<AggregateKey> {
+        let failed: HashSet<_> = failed.iter().map(|failed| &failed.key).collect();
+        let is_healed = |waiting: &&Waiting| {
+            waiting.is_all && !failed.contains(&waiting.key) && !self.postponed.contains(&waiting.key)
+        };
+        self.waiting.iter().filter(is_healed).map(|waiting| waiting.key.clone()).collect()
+    }
+}

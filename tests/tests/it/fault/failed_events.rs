@@ -1,0 +1,190 @@
+//! Failed events as they are seen: of those that are being tried again, by administrators, in large numbers and sizes.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    auditor::connect,
+    client::{Client, post, send},
+    eventually, forge,
+    platform::Platform,
+    servers::Servers,
+};
+
+use super::{
+    mending::{FAILED, Failing, id_in, is_named, one},
+    parking::{failed, rename},
+};
+
+const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
+/// How many failed events a filter matches.
+const MANY: i64 = 1_000_000;
+/// How long a name is that a record can hardly have: one is a message of 1 MiB at most.
+const LARGEST: usize = 1_000_000;
+
+fn state(name: &str) -> Value {
+    json!({ "state": format!("FAILED_EVENT_STATE_{name}") })
+}
+
+async fn total(caller: &Client, path: &str, body: Value) -> u64 {
+    let answer = post(caller, &format!("{path}/_search"), body).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    answer.body["details"]["totalResult"].as_str().unwrap_or("0").parse().expect("it is a number")
+}
+
+#[tokio::test]
+async fn who_has_something_tried_again_is_shown_until_that_is_done() {
+    let failing = Failing::start().await;
+    let Failing { client, operator, .. } = &failing;
+    let [a] = &failing.targets(["a"]).await;
+    failing.fails(true);
+    rename(client, a, "a renamed").await;
+    let ids = [id_in(operator, "targets", a).await, id_in(operator, "targets_index", a).await];
+    let retry = format!("{FAILED}/_retry");
+
+    // History is held where it is, and what waits is read from it.
+    let mut postgres = connect(&failing.postgres_url()).await;
+    let held = postgres.transaction().await.expect("Postgres answers");
+    let lock = "select from platform.checkpoints where projection = 'history' for update";
+    held.query(lock, &[]).await.expect("the table is there");
+    failing.fails(false);
+    assert_eq!(post(operator, &retry, json!({})).await.body["count"], "2");
+    for id in &ids {
+        let retrying = async || {
+            let found = one(operator, id).await["failedEvent"].clone();
+            (found["state"] == "FAILED_EVENT_STATE_RETRYING").then_some(found)
+        };
+        let found = eventually("it is being tried again", retrying).await;
+        assert!(found["retriedBy"] == "operator" && found["retriedAt"].is_string(), "{found}");
+        assert_eq!(found["discardedBy"], Value::Null);
+        let seen = send(client.request(Method::GET, &format!("{OF_INSTANCE}/{id}"))).await.body["failedEvent"].clone();
+        assert_eq!(
+            (&seen["state"], &seen["retriedBy"]),
+            (&found["state"], &Value::Null),
+            "who operates is no tenant's"
+        );
+        let once_more = post(operator, &format!("{FAILED}/{id}/_retry"), json!({})).await;
+        assert_eq!(once_more.status, StatusCode::OK, "nothing is in its way: {}", once_more.body);
+    }
+    assert_eq!(failed(operator, json!([state("RETRYING")])).await.len(), 2);
+    assert_eq!(failed(operator, json!([state("FAILED")])).await.len(), 0);
+    let nobody_decides = post(operator, &retry, json!({ "filters": [state("FAILED")] })).await;
+    assert_eq!(nobody_decides.body, json!({}), "all of it is being tried again");
+    drop(held);
+    is_named(client, a, "a renamed").await;
+    eventually("it is done", async || failed(operator, json!([])).await.is_empty().then_some(())).await;
+
+    // What fails again waits for somebody again.
+    failing.fails(true);
+    rename(client, a, "a renamed twice").await;
+    for view in ["targets", "targets_index"] {
+        let id = id_in(operator, view, a).await;
+        assert_eq!(post(operator, &format!("{FAILED}/{id}/_retry"), json!({})).await.status, StatusCode::OK);
+        let again = async || {
+            let found = failed(operator, json!([{ "id": id }, state("FAILED")])).await;
+            (found.first()?["failureCount"] == "2").then_some(())
+        };
+        eventually("it failed again", again).await;
+    }
+    let marks = connect(&failing.postgres_url()).await;
+    let left = marks.query_one("select count(*) from platform.retries", &[]).await.expect("the table is there");
+    assert_eq!(left.get::<_, i64>(0), 0);
+}
+
+/// Notes by hand that events failed, as many as a statement finds as `a (type, id, number)`.
+async fn note(url: &str, instance_id: &str, found: &str) {
+    let text = format!(
+        "insert into platform.failed_events select 'targets', c.version, 0, $1, a.type, a.id, a.number, a.number, 0, 0, '', 1, \
+         'made by hand', now(), now() from ({found}) as a (type, id, number), \
+         (select max(version) as version from platform.checkpoints where projection = 'targets') as c"
+    );
+    connect(url).await.execute(&text, &[&instance_id]).await.expect("the table is there");
+}
+
+#[tokio::test]
+async fn an_administrator_is_not_told_of_what_belongs_to_the_system() {
+    let servers = Servers::start().await;
+    let platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let (url, instance_id) = (&servers.places.postgres_url, &platform.bootstrap.instance_id);
+    let target = client.create_target("own").await.expect("it is made");
+    eventually("it is known", async || (client.get_target(&target, None).await.status == 200).then_some(())).await;
+    // Of the third one history says nothing.
+    let noted = format!("values ('instance', '{instance_id}', 1), ('target', '{target}', 2), ('target', '3', 3)");
+    note(url, instance_id, &noted).await;
+
+    let by_hand = json!({ "filters": [{ "errorMessage": "made by hand" }] });
+    assert_eq!(total(&operator, FAILED, by_hand).await, 3);
+    let found = post(&client, &format!("{OF_INSTANCE}/_search"), json!([])).await;
+    let ids: Vec<&Value> =
+        found.body["result"].as_array().expect("they are listed").iter().map(|one| &one["id"]).collect();
+    assert_eq!((ids, &found.body["details"]["totalResult"]), (vec![&json!("2")], &json!("1")));
+    for id in [1, 3] {
+        let path = format!("{OF_INSTANCE}/{id}");
+        send(client.request(Method::GET, &path)).await.assert_refused("get", 404, "RESOURCE_NOT_FOUND");
+        let retried = post(&client, &format!("{path}/_retry"), json!({})).await;
+        retried.assert_refused("retry", 404, "RESOURCE_NOT_FOUND");
+        let discarded = post(&client, &format!("{path}/_discard"), json!({ "reason": "x" })).await;
+        discarded.assert_refused("discard", 404, "RESOURCE_NOT_FOUND");
+    }
+    assert_eq!(post(&client, &format!("{OF_INSTANCE}/_retry"), json!([])).await.body["count"], "1");
+}
+
+#[tokio::test]
+async fn a_filter_may_match_a_million() {
+    let servers = Servers::start().await;
+    let platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let (url, instance_id) = (&servers.places.postgres_url, &platform.bootstrap.instance_id);
+    note(url, instance_id, &format!("select 'target', n::text, n from generate_series(1, {MANY}) as n")).await;
+    let by_hand = json!([{ "errorMessage": "MADE BY" }, { "viewName": "targets" }]);
+    let last = json!({ "filters": by_hand, "query": { "offset": "999998", "limit": 10, "asc": true } });
+    let answer = post(&operator, &format!("{FAILED}/_search"), last).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    let ids: Vec<_> = answer.body["result"].as_array().into_iter().flatten().map(|one| one["id"].clone()).collect();
+    assert_eq!(ids, [json!("999999"), json!("1000000")]);
+    assert_eq!(answer.body["details"]["totalResult"], "1000000");
+    let retried = post(&operator, &format!("{FAILED}/_retry"), json!({ "filters": by_hand })).await;
+    assert_eq!((retried.status, &retried.body["count"]), (StatusCode::OK, &json!("1000000")), "{}", retried.body);
+    let event = json!([{ "type": "failed_event.retried" }]);
+    let decided = async || {
+        let found = post(&operator, "/system/v1/events/_search", json!({ "filters": event })).await;
+        (found.body["result"].as_array()?.len() == 1).then_some(())
+    };
+    eventually("the log has one event of it", decided).await;
+    let after = client.create_target("after").await.expect("it is made");
+    eventually("it goes on", async || (client.get_target(&after, None).await.status == 200).then_some(())).await;
+    let of_instance = post(&client, &format!("{OF_INSTANCE}/_search"), json!([{ "id": "1" }])).await;
+    assert_eq!(of_instance.body["details"]["totalResult"], "0", "history has no such target");
+}
+
+#[tokio::test]
+async fn what_failed_may_be_as_large_as_a_record() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    platform.stop().await;
+    let name = format!("a\0{}", "x".repeat(LARGEST));
+    let refused = forge::append_named(servers.nats().await, &platform.bootstrap.instance_id, &name).await;
+    platform.restart(&[]).await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let id = id_in(&operator, "targets", &refused).await;
+    let found = one(&operator, &id).await;
+    let payload = found["event"]["payload"].as_str().expect("it has one");
+    assert!(payload.len() > LARGEST && payload.contains("xxxx"), "all of it is shown");
+    let found = failed(&operator, json!([{ "aggregateId": refused }])).await;
+    assert!(found.iter().all(|one| one.to_string().len() < 4000), "an error quotes nothing of it");
+    assert_eq!(post(&operator, &format!("{FAILED}/{id}/_retry"), json!({})).await.status, StatusCode::OK);
+    let again = async || {
+        let found = failed(&operator, json!([{ "id": id }])).await;
+        (found.first()?["failureCount"] == "2").then_some(())
+    };
+    eventually("it failed again", again).await;
+    let discarded = post(&operator, &format!("{FAILED}/{id}/_discard"), json!({ "reason": "made by hand" })).await;
+    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    let left_out = async || failed(&operator, json!([{ "id": id }])).await.is_empty().then_some(());
+    eventually("it is left out", left_out).await;
+    let after = client.create_target("after").await.expect("it is made");
+    eventually("others go on", async || (client.get_target(&after, None).await.status == 200).then_some(())).await;
+}
