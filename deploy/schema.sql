@@ -173,9 +173,9 @@ create table if not exists session_history_1.answers (
 );
 create index if not exists answers_by_time on session_history_1.answers (committed_at);
 
-create schema if not exists access_8;
+create schema if not exists access_9;
 
-create table if not exists access_8.instances (
+create table if not exists access_9.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -189,7 +189,7 @@ create table if not exists access_8.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.domains (
+create table if not exists access_9.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -203,9 +203,9 @@ create table if not exists access_8.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_8.domains (name);
+create index if not exists domains_by_name on access_9.domains (name);
 
-create table if not exists access_8.organizations (
+create table if not exists access_9.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -219,7 +219,7 @@ create table if not exists access_8.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.projects (
+create table if not exists access_9.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -233,7 +233,7 @@ create table if not exists access_8.projects (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.apps (
+create table if not exists access_9.apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -248,7 +248,7 @@ create table if not exists access_8.apps (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.app_keys (
+create table if not exists access_9.app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -258,11 +258,12 @@ create table if not exists access_8.app_keys (
   changed_at timestamptz not null,
   state json not null,
   holder_id text collate "C" not null,
+  project_id text collate "C" not null,
   expires_at bigint not null,
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.project_roles (
+create table if not exists access_9.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -278,7 +279,7 @@ create table if not exists access_8.project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.project_grants (
+create table if not exists access_9.project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -293,9 +294,9 @@ create table if not exists access_8.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists project_grants_by_organization_id on access_8.project_grants (instance_id, organization_id);
+create index if not exists project_grants_by_organization_id on access_9.project_grants (instance_id, organization_id);
 
-create table if not exists access_8.users (
+create table if not exists access_9.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -317,11 +318,11 @@ create table if not exists access_8.users (
   phone_key text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_8.users (instance_id, username);
-create index if not exists users_by_email_key on access_8.users (instance_id, email_key);
-create index if not exists users_by_phone_key on access_8.users (instance_id, phone_key);
+create index if not exists users_by_username on access_9.users (instance_id, username);
+create index if not exists users_by_email_key on access_9.users (instance_id, email_key);
+create index if not exists users_by_phone_key on access_9.users (instance_id, phone_key);
 
-create table if not exists access_8.user_keys (
+create table if not exists access_9.user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -331,11 +332,12 @@ create table if not exists access_8.user_keys (
   changed_at timestamptz not null,
   state json not null,
   holder_id text collate "C" not null,
+  project_id text collate "C" not null,
   expires_at bigint not null,
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.personal_access_tokens (
+create table if not exists access_9.personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -349,7 +351,7 @@ create table if not exists access_8.personal_access_tokens (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.user_metadata (
+create table if not exists access_9.user_metadata (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -363,7 +365,7 @@ create table if not exists access_8.user_metadata (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.user_grants (
+create table if not exists access_9.user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -379,9 +381,9 @@ create table if not exists access_8.user_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists user_grants_by_user_id on access_8.user_grants (instance_id, user_id);
+create index if not exists user_grants_by_user_id on access_9.user_grants (instance_id, user_id);
 
-create table if not exists access_8.memberships (
+create table if not exists access_9.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -392,11 +394,13 @@ create table if not exists access_8.memberships (
   state json not null,
   user_id text collate "C" not null,
   roles text collate "C" not null,
+  project_id text collate "C" not null,
+  project_grant_id text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_8.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_9.memberships (instance_id, user_id);
 
-create table if not exists access_8.signing_keys (
+create table if not exists access_9.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -409,7 +413,7 @@ create table if not exists access_8.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.data_keys (
+create table if not exists access_9.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -422,7 +426,7 @@ create table if not exists access_8.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_8.feature_settings (
+create table if not exists access_9.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

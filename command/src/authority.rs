@@ -7,7 +7,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use base::secret;
 use domain::{
-    context::{Owner, OwnerType},
+    context::{Owner, OwnerType, Part, Place},
     permission::reading,
     rejection::Rejection,
     resource::{
@@ -64,12 +64,14 @@ pub(crate) struct Object {
     pub(crate) exists: bool,
     /// The user that it belongs to, if it belongs to one.
     pub(crate) user_id: Option<String>,
+    /// The parts of its context in which roles for it can be held, too.
+    pub(crate) parts: Vec<Part>,
 }
 
 impl Object {
     /// What belongs to no user.
     pub(crate) fn of_nobody(name: &'static str, exists: bool) -> Self {
-        Self { name, exists, user_id: None }
+        Self { name, exists, user_id: None, parts: vec![] }
     }
 }
 
@@ -143,10 +145,12 @@ impl Authority {
         }
         let is_system = context.kind == OwnerType::System;
         let Some(permission) = self.operation.permission_in(is_system) else { return self.permit_own(object) };
-        if self.may(turn, permission, context) {
+        let place = Place { context: context.clone(), parts: object.parts.clone() };
+        if self.may_at(turn, permission, &place) {
             return Ok(());
         }
-        if context.kind != OwnerType::Organization && !object.exists || self.may(turn, &reading(permission), context) {
+        let is_known = context.kind != OwnerType::Organization && !object.exists;
+        if is_known || self.may_at(turn, &reading(permission), &place) {
             return Err(permission_denied(permission).into());
         }
         Err(nothing.into())
@@ -162,21 +166,33 @@ impl Authority {
 
     /// Whether the caller has a permission in a context.
     pub(crate) fn may(&self, turn: &mut Turn<'_>, permission: &str, context: &Owner) -> bool {
-        self.may_in_all(turn, permission, std::slice::from_ref(context))
+        self.may_at(turn, permission, &context.clone().into())
     }
 
-    /// Whether the caller has a permission in each of these contexts. All that must be loaded for that is loaded at once.
-    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, contexts: &[Owner]) -> bool {
+    /// Whether the caller has a permission in a place.
+    pub(crate) fn may_at(&self, turn: &mut Turn<'_>, permission: &str, place: &Place) -> bool {
+        self.may_in_all(turn, permission, std::slice::from_ref(place))
+    }
+
+    /// Whether the caller has a permission in each of these places. All that must be loaded for that is loaded at once.
+    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, places: &[Place]) -> bool {
         if let Some(user) = &self.system {
             return user.may(permission, &[Owner::system()]);
         }
         let counts = |context: &Owner| !self.is_bounded || context.kind != OwnerType::System;
-        let chain = |context: &Owner| context.chain(&self.instance_id).into_iter().filter(counts).collect::<Vec<_>>();
-        let chains: Vec<_> = contexts.iter().map(chain).collect();
+        let chain = |place: &Place| {
+            let contexts = place.context.chain(&self.instance_id).into_iter().filter(counts);
+            let parts = place.parts.iter().map(|part| (place.context.clone(), Some(part.clone())));
+            contexts.map(|context| (context, None)).chain(parts).collect::<Vec<_>>()
+        };
+        let chains: Vec<_> = places.iter().map(chain).collect();
         let held = memberships(turn, &self.claims, &self.caller_id, chains.iter().flatten());
         let held: Vec<_> = held.iter().filter_map(Current::resource).collect();
         chains.iter().all(|chain| {
-            let here = held.iter().filter(|membership| chain.contains(&membership.context));
+            let is_here = |held: &&&Membership| {
+                chain.iter().any(|(context, part)| (context, part) == (&held.context, &held.part))
+            };
+            let here = held.iter().filter(is_here);
             permits(here.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
         })
     }
@@ -197,15 +213,16 @@ impl Authority {
     }
 }
 
-/// The memberships of a user in contexts. `claims` is the key of the user's instance.
+/// The memberships of a user in contexts, and in parts of these. `claims` is the key of the user's instance.
 pub(crate) fn memberships<'a>(
     turn: &mut Turn<'_>,
     claims: &secret::Key,
     user_id: &str,
-    contexts: impl IntoIterator<Item = &'a Owner>,
+    places: impl IntoIterator<Item = &'a (Owner, Option<Part>)>,
 ) -> Vec<Current<Standard<Membership>>> {
-    let contexts: HashSet<_> = contexts.into_iter().collect();
-    let claims = contexts.into_iter().map(|context| claim_hash(claims, &Membership::claim(context, user_id)));
+    let places: HashSet<_> = places.into_iter().collect();
+    let claim = |(context, part): &(Owner, Option<Part>)| Membership::claim(context, part.as_ref(), user_id);
+    let claims = places.into_iter().map(|place| claim_hash(claims, &claim(place)));
     let holders: Vec<_> = claims.filter_map(|claim| turn.holder(&claim)).collect();
     holders.iter().map(|key| turn.get(key)).collect()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    context::{Owner, OwnerType},
+    context::{Owner, OwnerType, Place},
     reference::Link,
     resource::{
         membership::{self, Membership},
@@ -34,7 +34,7 @@ pub(crate) fn permit_user(
     gives_power: bool,
 ) -> Result<(), Refusal> {
     let (key, owner) = (&current.key, current.owner()?);
-    deciding.permit(turn, owner, &Object { name: User::NAME, exists: true, user_id: Some(key.id.clone()) })?;
+    deciding.permit(turn, owner, &Object { user_id: Some(key.id.clone()), ..Object::of_nobody(User::NAME, true) })?;
     if gives_power && !deciding.authority.is_caller(&key.id) {
         check_user(turn, deciding, key, owner)?;
     }
@@ -48,12 +48,12 @@ pub(crate) fn check_user(
     user: &AggregateKey,
     home: &Owner,
 ) -> Result<(), Refusal> {
-    let mut contexts = role_contexts(turn, user, membership::USER)?;
+    let mut places = role_places(turn, user, membership::USER)?;
     // Where there are more than are read, those that matter most are among them.
-    let above = home.chain(&user.instance_id);
+    let above: Vec<_> = home.chain(&user.instance_id).into_iter().map(|context| (context, None)).collect();
     let held = authority::memberships(turn, &deciding.keys.instance, &user.id, &above);
-    contexts.extend(held.iter().filter_map(Current::resource).map(|held| held.context.clone()));
-    check(turn, deciding, &user.instance_id, contexts)
+    places.extend(held.iter().filter_map(Current::resource).map(Membership::place));
+    check(turn, deciding, &user.instance_id, places)
 }
 
 /// Refuses a caller who may not give the roles that users of an organization hold elsewhere.
@@ -62,23 +62,24 @@ pub(crate) fn check_users_of(
     deciding: &Deciding,
     organization: &AggregateKey,
 ) -> Result<(), Refusal> {
-    let contexts = role_contexts(turn, organization, membership::HOME)?;
-    check(turn, deciding, &organization.instance_id, contexts)
+    let places = role_places(turn, organization, membership::HOME)?;
+    check(turn, deciding, &organization.instance_id, places)
 }
 
-/// The contexts of the memberships that name a user or an organization. Where there are more than are read, the system is
+/// Where the memberships hold that name a user or an organization. Where there are more than are read, the system is
 /// among them: who may give roles there may give all of them.
-fn role_contexts(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Result<Vec<Owner>, Refusal> {
+fn role_places(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Result<Vec<Place>, Refusal> {
     references::are_complete(turn)?;
     let referrers = turn.referrers(named, link);
     let all: Vec<_> = referrers.keys.iter().map(|key| turn.get::<Standard<Membership>>(key)).collect();
-    let contexts = all.iter().filter_map(Current::resource).map(|held| held.context.clone());
-    Ok(contexts.chain(referrers.has_more.then(Owner::system)).collect())
+    let places = all.iter().filter_map(Current::resource).map(Membership::place);
+    Ok(places.chain(referrers.has_more.then(|| Owner::system().into())).collect())
 }
 
-fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut contexts: Vec<Owner>) -> Result<(), Refusal> {
-    let organizations: BTreeSet<String> = contexts
+fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut places: Vec<Place>) -> Result<(), Refusal> {
+    let organizations: BTreeSet<String> = places
         .iter()
+        .map(|place| &place.context)
         .filter(|context| context.kind == OwnerType::Organization)
         .map(|context| context.id.clone())
         .collect();
@@ -86,8 +87,8 @@ fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut contex
     let is_gone = |id: &String| turn.get::<Standard<Organization>>(&key(id)).resource().is_none();
     // Roles in a removed organization give nothing, and nobody could give them.
     let gone: BTreeSet<String> = organizations.into_iter().filter(is_gone).collect();
-    contexts.retain(|context| context.kind != OwnerType::Organization || !gone.contains(&context.id));
-    if deciding.authority.may_in_all(turn, GIVE_ROLES, &contexts) {
+    places.retain(|Place { context, .. }| context.kind != OwnerType::Organization || !gone.contains(&context.id));
+    if deciding.authority.may_in_all(turn, GIVE_ROLES, &places) {
         return Ok(());
     }
     Err(permission_denied(GIVE_ROLES).into())

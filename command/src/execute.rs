@@ -223,7 +223,7 @@ impl<R: Resource> Command for Look<R> {
         let current = turn.get::<Standard<R>>(&self.key);
         let found = current.resource().ok_or(Rejection::NotFound(R::NAME))?.clone();
         let user_id = found.user(&self.key.id).map(str::to_owned);
-        let object = Object { name: R::NAME, exists: true, user_id };
+        let object = Object { name: R::NAME, exists: true, user_id, parts: found.parts(&self.key.id) };
         deciding.permit(turn, &R::context(&self.key.id, current.owner()?), &object)?;
         deciding.compare(&current)?;
         let end = turn.ends().events;

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use base::id;
 use domain::{
-    context::Owner,
+    context::{Owner, Part, Place},
     rejection::Rejection,
     resource::{
         project::Project,
+        project_grant::ProjectGrant,
         project_role::{GrantedRole, ProjectRole},
     },
     standard::{Resource, Standard},
@@ -30,10 +31,28 @@ pub(crate) fn owner_of_project(
     let is_there = is_there::<Project>(turn, project);
     let current = turn.get::<Standard<Project>>(project);
     let owner = current.head.owner.filter(|_| is_there).ok_or(Rejection::NotFound(Project::NAME))?;
-    if !deciding.authority.may(turn, "project.read", &owner) {
+    let place = Place { context: owner, parts: vec![Part::project(&project.id)] };
+    if !deciding.authority.may_at(turn, "project.read", &place) {
         return Err(Rejection::NotFound(Project::NAME).into());
     }
-    Ok(owner)
+    Ok(place.context)
+}
+
+/// The organization that a project was granted to, by a project grant that the caller may know of, and what that grants.
+pub(crate) fn owner_by_grant(
+    turn: &mut Turn<'_>,
+    deciding: &Deciding,
+    key: &AggregateKey,
+) -> Result<(Owner, ProjectGrant), Refusal> {
+    let is_there = is_there::<ProjectGrant>(turn, key);
+    let current = turn.get::<Standard<ProjectGrant>>(key);
+    let grant = current.resource().filter(|_| is_there).ok_or(Rejection::NotFound(ProjectGrant::NAME))?;
+    let context = Owner::organization(&grant.organization_id);
+    let place = Place { context, parts: vec![Part::project_grant(&key.id)] };
+    if !deciding.authority.may_at(turn, "project.grant.read", &place) {
+        return Err(Rejection::NotFound(ProjectGrant::NAME).into());
+    }
+    Ok((place.context, grant.clone()))
 }
 
 /// Which aggregate the role of a key is: always the same, so that the key is unique in its project.

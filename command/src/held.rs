@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use base::clock;
 use domain::{
-    context::Owner,
+    context::{Owner, Place},
     rejection::Rejection,
     resource::user::User,
     standard::{Command as Asked, Resource, Standard},
@@ -48,9 +48,10 @@ impl<H: Resource, R: Resource> Command for Give<H, R> {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let owner = owner::<H>(turn, deciding, &self.holder)?;
-        let current = turn.unborn::<Standard<R>>(&self.key, &owner)?;
-        Ok((deciding.decide(turn, current, Asked::Create(self.new.clone()))?, ()))
+        let Place { context, parts } = place::<H>(turn, deciding, &self.holder)?;
+        let current = turn.unborn::<Standard<R>>(&self.key, &context)?;
+        let new = self.new.clone().held_within(&parts);
+        Ok((deciding.decide(turn, current, Asked::Create(new))?, ()))
     }
 }
 
@@ -100,7 +101,7 @@ pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Re
 }
 
 /// Where what somebody holds belongs, if that one is there and the caller may give it something.
-fn owner<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<Owner, Refusal> {
+fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<Place, Refusal> {
     let current = turn.get::<Standard<H>>(holder);
     existence::insist(turn, &current)?;
     let there = current.resource().ok_or(Rejection::NotFound(H::NAME))?;
@@ -108,7 +109,7 @@ fn owner<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &Aggrega
     there.may_hold()?;
     let owner = current.owner()?.clone();
     check_power(turn, deciding, holder, &owner)?;
-    Ok(owner)
+    Ok(Place { context: owner, parts: there.parts(&holder.id) })
 }
 
 /// What a user holds gives whoever has it the roles of the user, and without it others cannot act as the user any more.

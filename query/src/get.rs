@@ -38,8 +38,9 @@ impl Queries {
         let is_there = |found: &Found<R>| {
             let context = R::context(&found.id, &found.owner);
             let also_seen_by = found.state.also_seen_by();
-            let may = call.may(&context)
-                || also_seen_by.as_ref().is_some_and(|other| call.may(other))
+            let parts = found.state.parts(&found.id);
+            let may = call.may_within(&context, &parts)
+                || also_seen_by.as_ref().is_some_and(|other| call.may_within(other, &parts))
                 || call.is_own(found.state.user(&found.id));
             let is_removed = |context: &Owner| self.ended.is_removed(&call.tenant.id, context);
             let is_over = found.state.has_expired(clock::now().as_millisecond());

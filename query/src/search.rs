@@ -150,10 +150,16 @@ pub(crate) fn bounded(query: Option<ListQuery>, limits: Limits) -> Result<(ListQ
 /// What of the context of a call its caller may read.
 fn within<R>(call: &Call) -> Option<Filter<R>> {
     match (call.context.kind, call.places()) {
-        // Whoever may read it was asked for at the edge.
-        (OwnerType::Organization, _) => Some(Filter::In(vec![call.context.clone()])),
+        // Whoever may read it was asked for at the edge, where roles in a part of it were enough.
+        (OwnerType::Organization, _) if call.may(&call.context) || call.belongs_to(&call.context) => {
+            Some(Filter::In(vec![call.context.clone()]))
+        }
+        (OwnerType::Organization, _) => {
+            let parts = call.parts().into_iter().filter(|(context, _)| *context == call.context);
+            Some(Filter::Within { contexts: vec![], parts: parts.collect() })
+        }
         (OwnerType::System, _) => None,
-        (OwnerType::Instance, Some(places)) => Some(Filter::In(places)),
+        (OwnerType::Instance, Some(contexts)) => Some(Filter::Within { contexts, parts: call.parts() }),
         (OwnerType::Instance, None) if call.may(&Owner::system()) => None,
         (OwnerType::Instance, None) => Some(Filter::NotIn(vec![Owner::system()])),
     }

@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use base::fault;
 use domain::{
-    context::Owner,
+    context::{Owner, OwnerType, Part},
     rejection::Rejection,
-    resource::{membership::Membership, user::User},
+    resource::{membership::Membership, project::Project, project_grant::ProjectGrant, user::User},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use eventlog::record::AggregateKey;
 use proto::membership::{
-    CreateMembershipRequest, CreateMembershipResponse, DeleteMembershipRequest, PatchMembershipRequest,
+    CreateMembershipRequest, CreateMembershipResponse, DeleteMembershipRequest, Membership as Wanted,
+    PatchMembershipRequest, membership::Part as Named,
 };
 
 use crate::{
     execute::{Command, Commands, Deciding},
+    granted::{owner_by_grant, owner_of_project},
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -38,14 +40,31 @@ async fn create(
     let wanted = request.membership.clone().unwrap_or_default();
     let (user, id) = (key::<User>(&call, &wanted.user_id)?, commands.ids.next());
     let key = AggregateKey::of::<Standard<Membership>>(&call.tenant.id, &id);
-    let command = Create { key, user, context: call.context.clone(), roles: wanted.roles };
+    let part = part(&call, &wanted)?;
+    let command = Create { key, user, part, context: call.context.clone(), roles: wanted.roles };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// The project or the project grant that a request names.
+fn part(call: &Call, wanted: &Wanted) -> Result<Option<PartKey>, Error> {
+    Ok(match &wanted.part {
+        None => None,
+        Some(Named::ProjectId(id)) => Some(PartKey::Project(key::<Project>(call, id)?)),
+        Some(Named::ProjectGrantId(id)) => Some(PartKey::Grant(key::<ProjectGrant>(call, id)?)),
+    })
+}
+
+/// The part of an organization in which roles are to hold.
+enum PartKey {
+    Project(AggregateKey),
+    Grant(AggregateKey),
 }
 
 /// A new membership.
 struct Create {
     key: AggregateKey,
     user: AggregateKey,
+    part: Option<PartKey>,
     context: Owner,
     roles: Vec<String>,
 }
@@ -54,17 +73,37 @@ impl Command for Create {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let current = turn.unborn::<Standard<Membership>>(&self.key, &self.context)?;
+        let (context, part) = self.place(turn, deciding)?;
+        let current = turn.unborn::<Standard<Membership>>(&self.key, &context)?;
         let user = turn.get::<Standard<User>>(&self.user);
         user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         let home = user.owner()?;
         if !deciding.authority.may(turn, "user.read", home) {
             return Err(Rejection::NotFound(User::NAME).into());
         }
-        let mut membership = Membership::new(&self.user.id, home, self.context.clone(), self.roles.clone());
+        let mut membership = Membership::new(&self.user.id, home, context, self.roles.clone());
+        membership.part = part;
         if fault::is_before_references() {
             membership.user_organization_id = None;
         }
         Ok((deciding.decide(turn, current, Asked::Create(membership))?, ()))
+    }
+}
+
+impl Create {
+    /// Where the roles are to hold: a part is one of the organization that the request names, if it names one.
+    fn place(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Owner, Option<Part>), Refusal> {
+        let (context, part, name) = match &self.part {
+            None => return Ok((self.context.clone(), None)),
+            Some(PartKey::Project(key)) => {
+                (owner_of_project(turn, deciding, key)?, Part::project(&key.id), Project::NAME)
+            }
+            Some(PartKey::Grant(key)) => {
+                let (context, _) = owner_by_grant(turn, deciding, key)?;
+                (context, Part::project_grant(&key.id), ProjectGrant::NAME)
+            }
+        };
+        let is_elsewhere = self.context.kind == OwnerType::Organization && self.context != context;
+        if is_elsewhere { Err(Rejection::NotFound(name).into()) } else { Ok((context, Some(part))) }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
-    context::Owner,
+    context::{Owner, Part},
     rejection::Rejection,
     resource::{
         organization::Organization,
@@ -76,7 +76,7 @@ impl Command for Create {
             |roles| ProjectGrant { project_id: self.project.id.clone(), organization_id, roles, is_active: true };
         let current = turn.unborn::<Standard<ProjectGrant>>(&self.key, &owner)?;
         // Who may not grant the project is told nothing of roles and organizations.
-        deciding.permit_on(turn, &current)?;
+        deciding.permit_within(turn, &current, vec![Part::project(&self.project.id)])?;
         let roles = roles?;
         if !is_there {
             return Err(Rejection::NotFound(Organization::NAME).into());

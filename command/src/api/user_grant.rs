@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
-    context::Owner,
+    context::{Owner, Part},
     rejection::Rejection,
     resource::{
         project::Project,
@@ -24,7 +24,7 @@ use proto::grant::{
 use crate::{
     execute::{Command, Commands, Deciding},
     existence::{self, is_there},
-    granted::{owner_of_project, roles},
+    granted::{owner_by_grant, owner_of_project, roles},
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -69,7 +69,7 @@ impl Command for Create {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let user = user(turn, deciding, &self.user);
         let owner = match &self.project_grant {
-            Some(grant) => owner_by_grant(turn, deciding, &self.project.id, grant),
+            Some(grant) => self.owner_by(turn, deciding, grant),
             None => owner_of_project(turn, deciding, &self.project),
         };
         let field = "user_grant.role_keys";
@@ -77,7 +77,7 @@ impl Command for Create {
         let owner = owner?;
         let current = turn.unborn::<Standard<UserGrant>>(&self.key, &owner)?;
         // Who may not give roles of the project is told nothing of them, nor of users.
-        deciding.permit_on(turn, &current)?;
+        deciding.permit_within(turn, &current, vec![self.part()])?;
         let (roles, ()) = (roles?, user?);
         let grant = UserGrant {
             user_id: self.user.id.clone(),
@@ -90,32 +90,31 @@ impl Command for Create {
     }
 }
 
+impl Create {
+    /// Within which it gives roles.
+    fn part(&self) -> Part {
+        match &self.project_grant {
+            Some(grant) => Part::project_grant(&grant.id),
+            None => Part::project(&self.project.id),
+        }
+    }
+
+    /// The organization that the project was granted to by a project grant.
+    fn owner_by(&self, turn: &mut Turn<'_>, deciding: &Deciding, grant: &AggregateKey) -> Result<Owner, Refusal> {
+        let (owner, grant) = owner_by_grant(turn, deciding, grant)?;
+        if grant.project_id != self.project.id {
+            return Err(Rejection::invalid("user_grant.project_id", "must be the project of the project grant").into());
+        }
+        Ok(owner)
+    }
+}
+
 /// The user must be one that the caller may know of.
 fn user(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey) -> Result<(), Refusal> {
     let is_there = is_there::<User>(turn, key);
     let home = turn.get::<Standard<User>>(key).head.owner.filter(|_| is_there);
     let may_know = home.is_some_and(|home| deciding.authority.may(turn, "user.read", &home));
     if may_know { Ok(()) } else { Err(Rejection::NotFound(User::NAME).into()) }
-}
-
-/// The organization that a project was granted to, by a project grant that the caller may know of.
-fn owner_by_grant(
-    turn: &mut Turn<'_>,
-    deciding: &Deciding,
-    project_id: &str,
-    key: &AggregateKey,
-) -> Result<Owner, Refusal> {
-    let is_there = is_there::<ProjectGrant>(turn, key);
-    let current = turn.get::<Standard<ProjectGrant>>(key);
-    let grant = current.resource().filter(|_| is_there).ok_or(Rejection::NotFound(ProjectGrant::NAME))?;
-    let owner = Owner::organization(&grant.organization_id);
-    if !deciding.authority.may(turn, "project.grant.read", &owner) {
-        return Err(Rejection::NotFound(ProjectGrant::NAME).into());
-    }
-    if grant.project_id != project_id {
-        return Err(Rejection::invalid("user_grant.project_id", "must be the project of the project grant").into());
-    }
-    Ok(owner)
 }
 
 /// The roles that a field of the request names, which must be among those of the project grant.

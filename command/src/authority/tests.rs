@@ -218,9 +218,33 @@ fn a_permission_in_all_contexts_is_one_in_each() {
     let other = Owner::organization("4");
     gives(&mut scene, "8", &place(), "ORG_OWNER");
     let caller = authority(&scene, &CREATE_TARGET.facts);
-    let mut may = |contexts: &[Owner]| scene.look(|turn| caller.may_in_all(turn, "user.write", contexts));
+    let mut may = |contexts: &[Owner]| {
+        let places: Vec<Place> = contexts.iter().cloned().map(Into::into).collect();
+        scene.look(|turn| caller.may_in_all(turn, "user.write", &places))
+    };
     assert!(may(&[place()]) && may(&[]));
     assert!(!may(std::slice::from_ref(&other)) && !may(&[place(), other]) && !may(&[here()]));
+}
+
+#[test]
+fn roles_in_a_part_of_a_context_hold_there_and_nowhere_else() {
+    let mut scene = scene();
+    let (part, other) = (Part::project("7"), Part::project("9"));
+    let held = Membership::new(USER, &place(), place(), vec!["PROJECT_OWNER".into()]).within(part.clone());
+    scene.add("8", &place(), held).expect("it is new");
+    let caller = authority(&scene, &CREATE_TARGET.facts);
+    let mut may = |context: Owner, parts: &[&Part], permission: &str| {
+        let place = Place { context, parts: parts.iter().copied().cloned().collect() };
+        scene.look(|turn| caller.may_at(turn, permission, &place))
+    };
+    let same_id = Part::project_grant("7");
+    assert!(may(place(), &[&part], "project.write") && may(place(), &[&other, &part], "project.app.read"));
+    assert!(!may(place(), &[&part], "user.write"), "what the role does not give");
+    assert!(!may(place(), &[], "project.write"), "in all of the context");
+    assert!(!may(place(), &[&other], "project.write") && !may(place(), &[&same_id], "project.write"));
+    for elsewhere in [Owner::organization("4"), here(), Owner::system()] {
+        assert!(!may(elsewhere.clone(), &[&part], "project.write"), "in another context: {elsewhere:?}");
+    }
 }
 
 #[test]

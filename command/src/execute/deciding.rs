@@ -2,7 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use domain::{aggregate::Aggregate, context::Owner, rejection::Rejection};
+use domain::{
+    aggregate::Aggregate,
+    context::{Owner, Part},
+    rejection::Rejection,
+};
 use edge::{
     error::{Error, Reason},
     precondition::IfMatch,
@@ -36,9 +40,10 @@ impl Deciding {
         current: Current<A>,
         asked: A::Command,
     ) -> Result<Decided, Refusal> {
+        let parts = A::parts(&current.key.id, &current.state, Some(&asked));
         let events = A::decide(&current.state, asked);
         if !matches!(events, Err(Rejection::NotFound(_))) {
-            self.permit_on(turn, &current)?;
+            self.permit_within(turn, &current, parts)?;
             if !self.compared.get() {
                 self.compare(&current)?;
             }
@@ -85,11 +90,21 @@ impl Deciding {
 
     /// Refuses what the caller may not do to an aggregate.
     pub(crate) fn permit_on<A: Aggregate>(&self, turn: &mut Turn<'_>, current: &Current<A>) -> Result<(), Refusal> {
+        self.permit_within(turn, current, A::parts(&current.key.id, &current.state, None))
+    }
+
+    /// The same for one of which it is known in which parts of its context it is, or will be.
+    pub(crate) fn permit_within<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        current: &Current<A>,
+        parts: Vec<Part>,
+    ) -> Result<(), Refusal> {
         let owner = current.owner()?;
         let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
         // Of what is always there it can only be hidden whose it is.
         let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
-        let object = Object { name: A::NAME, exists, user_id };
+        let object = Object { name: A::NAME, exists, user_id, parts };
         // What is created is no context yet.
         let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
         if self.shown.borrow().as_ref() == Some(&current.key) {

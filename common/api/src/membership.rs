@@ -1,6 +1,9 @@
 //! Memberships in the API's words.
 
-use domain::resource::membership::{Membership, MembershipPatch, column};
+use domain::{
+    context::{Part, PartKind},
+    resource::membership::{Membership, MembershipPatch, column},
+};
 use index::{Filter, Method, SortKey};
 use proto::membership::{
     self, GetMembership, GetMembershipRequest, MembershipFieldName, PatchMembershipRequest, SearchMembershipsRequest,
@@ -32,12 +35,19 @@ impl Shown for Membership {
             Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
             Wanted::Role(role) => word(&column::ROLES, &role),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
+            Wanted::ProjectId(id) => Filter::text(&column::PROJECT_ID, Method::Equals, id),
+            Wanted::ProjectGrantId(id) => Filter::text(&column::PROJECT_GRANT_ID, Method::Equals, id),
         }
     }
 
     fn shown(found: &Found<Self>) -> GetMembership {
-        let Self { user_id, roles, context: _, user_organization_id: _ } = found.state.clone();
-        GetMembership { details: Some(details::of(found)), membership: Some(membership::Membership { user_id, roles }) }
+        let Self { user_id, roles, part, context: _, user_organization_id: _ } = found.state.clone();
+        let part = part.map(|Part { kind, id }| match kind {
+            PartKind::Project => membership::membership::Part::ProjectId(id),
+            PartKind::ProjectGrant => membership::membership::Part::ProjectGrantId(id),
+        });
+        let membership = membership::Membership { user_id, roles, part };
+        GetMembership { details: Some(details::of(found)), membership: Some(membership) }
     }
 }
 

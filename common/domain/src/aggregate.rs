@@ -5,7 +5,13 @@ use std::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{claim::Claim, context::Owner, log_class::LogClass, reference::Reference, rejection::Rejection};
+use crate::{
+    claim::Claim,
+    context::{Owner, Part},
+    log_class::LogClass,
+    reference::Reference,
+    rejection::Rejection,
+};
 
 /// A consistency boundary: commands are decided against its state, events change its state.
 pub trait Aggregate: 'static {
@@ -47,6 +53,11 @@ pub trait Aggregate: 'static {
     /// Where roles must be held for it: the context that it belongs to, unless it is a context itself.
     fn context(_id: &str, owner: &Owner) -> Owner {
         owner.clone()
+    }
+
+    /// The parts of that context in which roles for it can be held, too; of one that is not there yet as what is asked says.
+    fn parts(_id: &str, _state: &Self::State, _asked: Option<&Self::Command>) -> Vec<Part> {
+        vec![]
     }
 
     /// The user that it belongs to, and who may do some things to it without a role; most belong to none.

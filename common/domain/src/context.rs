@@ -14,6 +14,52 @@ pub enum OwnerType {
     Organization,
 }
 
+/// A part of an organization in which roles can be held, too.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is.
+    pub kind: PartKind,
+    /// Its id.
+    pub id: String,
+}
+
+/// The kinds of parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// A project of the organization.
+    Project,
+    /// A project that was granted to the organization.
+    ProjectGrant,
+}
+
+impl Part {
+    /// A project.
+    pub fn project(id: impl Into<String>) -> Self {
+        Self { kind: PartKind::Project, id: id.into() }
+    }
+
+    /// A project grant.
+    pub fn project_grant(id: impl Into<String>) -> Self {
+        Self { kind: PartKind::ProjectGrant, id: id.into() }
+    }
+}
+
+/// Where roles must be held for something: in the context, in one above it, or in one of these parts of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The context.
+    pub context: Owner,
+    /// The parts.
+    pub parts: Vec<Part>,
+}
+
+impl From<Owner> for Place {
+    fn from(context: Owner) -> Self {
+        Self { context, parts: vec![] }
+    }
+}
+
 /// The context that a resource belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {

@@ -1,6 +1,6 @@
 //! The roles that memberships give. What each permits is found in [`crate::rights`].
 
-use crate::context::OwnerType;
+use crate::context::{OwnerType, PartKind};
 
 /// A named set of permissions that a membership gives in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct Role {
     pub name: &'static str,
     /// The level of the contexts that it may be held in.
     pub level: OwnerType,
+    /// The kind of parts of these that it is held in; `None` where it is held in all of the context.
+    pub part: Option<PartKind>,
     pub(crate) gives: Gives,
 }
 
@@ -24,7 +26,16 @@ pub(crate) enum Gives {
 
 impl Role {
     const fn new(name: &'static str, level: OwnerType, gives: Gives) -> Self {
-        Self { name, level, gives }
+        Self { name, level, part: None, gives }
+    }
+
+    const fn of_part(name: &'static str, part: PartKind, gives: &'static [&'static str]) -> Self {
+        Self { name, level: OwnerType::Organization, part: Some(part), gives: Gives::Only(gives) }
+    }
+
+    /// Whether it can be held in contexts of this level, or in parts of these.
+    pub fn fits(&self, level: OwnerType, part: Option<PartKind>) -> bool {
+        self.level == level && self.part == part
     }
 }
 
@@ -134,6 +145,96 @@ pub const ORG_SETTINGS_MANAGER: Role = Role::new(
     Gives::Only(&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]),
 );
 
+/// What owners of projects may do.
+const OF_PROJECT_OWNERS: &[&str] = &[
+    "membership.delete",
+    "membership.read",
+    "membership.write",
+    "project.app.delete",
+    "project.app.read",
+    "project.app.write",
+    "project.delete",
+    "project.grant.delete",
+    "project.grant.read",
+    "project.grant.write",
+    "project.read",
+    "project.role.delete",
+    "project.role.read",
+    "project.role.write",
+    "project.write",
+    "user.grant.delete",
+    "user.grant.read",
+    "user.grant.write",
+];
+
+/// What viewers of projects see.
+const OF_PROJECT_VIEWERS: &[&str] = &[
+    "membership.read",
+    "project.app.read",
+    "project.grant.read",
+    "project.read",
+    "project.role.read",
+    "user.grant.read",
+];
+
+/// All rights on a project.
+pub const PROJECT_OWNER: Role = Role::of_part("PROJECT_OWNER", PartKind::Project, OF_PROJECT_OWNERS);
+
+/// All reads on a project.
+pub const PROJECT_OWNER_VIEWER: Role = Role::of_part("PROJECT_OWNER_VIEWER", PartKind::Project, OF_PROJECT_VIEWERS);
+
+/// All rights on the projects of an organization, save those that would give more rights.
+pub const PROJECT_OWNER_GLOBAL: Role = Role::new(
+    "PROJECT_OWNER_GLOBAL",
+    OwnerType::Organization,
+    Gives::Only(&[
+        "project.app.delete",
+        "project.app.read",
+        "project.app.write",
+        "project.delete",
+        "project.grant.delete",
+        "project.grant.read",
+        "project.grant.write",
+        "project.read",
+        "project.role.delete",
+        "project.role.read",
+        "project.role.write",
+        "project.write",
+        "user.grant.delete",
+        "user.grant.read",
+        "user.grant.write",
+    ]),
+);
+
+/// All reads on the projects of an organization.
+pub const PROJECT_OWNER_VIEWER_GLOBAL: Role = Role::new(
+    "PROJECT_OWNER_VIEWER_GLOBAL",
+    OwnerType::Organization,
+    Gives::Only(&["project.app.read", "project.grant.read", "project.read", "project.role.read", "user.grant.read"]),
+);
+
+/// All rights on a project that was granted.
+pub const PROJECT_GRANT_OWNER: Role = Role::of_part(
+    "PROJECT_GRANT_OWNER",
+    PartKind::ProjectGrant,
+    &[
+        "membership.delete",
+        "membership.read",
+        "membership.write",
+        "project.grant.read",
+        "user.grant.delete",
+        "user.grant.read",
+        "user.grant.write",
+    ],
+);
+
+/// All reads on a project that was granted.
+pub const PROJECT_GRANT_OWNER_VIEWER: Role = Role::of_part(
+    "PROJECT_GRANT_OWNER_VIEWER",
+    PartKind::ProjectGrant,
+    &["membership.read", "project.grant.read", "user.grant.read"],
+);
+
 /// Every role there is.
 pub const ROLES: &[Role] = &[
     SYSTEM_OWNER,
@@ -147,6 +248,12 @@ pub const ROLES: &[Role] = &[
     ORG_OWNER_VIEWER,
     ORG_USER_MANAGER,
     ORG_SETTINGS_MANAGER,
+    PROJECT_OWNER,
+    PROJECT_OWNER_VIEWER,
+    PROJECT_OWNER_GLOBAL,
+    PROJECT_OWNER_VIEWER_GLOBAL,
+    PROJECT_GRANT_OWNER,
+    PROJECT_GRANT_OWNER_VIEWER,
 ];
 
 /// The role of this name.

@@ -8,7 +8,7 @@ use crate::{
     aggregate::{Aggregate, changed_fields},
     claim::Claim,
     column::{Column, Value},
-    context::Owner,
+    context::{Owner, Part, PartKind},
     log_class::LogClass,
     permission::Permissions,
     projection::Name,
@@ -33,6 +33,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const ALSO_SEEN_BY: Option<&'static Column<Self>> = None;
     /// The column with its end, in milliseconds since the Unix epoch, where it ends by itself: from then on it is not there.
     const EXPIRES_AT: Option<&'static Column<Self>> = None;
+    /// The parts of its context in which roles for it can be held, too.
+    const PARTS: &'static [PartOf<Self>] = &[];
     /// The states that it can be in.
     const STATES: States = States::Active;
     /// By which links it names others, beside the context that it belongs to.
@@ -85,6 +87,12 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
+    /// The same as the own of something that is in these parts of the context.
+    #[must_use]
+    fn held_within(self, _parts: &[Part]) -> Self {
+        self
+    }
+
     /// Its id, where its path names it below its holder by what is unique there only.
     fn id_below(_holder: &str, id: &str) -> String {
         id.to_owned()
@@ -113,10 +121,30 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         }
     }
 
+    /// The parts of its context in which roles for it can be held, too.
+    fn parts(&self, id: &str) -> Vec<Part> {
+        let part = |of: &PartOf<Self>| match of {
+            PartOf::Itself(kind) => Some(Part { kind: *kind, id: id.to_owned() }),
+            PartOf::Named(kind, column) => match column.value(self) {
+                Value::Text(id) => Some(Part { kind: *kind, id }),
+                Value::Integer(_) | Value::Bool(_) => None,
+            },
+        };
+        Self::PARTS.iter().filter_map(part).filter(|part| !part.id.is_empty()).collect()
+    }
+
     /// The unique values that the resource holds.
     fn claims(&self) -> Vec<Claim> {
         vec![]
     }
+}
+
+/// A part of its context in which roles for a resource can be held.
+pub enum PartOf<R: 'static> {
+    /// It is that part itself.
+    Itself(PartKind),
+    /// The column with the id of the part; empty for none.
+    Named(PartKind, &'static Column<R>),
 }
 
 /// The states that a resource can be in.
@@ -250,6 +278,14 @@ impl<R: Resource> Aggregate for Standard<R> {
 
     fn user<'a>(id: &'a str, state: &'a Self::State) -> Option<&'a str> {
         state.as_ref().and_then(|resource| resource.known.user(id))
+    }
+
+    fn parts(id: &str, state: &Self::State, asked: Option<&Command<R>>) -> Vec<Part> {
+        match (state, asked) {
+            (Some(resource), _) => resource.known.parts(id),
+            (None, Some(Command::Create(new) | Command::Put(new))) => new.parts(id),
+            (None, _) => vec![],
+        }
     }
 
     fn claims(state: &Self::State) -> Vec<Claim> {

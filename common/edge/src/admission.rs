@@ -228,7 +228,7 @@ impl Edge {
         // In which contexts it is needed is known when the body is.
         match operation.permission {
             _ if operation.is_for_any_caller() => Ok((tenant, caller)),
-            Some(permission) if caller.places(permission).next().is_none() => Err(permission_denied(permission)),
+            Some(permission) if !caller.may_somewhere(permission) => Err(permission_denied(permission)),
             Some(_) => Ok((tenant, caller)),
             None => Err(for_nobody()),
         }
@@ -354,8 +354,12 @@ impl Edge {
         }
         let Some(needed) = call.operation.permission else { return Err(unknown()) };
         let chain = context.chain(&call.tenant.id);
-        if !call.caller.may(needed, &chain) {
-            let may_read = call.caller.may(&permission::reading(needed), &chain);
+        // What is in a part of it is decided about later.
+        let may = |permission: &str| {
+            call.caller.may(permission, &chain) || call.caller.parts(permission).any(|(of, _)| *of == context)
+        };
+        if !may(needed) {
+            let may_read = may(&permission::reading(needed));
             return Err(if may_read { permission_denied(needed) } else { unknown() });
         }
         Ok(context)

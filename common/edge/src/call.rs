@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{
-    context::{Owner, OwnerType},
+    context::{Owner, OwnerType, Part},
     log_class::{LogClass, OfEach},
     standard::Resource,
 };
@@ -108,6 +108,19 @@ impl Call {
     pub fn may(&self, context: &Owner) -> bool {
         let permitted = |permission: &str| self.caller.may(permission, &context.chain(&self.tenant.id));
         self.needs(context).is_some_and(permitted)
+    }
+
+    /// The same of something that is in parts of the context, where roles in one of these are enough.
+    pub fn may_within(&self, context: &Owner, parts: &[Part]) -> bool {
+        let is_there = |(of, part): (&Owner, &Part)| of == context && parts.contains(part);
+        let permitted = |permission: &str| self.caller.parts(permission).any(is_there);
+        self.may(context) || self.needs(context).is_some_and(permitted)
+    }
+
+    /// The parts of contexts in which the caller may do what the operation does, beside what it may in all of them.
+    pub fn parts(&self) -> Vec<(Owner, Part)> {
+        let Some(permission) = self.operation.permission else { return vec![] };
+        self.caller.parts(permission).map(|(context, part)| (context.clone(), part.clone())).collect()
     }
 
     /// Whether the operation gives the caller something in a context because it belongs to it, whatever its roles.

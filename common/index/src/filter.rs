@@ -5,7 +5,8 @@ use std::ops::Bound;
 use base::fold::fold;
 use domain::{
     column::Column,
-    context::{Owner, OwnerType},
+    context::{Owner, OwnerType, Part},
+    standard::{PartOf, Resource},
 };
 use tantivy::{
     Term,
@@ -75,6 +76,13 @@ pub enum Filter<R: 'static> {
     Ids(Vec<String>),
     /// Roles must be held for it in one of these contexts, or who may read that one sees it, too.
     In(Vec<Owner>),
+    /// The same, or it is in one of these parts of contexts.
+    Within {
+        /// The contexts.
+        contexts: Vec<Owner>,
+        /// The parts, each with the context that it is in.
+        parts: Vec<(Owner, Part)>,
+    },
     /// As above, in none of these.
     NotIn(Vec<Owner>),
 }
@@ -99,7 +107,7 @@ impl Method {
 }
 
 /// The query of all filters within these instances, or in the whole system.
-pub(crate) fn query<R>(
+pub(crate) fn query<R: Resource>(
     layout: &Layout,
     instances: Option<&[String]>,
     filters: &[Filter<R>],
@@ -117,7 +125,7 @@ pub(crate) fn query<R>(
     Ok(BooleanQuery::new(all))
 }
 
-fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
+fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
     Ok(match filter {
         Filter::Ids(ids) => those(layout, ids),
         Filter::Above { column, value } => {
@@ -133,6 +141,16 @@ fn one<R>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFa
             Box::new(BooleanQuery::new(vec![(Occur::Should, Box::new(is)), (Occur::Should, those(layout, found))]))
         }
         Filter::In(contexts) => Box::new(within(layout, contexts)),
+        Filter::Within { contexts, parts } => {
+            let contexts: Box<dyn Query> = Box::new(within(layout, contexts));
+            let mut any = vec![(Occur::Should, contexts)];
+            for (context, part) in parts {
+                for query in in_part::<R>(layout, context, part)? {
+                    any.push((Occur::Should, query));
+                }
+            }
+            Box::new(BooleanQuery::new(any))
+        }
         Filter::NotIn(contexts) => {
             let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
             Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(AllQuery) as Box<dyn Query>), not]))
@@ -165,6 +183,23 @@ fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
     let organizations = contexts.iter().filter(|context| context.kind == OwnerType::Organization);
     let seen = organizations.filter_map(|owner| Some(Term::from_field_text(layout.also_seen_by?, &owner.id)));
     TermSetQuery::new(terms.chain(seen).collect::<Vec<_>>())
+}
+
+/// What is in a part of a context, by each column that may name it.
+fn in_part<R: Resource>(layout: &Layout, owner: &Owner, part: &Part) -> Result<Vec<Box<dyn Query>>, IndexFailure> {
+    let of_kind = |of: &&PartOf<R>| match of {
+        PartOf::Itself(kind) | PartOf::Named(kind, _) => *kind == part.kind,
+    };
+    let named = |of: &PartOf<R>| {
+        let is_it: Box<dyn Query> = match of {
+            PartOf::Itself(_) => those(layout, std::slice::from_ref(&part.id)),
+            PartOf::Named(_, column) => term(Term::from_field_text(layout.column(column.definition)?.value, &part.id)),
+        };
+        let here: Box<dyn Query> = Box::new(within(layout, std::slice::from_ref(owner)));
+        let both: Box<dyn Query> = Box::new(BooleanQuery::new(vec![(Occur::Must, here), (Occur::Must, is_it)]));
+        Ok(both)
+    };
+    R::PARTS.iter().filter(of_kind).map(named).collect()
 }
 
 fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {

@@ -141,7 +141,8 @@ fn is_match(target: &Target, filters: &[Filter<Target>], id: u64) -> bool {
         // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
         Filter::Is { .. } | Filter::IsUnless { .. } => unreachable!("it is not generated"),
         Filter::Above { value, .. } => i64::try_from(target.timeout_ms).unwrap() > *value,
-        Filter::In(owners) => owners.contains(&Owner::instance(INSTANCE)),
+        // Targets are in no part of their context.
+        Filter::In(owners) | Filter::Within { contexts: owners, .. } => owners.contains(&Owner::instance(INSTANCE)),
         Filter::NotIn(owners) => !owners.contains(&Owner::instance(INSTANCE)),
         Filter::Text { text, .. } if text.chars().any(|char| char <= '\u{1f}') => false,
         Filter::Text { method, ignores_case: true, text, .. } => method.compare(&fold(&target.name), &fold(text)),

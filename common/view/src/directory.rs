@@ -20,7 +20,7 @@ use std::{
 };
 
 use domain::{
-    context::Owner,
+    context::{Owner, Part},
     resource::{
         instance::Instance, membership::Membership, organization::Organization, signing_key::SigningKey, user::User,
     },
@@ -359,7 +359,21 @@ impl Principal {
 
     /// The contexts in which the user's roles permit something, and below which they do.
     pub fn places(&self, permission: &str) -> impl Iterator<Item = &Owner> {
+        self.permitting(permission).filter(|held| held.part.is_none()).map(|held| &held.context)
+    }
+
+    /// The parts of contexts in which the user's roles permit something.
+    pub fn parts(&self, permission: &str) -> impl Iterator<Item = (&Owner, &Part)> {
+        self.permitting(permission).filter_map(|held| Some((&held.context, held.part.as_ref()?)))
+    }
+
+    /// Whether there is anything to which the user's roles permit something.
+    pub fn may_somewhere(&self, permission: &str) -> bool {
+        self.permitting(permission).next().is_some()
+    }
+
+    fn permitting(&self, permission: &str) -> impl Iterator<Item = &Membership> {
         let gives = move |held: &&Membership| permits(held.roles.iter().map(String::as_str), permission);
-        self.memberships.iter().filter(gives).map(|held| &held.context)
+        self.memberships.iter().filter(gives)
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::{rights, role::ROLES};
+use domain::{context::PartKind, rights, role::ROLES};
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
-use proto::membership::{AvailableRole, ListAvailableRolesRequest, ListAvailableRolesResponse};
+use proto::membership::{AvailableRole, AvailableRolePart, ListAvailableRolesRequest, ListAvailableRolesResponse};
 
 use crate::Queries;
 
@@ -22,6 +22,12 @@ async fn roles(
     let roles = held.map(|role| AvailableRole {
         role: role.name.to_owned(),
         permissions: rights::of(role).iter().cloned().collect(),
+        held_in: match role.part {
+            None => AvailableRolePart::Unspecified,
+            Some(PartKind::Project) => AvailableRolePart::Project,
+            Some(PartKind::ProjectGrant) => AvailableRolePart::ProjectGrant,
+        }
+        .into(),
     });
     queries.constant(&call, ListAvailableRolesResponse { roles: roles.collect() }).await
 }

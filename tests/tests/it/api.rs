@@ -26,6 +26,7 @@ mod password;
 mod permission;
 mod person;
 mod project;
+mod project_member;
 mod protos;
 mod removal;
 mod revoked;

@@ -9,11 +9,12 @@ use super::{active, project::Project};
 use crate::{
     client_secret::{ClientSecrets, Renewal},
     column::Column,
+    context::PartKind,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
     rejection::Rejection,
-    standard::{Resource, States},
+    standard::{PartOf, Resource, States},
 };
 
 /// A client of a project. Its id is what it authenticates as.
@@ -148,6 +149,7 @@ pub mod column {
 impl Resource for App {
     const NAME: &'static str = "app";
     const COLUMNS: &'static [Column<Self>] = &[column::PROJECT_ID, column::NAME, column::IS_ACTIVE];
+    const PARTS: &'static [PartOf<Self>] = &[PartOf::Named(PartKind::Project, &column::PROJECT_ID)];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("apps_index"));
     const STATES: States = States::Switched;

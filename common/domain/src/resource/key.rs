@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::{app::App, user::User};
 use crate::{
     column::Column,
+    context::{Part, PartKind},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
-    standard::{Resource, Unpatchable},
+    standard::{PartOf, Resource, Unpatchable},
 };
 
 /// What has keys of its own.
@@ -23,12 +24,12 @@ pub trait Holder: Resource {
 
 impl Holder for App {
     const KEY: &'static str = "app_key";
-    const KEYS_INDEX: Name = Name::first("app_keys_index");
+    const KEYS_INDEX: Name = Name { name: "app_keys_index", version: 2 };
 }
 
 impl Holder for User {
     const KEY: &'static str = "user_key";
-    const KEYS_INDEX: Name = Name::first("user_keys_index");
+    const KEYS_INDEX: Name = Name { name: "user_keys_index", version: 2 };
 }
 
 /// A key of an app or of a service user; its id is the `kid` of what it signs.
@@ -42,6 +43,9 @@ pub struct Key<H> {
     pub public: Value,
     /// From when it counts no more, in milliseconds since the Unix epoch.
     pub expires_at: i64,
+    /// The project of the app that has it; empty for a user, and for keys of the first versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub project_id: String,
     #[serde(skip)]
     of: PhantomData<fn() -> H>,
 }
@@ -49,19 +53,21 @@ pub struct Key<H> {
 impl<H> Key<H> {
     /// A key with this public half.
     pub fn new(holder_id: impl Into<String>, public: Value, expires_at: i64) -> Self {
-        Self { holder_id: holder_id.into(), public, expires_at, of: PhantomData }
+        Self { holder_id: holder_id.into(), public, expires_at, project_id: String::new(), of: PhantomData }
     }
 }
 
 impl<H> Clone for Key<H> {
     fn clone(&self) -> Self {
-        Self::new(self.holder_id.clone(), self.public.clone(), self.expires_at)
+        let project_id = self.project_id.clone();
+        Self { project_id, ..Self::new(self.holder_id.clone(), self.public.clone(), self.expires_at) }
     }
 }
 
 impl<H> PartialEq for Key<H> {
     fn eq(&self, other: &Self) -> bool {
-        (&self.holder_id, &self.public, self.expires_at) == (&other.holder_id, &other.public, other.expires_at)
+        (&self.holder_id, &self.public, self.expires_at, &self.project_id)
+            == (&other.holder_id, &other.public, other.expires_at, &other.project_id)
     }
 }
 
@@ -76,13 +82,16 @@ impl<H: Holder> Key<H> {
     pub const HOLDER: Link = Link { name: H::KEY, to: H::NAME };
     /// The column of who has it.
     pub const HOLDER_ID: Column<Self> = Column::text("holder_id", |key: &Self| key.holder_id.clone()).filterable();
+    /// The column of the project.
+    pub const PROJECT_ID: Column<Self> = Column::text("project_id", |key: &Self| key.project_id.clone()).filterable();
     /// The column of its end.
     pub const EXPIRES_AT: Column<Self> = Column::integer("expires_at", |key: &Self| key.expires_at);
 }
 
 impl<H: Holder> Resource for Key<H> {
     const NAME: &'static str = H::KEY;
-    const COLUMNS: &'static [Column<Self>] = &[Self::HOLDER_ID, Self::EXPIRES_AT];
+    const COLUMNS: &'static [Column<Self>] = &[Self::HOLDER_ID, Self::PROJECT_ID, Self::EXPIRES_AT];
+    const PARTS: &'static [PartOf<Self>] = &[PartOf::Named(PartKind::Project, &Self::PROJECT_ID)];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(H::KEYS_INDEX);
     const LINKS: &'static [Link] = &[Self::HOLDER];
@@ -94,6 +103,11 @@ impl<H: Holder> Resource for Key<H> {
 
     fn holder(&self) -> Option<&str> {
         Some(&self.holder_id)
+    }
+
+    fn held_within(self, parts: &[Part]) -> Self {
+        let project = parts.iter().find(|part| part.kind == PartKind::Project);
+        Self { project_id: project.map(|part| part.id.clone()).unwrap_or_default(), ..self }
     }
 
     fn references(&self) -> Vec<Reference> {
@@ -117,7 +131,10 @@ mod tests {
 
     #[test]
     fn it_is_found_by_who_has_it_and_goes_with_that() {
-        assert_columns(&key::<User>(), &json!({ "holder_id": "7", "expires_at": 10 }));
+        assert_columns(&key::<User>(), &json!({ "holder_id": "7", "project_id": "", "expires_at": 10 }));
+        let of_app = key::<App>().held_within(&[Part::project("5")]);
+        assert_eq!((of_app.project_id.as_str(), of_app.parts("9")), ("5", vec![Part::project("5")]));
+        assert_eq!(key::<User>().held_within(&[]).parts("9"), []);
         let held = Reference::new(Link { name: "user_key", to: "user" }, "7");
         assert_eq!((key::<User>().references(), key::<User>().holder()), (vec![held.clone()], Some("7")));
         given::<Standard<Key<User>>>([Event::Added(key().into())]).when(Command::Unlink(held)).then([Event::Removed]);

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::{
     claim::Claim,
     column::Column,
-    context::{Owner, OwnerType},
+    context::{Owner, OwnerType, Part, PartKind, Place},
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
     rejection::Rejection,
-    resource::{organization::Organization, user::User},
+    resource::{organization::Organization, project::Project, project_grant::ProjectGrant, user::User},
     role::{ROLES, role},
-    standard::Resource,
+    standard::{PartOf, Resource},
 };
 
 /// The roles of one user in one context.
@@ -29,12 +29,20 @@ pub struct Membership {
     /// The organization of the user, where the roles hold elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_organization_id: Option<String>,
+    /// The part of the context in which the roles hold; `None` where they hold in all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
 }
 
 /// That of a membership to its user.
 pub const USER: Link = Link { name: "user", to: User::NAME };
 /// That of a membership to the organization of its user, where the roles hold elsewhere.
 pub const HOME: Link = Link { name: "home", to: Organization::NAME };
+
+/// That of a membership to the project in which its roles hold.
+pub const PROJECT: Link = Link { name: "membership", to: Project::NAME };
+/// That of a membership to the project grant in which its roles hold.
+pub const PROJECT_GRANT: Link = Link { name: "membership", to: ProjectGrant::NAME };
 
 /// A partial update of a [`Membership`].
 #[derive(Debug, Clone, Default)]
@@ -49,11 +57,29 @@ impl Membership {
     /// The roles of a user, whose organization is `home`, in a context.
     pub fn new(user_id: impl Into<String>, home: &Owner, context: Owner, roles: Vec<String>) -> Self {
         let user_organization_id = (*home != context).then(|| home.id.clone());
-        Self { user_id: user_id.into(), context, roles, user_organization_id }
+        Self { user_id: user_id.into(), context, roles, user_organization_id, part: None }
     }
 
-    /// The value that makes context and user unique, and by which a membership is found.
-    pub fn claim(context: &Owner, user_id: &str) -> Claim {
+    /// The same in a part of the context only.
+    #[must_use]
+    pub fn within(self, part: Part) -> Self {
+        Self { part: Some(part), ..self }
+    }
+
+    /// Where its roles hold.
+    pub fn place(&self) -> Place {
+        Place { context: self.context.clone(), parts: self.part.iter().cloned().collect() }
+    }
+
+    /// The value that makes place and user unique, and by which a membership is found.
+    pub fn claim(context: &Owner, part: Option<&Part>, user_id: &str) -> Claim {
+        if let Some(Part { kind, id }) = part {
+            let kind = match kind {
+                PartKind::Project => "project",
+                PartKind::ProjectGrant => "project_grant",
+            };
+            return Claim::instance("membership", format!("{kind}/{}/{id}/{user_id}", context.id));
+        }
         let level = match context.kind {
             OwnerType::System => "system",
             OwnerType::Instance => "instance",
@@ -63,11 +89,19 @@ impl Membership {
     }
 }
 
+impl Membership {
+    /// The id of the part of this kind in which its roles hold; empty where that is none.
+    fn part_of(&self, kind: PartKind) -> &str {
+        self.part.as_ref().filter(|part| part.kind == kind).map_or("", |part| &part.id)
+    }
+}
+
 /// The columns of the read model.
 pub mod column {
     use super::Membership;
     use crate::{
         column::{Column, Lookup},
+        context::PartKind,
         resource::spaced,
     };
 
@@ -79,21 +113,36 @@ pub mod column {
     /// The roles, each between spaces.
     pub const ROLES: Column<Membership> =
         Column::text("roles", |membership: &Membership| spaced(&membership.roles)).filterable();
+    /// The project in which they hold; empty where that is no project.
+    pub const PROJECT_ID: Column<Membership> =
+        Column::text("project_id", |membership: &Membership| membership.part_of(PartKind::Project).to_owned())
+            .filterable();
+    /// The project grant in which they hold; empty where that is none.
+    pub const PROJECT_GRANT_ID: Column<Membership> = Column::text("project_grant_id", |membership: &Membership| {
+        membership.part_of(PartKind::ProjectGrant).to_owned()
+    })
+    .filterable();
 }
 
 impl Resource for Membership {
     const NAME: &'static str = "membership";
-    const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::ROLES];
+    const COLUMNS: &'static [Column<Self>] =
+        &[column::USER_ID, column::ROLES, column::PROJECT_ID, column::PROJECT_GRANT_ID];
+    const PARTS: &'static [PartOf<Self>] = &[
+        PartOf::Named(PartKind::Project, &column::PROJECT_ID),
+        PartOf::Named(PartKind::ProjectGrant, &column::PROJECT_GRANT_ID),
+    ];
     const ROWS: Option<Name> = Some(ACCESS);
-    const INDEX: Option<Name> = Some(Name::first("memberships_index"));
+    const INDEX: Option<Name> = Some(Name { name: "memberships_index", version: 2 });
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("membership", STANDARD)];
-    const LINKS: &'static [Link] = &[USER, HOME];
+    const LINKS: &'static [Link] = &[USER, HOME, PROJECT, PROJECT_GRANT];
     type Patch = MembershipPatch;
 
     fn validate(&self) -> Result<(), Rejection> {
-        let fits = |name: &String| role(name).is_some_and(|role| role.level == self.context.kind);
+        let (level, part) = (self.context.kind, self.part.as_ref().map(|part| part.kind));
+        let fits = |name: &String| role(name).is_some_and(|role| role.fits(level, part));
         if self.roles.is_empty() || !self.roles.iter().all(fits) {
-            return Err(Rejection::invalid("membership.roles", choices(self.context.kind)));
+            return Err(Rejection::invalid("membership.roles", choices(level, part)));
         }
         let is_again = |index: usize| self.roles[..index].contains(&self.roles[index]);
         if (0..self.roles.len()).any(is_again) {
@@ -108,28 +157,51 @@ impl Resource for Membership {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        vec![Self::claim(&self.context, &self.user_id)]
+        vec![Self::claim(&self.context, self.part.as_ref(), &self.user_id)]
     }
 
     fn references(&self) -> Vec<Reference> {
         let home = self.user_organization_id.iter().map(|id| Reference::new(HOME, id));
-        std::iter::once(Reference::new(USER, &self.user_id)).chain(home).collect()
+        let part = self.part.iter().map(|part| match part.kind {
+            PartKind::Project => Reference::new(PROJECT, &part.id),
+            PartKind::ProjectGrant => Reference::new(PROJECT_GRANT, &part.id),
+        });
+        std::iter::once(Reference::new(USER, &self.user_id)).chain(home).chain(part).collect()
     }
 }
 
-/// What the roles of a membership in a context of this level must be.
-fn choices(level: OwnerType) -> &'static str {
-    static RULES: LazyLock<[(OwnerType, String); 3]> = LazyLock::new(|| {
-        [OwnerType::System, OwnerType::Instance, OwnerType::Organization].map(|level| {
-            let names = ROLES.iter().filter(|role| role.level == level).map(|role| role.name).collect::<Vec<_>>();
-            (level, format!("must be roles of the context, at least one of them: {}", names.join(", ")))
-        })
+/// Where roles can be held.
+const PLACES: [(OwnerType, Option<PartKind>); 5] = [
+    (OwnerType::System, None),
+    (OwnerType::Instance, None),
+    (OwnerType::Organization, None),
+    (OwnerType::Organization, Some(PartKind::Project)),
+    (OwnerType::Organization, Some(PartKind::ProjectGrant)),
+];
+
+/// What the roles of a membership in a place of this kind must be.
+fn choices(level: OwnerType, part: Option<PartKind>) -> &'static str {
+    static RULES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let rule = |(level, part)| {
+            let held = ROLES.iter().filter(|role| role.fits(level, part));
+            let names = held.map(|role| role.name).collect::<Vec<_>>().join(", ");
+            let place = match part {
+                None => "context",
+                Some(PartKind::Project) => "project",
+                Some(PartKind::ProjectGrant) => "project grant",
+            };
+            format!("must be roles of the {place}, at least one of them: {names}")
+        };
+        PLACES.map(rule).to_vec()
     });
-    RULES.iter().find(|(of, _)| *of == level).map_or("must be roles of the context", |(_, rule)| rule)
+    let place = PLACES.iter().position(|known| *known == (level, part));
+    place.map_or("must be roles of an organization", |place| &RULES[place])
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use serde_json::json;
 
     use super::*;
@@ -140,7 +212,15 @@ mod tests {
 
     #[test]
     fn contexts_of_the_same_id_do_not_clash() {
-        assert_ne!(Membership::claim(&Owner::instance("1"), "2"), Membership::claim(&Owner::organization("1"), "2"));
+        let claim = |context: Owner, part: Option<Part>| Membership::claim(&context, part.as_ref(), "2");
+        let all = [
+            claim(Owner::instance("1"), None),
+            claim(Owner::organization("1"), None),
+            claim(Owner::organization("1"), Some(Part::project("1"))),
+            claim(Owner::organization("1"), Some(Part::project_grant("1"))),
+            claim(Owner::organization("1"), Some(Part::project("3"))),
+        ];
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
     }
 
     fn membership(roles: &[&str]) -> Membership {
@@ -149,9 +229,42 @@ mod tests {
     }
 
     #[test]
+    fn roles_of_a_part_are_held_in_parts_of_that_kind_and_go_with_it() {
+        let of = |role: &str, part: Part| membership_in(Owner::organization("1"), role).within(part);
+        let (project, grant) = (Part::project("7"), Part::project_grant("8"));
+        for (role, in_project, in_grant, in_all) in [
+            ("PROJECT_OWNER", true, false, false),
+            ("PROJECT_GRANT_OWNER_VIEWER", false, true, false),
+            ("PROJECT_OWNER_GLOBAL", false, false, true),
+            ("ORG_OWNER", false, false, true),
+        ] {
+            let held =
+                [of(role, project.clone()), of(role, grant.clone()), membership_in(Owner::organization("1"), role)];
+            assert_eq!(held.each_ref().map(|held| held.validate().is_ok()), [in_project, in_grant, in_all], "{role}");
+        }
+        let held = of("PROJECT_OWNER", project.clone());
+        assert_eq!(held.place(), Place { context: Owner::organization("1"), parts: vec![project.clone()] });
+        assert_eq!(held.parts("9"), [project]);
+        let columns = json!({ "user_id": "2", "roles": " PROJECT_OWNER ", "project_id": "7", "project_grant_id": "" });
+        assert_columns(&held, &columns);
+        let gone = Reference::new(PROJECT, "7");
+        assert!(held.references().contains(&gone));
+        given::<Standard<Membership>>([Event::Added(held.into())]).when(Command::Unlink(gone)).then([Event::Removed]);
+        let of_grant = of("PROJECT_GRANT_OWNER", grant);
+        assert!(of_grant.references().contains(&Reference::new(PROJECT_GRANT, "8")));
+    }
+
+    fn membership_in(context: Owner, role: &str) -> Membership {
+        Membership::new("2", &Owner::organization("3"), context, vec![role.to_owned()])
+    }
+
+    #[test]
     fn its_roles_are_replaced_and_user_and_context_stay() {
         let before = membership(&["IAM_OWNER", "IAM_ORG_MANAGER"]);
-        assert_columns(&before, &json!({ "user_id": "2", "roles": " IAM_OWNER IAM_ORG_MANAGER " }));
+        assert_columns(
+            &before,
+            &json!({ "user_id": "2", "roles": " IAM_OWNER IAM_ORG_MANAGER ", "project_id": "", "project_grant_id": "" }),
+        );
         let roles = vec!["IAM_OWNER_VIEWER".to_owned()];
         let changes = json!({ "roles": roles });
         let home = MembershipPatch { user_organization_id: Some("4".into()), ..MembershipPatch::default() };
@@ -164,7 +277,7 @@ mod tests {
 
     #[test]
     fn it_has_roles_of_its_context_each_once() {
-        let misfit = Rejection::invalid("membership.roles", choices(OwnerType::Instance));
+        let misfit = Rejection::invalid("membership.roles", choices(OwnerType::Instance, None));
         assert!(misfit.to_string().contains("IAM_OWNER") && !misfit.to_string().contains("SYSTEM_OWNER"), "{misfit}");
         let again = Rejection::invalid("membership.roles", "must not have a role twice");
         for (roles, expected) in [
@@ -203,7 +316,7 @@ mod tests {
     fn a_user_has_one_membership_in_a_context() {
         let claims = membership(&["IAM_OWNER"]).claims();
         assert_eq!(claims, [Claim::instance("membership", "instance/1/2")]);
-        let of = |context: Owner| Membership::claim(&context, "2").value;
+        let of = |context: Owner| Membership::claim(&context, None, "2").value;
         assert_eq!([of(Owner::system()), of(Owner::organization("3"))], ["system//2", "organization/3/2"]);
     }
 }

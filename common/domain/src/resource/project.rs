@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::active;
 use crate::{
     column::Column,
+    context::PartKind,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
-    standard::{Resource, States},
+    standard::{PartOf, Resource, States},
 };
 
 /// A group of applications that share roles and an audience.
@@ -100,6 +101,7 @@ pub mod column {
 impl Resource for Project {
     const NAME: &'static str = "project";
     const COLUMNS: &'static [Column<Self>] = &[column::NAME, column::IS_ACTIVE];
+    const PARTS: &'static [PartOf<Self>] = &[PartOf::Itself(PartKind::Project)];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("projects_index"));
     const STATES: States = States::Switched;

@@ -11,10 +11,11 @@ use super::{
 use crate::{
     claim::Claim,
     column::Column,
+    context::PartKind,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
-    standard::{Resource, States},
+    standard::{PartOf, Resource, States},
 };
 
 /// That an organization can give roles of another one's project. It belongs to the organization of the project.
@@ -71,6 +72,8 @@ impl Resource for ProjectGrant {
     const COLUMNS: &'static [Column<Self>] =
         &[column::PROJECT_ID, column::ORGANIZATION_ID, column::ROLE_KEYS, column::IS_ACTIVE];
     const ALSO_SEEN_BY: Option<&'static Column<Self>> = Some(&column::ORGANIZATION_ID);
+    const PARTS: &'static [PartOf<Self>] =
+        &[PartOf::Named(PartKind::Project, &column::PROJECT_ID), PartOf::Itself(PartKind::ProjectGrant)];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("project_grants_index"));
     const STATES: States = States::Switched;

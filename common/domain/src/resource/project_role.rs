@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::project::Project;
 use crate::{
     column::Column,
+    context::PartKind,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
-    standard::Resource,
+    standard::{PartOf, Resource},
 };
 
 /// A role of a project.
@@ -71,6 +72,7 @@ pub mod column {
 impl Resource for ProjectRole {
     const NAME: &'static str = "project_role";
     const COLUMNS: &'static [Column<Self>] = &[column::PROJECT_ID, column::KEY, column::DISPLAY_NAME, column::GROUP];
+    const PARTS: &'static [PartOf<Self>] = &[PartOf::Named(PartKind::Project, &column::PROJECT_ID)];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("project_roles_index"));
     const LINKS: &'static [Link] = &[PROJECT];

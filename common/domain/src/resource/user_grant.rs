@@ -12,10 +12,11 @@ use super::{
 use crate::{
     claim::Claim,
     column::Column,
+    context::PartKind,
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
-    standard::{Resource, States},
+    standard::{PartOf, Resource, States},
 };
 
 /// That a user has roles of a project. It belongs to the organization that gave them: that of the project, or the one that
@@ -78,6 +79,10 @@ impl Resource for UserGrant {
     const NAME: &'static str = "user_grant";
     const COLUMNS: &'static [Column<Self>] =
         &[column::USER_ID, column::PROJECT_ID, column::PROJECT_GRANT_ID, column::ROLE_KEYS, column::IS_ACTIVE];
+    const PARTS: &'static [PartOf<Self>] = &[
+        PartOf::Named(PartKind::Project, &column::PROJECT_ID),
+        PartOf::Named(PartKind::ProjectGrant, &column::PROJECT_GRANT_ID),
+    ];
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("user_grants_index"));
     const STATES: States = States::Switched;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     rights,
-    role::{IAM_OWNER, IAM_OWNER_VIEWER, ORG_OWNER, Role},
+    role::{IAM_OWNER, IAM_OWNER_VIEWER, ORG_OWNER, PROJECT_GRANT_OWNER, PROJECT_OWNER, Role},
 };
 use prost::Message;
 use proto::{
@@ -208,6 +208,17 @@ async fn callers(instance: &Tenant) -> Vec<Caller> {
     let (_, owner) = user(instance, &admin, &other, "owner-of-other", &["ORG_OWNER"]).await;
     let (ended, ended_user) = user(instance, &admin, &other, "ended", &["ORG_OWNER"]).await;
     let (_, homeless) = user(instance, &admin, &ending, "homeless", &["ORG_OWNER"]).await;
+    let part = async |name, (part, id): (&str, &str), role: &Role| {
+        let (id_of_user, client) = user(instance, &admin, &other, name, &[]).await;
+        let given = json!({ "userId": id_of_user, "roles": [role.name], part: id });
+        done(&admin, &of("memberships"), given).await;
+        client
+    };
+    let project = done(&admin, &of(&format!("projects?ctx.orgId={other}")), json!({ "name": "Other" })).await.id();
+    let of_project = part("owner-of-project", ("projectId", &project), &PROJECT_OWNER).await;
+    let granted = done(&admin, &of("projects"), json!({ "name": "Granted" })).await.id();
+    let grant = done(&admin, &of("project_grants"), json!({ "projectId": granted, "orgId": other })).await.id();
+    let of_grant = part("owner-of-grant", ("projectGrantId", &grant), &PROJECT_GRANT_OWNER).await;
     let blocked = instance.shared.instance().await;
     let foreign = blocked.client().await;
     done(&admin, &of(&format!("users/{ended}/_deactivate")), json!({})).await;
@@ -221,6 +232,8 @@ async fn callers(instance: &Tenant) -> Vec<Caller> {
         caller("garbage", &admin.with("garbage".to_owned()), unknown),
         caller("of another instance", &admin.with(foreign.token.clone()), unknown),
         caller("of another organization", &owner, Expects::Elsewhere(&ORG_OWNER)),
+        caller("of a project of another organization", &of_project, Expects::Elsewhere(&PROJECT_OWNER)),
+        caller("of a project that was granted", &of_grant, Expects::Elsewhere(&PROJECT_GRANT_OWNER)),
         caller("no role", &instance.client_named("nobody").await, Expects::NoRole),
         caller("read-only", &instance.client_named("viewer").await, Expects::Role(&IAM_OWNER_VIEWER)),
         caller("all rights on the instance", &admin, Expects::Role(&IAM_OWNER)),

@@ -157,7 +157,7 @@ fn an_inactive_project_grant(world: &World) -> BoxFuture<'_, Subject> {
 }
 
 /// A user to whom roles of the project can be given that it names, and by the project grant that it names.
-fn a_candidate(world: &World) -> BoxFuture<'_, Subject> {
+pub(super) fn a_candidate(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let Subject { id: grant, others, .. } = a_project_grant(world).await;
         subject(&user::created(world).await).naming([others[0].clone(), grant])

@@ -5,7 +5,7 @@ use proto::{
     membership::{
         CreateMembershipRequest, DeleteMembershipRequest, GetMembershipRequest, ListAvailableRolesRequest, Membership,
         MembershipFieldName, MembershipSearchFilter, PatchMembership, PatchMembershipRequest, SearchMembershipsRequest,
-        membership_search_filter::Filter,
+        membership::Part, membership_search_filter::Filter,
     },
     object::{InIdsFilter, ListQuery, RequestContext, request_context::ResourceOwner},
     operation::{
@@ -17,11 +17,12 @@ use serde_json::json;
 
 use super::{
     context,
+    grant::a_candidate,
     organization::a_readable_organization,
     posted,
     row::{Check, Subject, row},
     subject,
-    user::{a_user, created},
+    user::created,
     wire::World,
 };
 
@@ -57,7 +58,12 @@ fn owned(roles: &[&str]) -> Vec<String> {
 }
 
 fn of_user(user_id: &str, roles: &[&str]) -> CreateMembershipRequest {
-    let membership = Membership { user_id: user_id.into(), roles: owned(roles) };
+    let membership = Membership { user_id: user_id.into(), roles: owned(roles), ..Membership::default() };
+    CreateMembershipRequest { ctx: None, membership: Some(membership) }
+}
+
+fn of_part(user_id: &str, role: &str, part: Part) -> CreateMembershipRequest {
+    let membership = Membership { user_id: user_id.into(), roles: owned(&[role]), part: Some(part) };
     CreateMembershipRequest { ctx: None, membership: Some(membership) }
 }
 
@@ -66,7 +72,7 @@ fn within(owner: ResourceOwner, request: CreateMembershipRequest) -> CreateMembe
 }
 
 fn create() -> Box<dyn Check + Sync> {
-    row(&CREATE_MEMBERSHIP, a_user)
+    row(&CREATE_MEMBERSHIP, a_candidate)
         .good("a role", |it| of_user(&it.id, &["IAM_OWNER_VIEWER"]))
         .good("two roles", |it| of_user(&it.id, &["IAM_USER_MANAGER", "IAM_OWNER_VIEWER"]))
         .bad("nothing", "INVALID_REQUEST", |_| CreateMembershipRequest::default())
@@ -76,6 +82,16 @@ fn create() -> Box<dyn Check + Sync> {
         .bad("a role of another level", "INVALID_REQUEST", |it| of_user(&it.id, &["ORG_OWNER"]))
         .bad("a role twice", "INVALID_REQUEST", |it| of_user(&it.id, &["IAM_OWNER_VIEWER", "IAM_OWNER_VIEWER"]))
         .bad("too many roles", "INVALID_REQUEST", |it| of_user(&it.id, &["IAM_OWNER"; 101]))
+        .good("in a project", |it| of_part(&it.id, "PROJECT_OWNER", Part::ProjectId(it.others[0].clone())))
+        .good("in a project grant", |it| {
+            of_part(&it.id, "PROJECT_GRANT_OWNER", Part::ProjectGrantId(it.others[1].clone()))
+        })
+        .bad("in an unknown project", "RESOURCE_NOT_FOUND", |it| {
+            of_part(&it.id, "PROJECT_OWNER", Part::ProjectId("1".into()))
+        })
+        .bad("a role of something else", "INVALID_REQUEST", |it| {
+            of_part(&it.id, "PROJECT_OWNER", Part::ProjectGrantId(it.others[1].clone()))
+        })
         .bad("an unknown user", "RESOURCE_NOT_FOUND", |_| of_user("1", &["IAM_OWNER_VIEWER"]))
         .bad("a user that cannot be", "RESOURCE_NOT_FOUND", |_| of_user("a\u{0}b", &["IAM_OWNER_VIEWER"]))
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |it| {
@@ -114,6 +130,9 @@ fn search() -> Box<dyn Check + Sync> {
         .good("everything", |_| found(None, vec![]))
         .good("by role", |_| found(None, vec![Filter::Role("ORG_OWNER_VIEWER".into())]))
         .good("by a role that is none", |_| found(None, vec![Filter::Role("ORG_OWNER ORG_OWNER_VIEWER".into())]))
+        .good("by a project and a project grant", |_| {
+            found(None, vec![Filter::ProjectId("1".into()), Filter::ProjectGrantId("1".into())])
+        })
         .good("by a user that is none", |_| found(None, vec![Filter::UserId("1".into())]))
         .good("a page in another order", |_| SearchMembershipsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
