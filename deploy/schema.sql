@@ -332,7 +332,6 @@ create table if not exists access_9.user_keys (
   changed_at timestamptz not null,
   state json not null,
   holder_id text collate "C" not null,
-  project_id text collate "C" not null,
   expires_at bigint not null,
   primary key (instance_id, id)
 );

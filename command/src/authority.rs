@@ -64,7 +64,7 @@ pub(crate) struct Object {
     pub(crate) exists: bool,
     /// The user that it belongs to, if it belongs to one.
     pub(crate) user_id: Option<String>,
-    /// The parts of its context in which roles for it can be held, too.
+    /// See [`Resource::PARTS`].
     pub(crate) parts: Vec<Part>,
 }
 

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    context::{Owner, OwnerType, Place},
+    context::{Owner, OwnerType, Part, PartKind, Place},
     reference::Link,
     resource::{
         membership::{self, Membership},
         organization::Organization,
+        project::Project,
+        project_grant::ProjectGrant,
         user::User,
     },
     standard::{Resource, Standard},
@@ -19,6 +21,7 @@ use eventlog::record::AggregateKey;
 use crate::{
     authority::{self, Object},
     execute::Deciding,
+    existence::is_there,
     references,
     turn::{Current, Refusal, Turn},
 };
@@ -48,8 +51,8 @@ pub(crate) fn check_user(
     user: &AggregateKey,
     home: &Owner,
 ) -> Result<(), Refusal> {
-    let mut places = role_places(turn, user, membership::USER)?;
-    // Where there are more than are read, those that matter most are among them.
+    // Where there are more than are read, those that matter most are among them: all others are in organizations of the instance.
+    let mut places = role_places(turn, user, membership::USER, &Owner::instance(&user.instance_id))?;
     let above: Vec<_> = home.chain(&user.instance_id).into_iter().map(|context| (context, None)).collect();
     let held = authority::memberships(turn, &deciding.keys.instance, &user.id, &above);
     places.extend(held.iter().filter_map(Current::resource).map(Membership::place));
@@ -62,18 +65,18 @@ pub(crate) fn check_users_of(
     deciding: &Deciding,
     organization: &AggregateKey,
 ) -> Result<(), Refusal> {
-    let places = role_places(turn, organization, membership::HOME)?;
+    let places = role_places(turn, organization, membership::HOME, &Owner::system())?;
     check(turn, deciding, &organization.instance_id, places)
 }
 
-/// Where the memberships hold that name a user or an organization. Where there are more than are read, the system is
-/// among them: who may give roles there may give all of them.
-fn role_places(turn: &mut Turn<'_>, named: &AggregateKey, link: Link) -> Result<Vec<Place>, Refusal> {
+/// Where the memberships hold that name a user or an organization. Where there are more than are read, a
+/// context above all of them is among them: who may give roles there may give all of them.
+fn role_places(turn: &mut Turn<'_>, named: &AggregateKey, link: Link, above: &Owner) -> Result<Vec<Place>, Refusal> {
     references::are_complete(turn)?;
     let referrers = turn.referrers(named, link);
     let all: Vec<_> = referrers.keys.iter().map(|key| turn.get::<Standard<Membership>>(key)).collect();
     let places = all.iter().filter_map(Current::resource).map(Membership::place);
-    Ok(places.chain(referrers.has_more.then(|| Owner::system().into())).collect())
+    Ok(places.chain(referrers.has_more.then(|| above.clone().into())).collect())
 }
 
 fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut places: Vec<Place>) -> Result<(), Refusal> {
@@ -88,8 +91,19 @@ fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut places
     // Roles in a removed organization give nothing, and nobody could give them.
     let gone: BTreeSet<String> = organizations.into_iter().filter(is_gone).collect();
     places.retain(|Place { context, .. }| context.kind != OwnerType::Organization || !gone.contains(&context.id));
+    places.retain(|place| place.parts.iter().all(|part| is_part(turn, instance_id, part)));
     if deciding.authority.may_in_all(turn, GIVE_ROLES, &places) {
         return Ok(());
     }
     Err(permission_denied(GIVE_ROLES).into())
+}
+
+/// Whether a part is there: that of a membership may be gone, and the membership not yet.
+fn is_part(turn: &mut Turn<'_>, instance_id: &str, part: &Part) -> bool {
+    match part.kind {
+        PartKind::Project => is_there::<Project>(turn, &AggregateKey::of::<Standard<Project>>(instance_id, &part.id)),
+        PartKind::ProjectGrant => {
+            is_there::<ProjectGrant>(turn, &AggregateKey::of::<Standard<ProjectGrant>>(instance_id, &part.id))
+        }
+    }
 }

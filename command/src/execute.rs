@@ -203,9 +203,9 @@ impl<C: Command> Decide for Authorized<C> {
         if !self.deciding.compared.get() {
             self.deciding.compare_none()?;
         }
-        let context = self.deciding.permitted.take().ok_or_else(|| Error::internal(&Unpermitted))?;
+        let place = self.deciding.permitted.take().ok_or_else(|| Error::internal(&Unpermitted))?;
         let by_token = self.deciding.shown.borrow().is_some();
-        Ok((Decided { context: (!by_token).then_some(context), ..decided }, outcome))
+        Ok((Decided { place: (!by_token).then_some(place), ..decided }, outcome))
     }
 }
 

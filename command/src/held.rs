@@ -64,9 +64,12 @@ impl<H: Resource, R: Resource> Command for Take<H, R> {
         if current.resource().is_none_or(|held| held.holder() != Some(&self.holder.id)) {
             return Err(Rejection::NotFound(R::NAME).into());
         }
-        deciding.permit_on(turn, &current)?;
+        // It may not say itself in which parts of its context it is.
+        let holder = turn.get::<Standard<H>>(&self.holder);
+        let parts = holder.resource().map(|there| there.parts(&self.holder.id)).unwrap_or_default();
+        deciding.permit_within(turn, &current, parts.clone())?;
         check_power(turn, deciding, &self.holder, current.owner()?)?;
-        Ok((deciding.decide(turn, current, Asked::Delete)?, ()))
+        Ok((deciding.decide_within(turn, current, Asked::Delete, parts)?, ()))
     }
 }
 

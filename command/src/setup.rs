@@ -86,8 +86,8 @@ impl Decide for Beginning {
         if let Some(system) = found.resource() {
             let (sequence, changed_at) = (found.head.sequence, found.head.changed_at);
             let owner = Owner::instance(&system.first_instance_id);
-            let (aggregate_type, context) = (System::NAME, Some(Owner::system()));
-            return Ok((Decided { aggregate_type, sequence, changed_at, owner, context, is_new: false }, ()));
+            let (aggregate_type, place) = (System::NAME, Some(Owner::system().into()));
+            return Ok((Decided { aggregate_type, sequence, changed_at, owner, place, is_new: false }, ()));
         }
         let (cause, system) = (Cause { actor: "setup".into(), ..Cause::default() }, Owner::system());
         let first_instance_id = self.founding.instance_id().to_owned();

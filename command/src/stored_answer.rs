@@ -1,7 +1,7 @@
 //! The stored answer to an idempotent command: the message, the status where it is not the operation's own, and the
-//! context in which a role permitted it.
+//! place in which a role permitted it.
 
-use domain::context::Owner;
+use domain::context::{Part, PartKind, Place};
 use eventlog::record::{owner_of, owner_type};
 use prost::Message;
 
@@ -15,13 +15,22 @@ struct Addition {
     context_type: Option<i32>,
     #[prost(string, tag = "536870909")]
     context_id: String,
+    #[prost(string, repeated, tag = "536870908")]
+    projects: Vec<String>,
+    #[prost(string, repeated, tag = "536870907")]
+    project_grants: Vec<String>,
 }
 
-/// Adds status and context to a message in protobuf.
-pub(crate) fn encode(mut message: Vec<u8>, status: Option<u16>, context: Option<&Owner>) -> Vec<u8> {
-    let (context_type, context_id) = context.map(|context| (owner_type(context.kind), context.id.clone())).unzip();
-    let context_id = context_id.unwrap_or_default();
-    message.extend(Addition { status: status.map(u32::from), context_type, context_id }.encode_to_vec());
+/// Adds status and place to a message in protobuf.
+pub(crate) fn encode(mut message: Vec<u8>, status: Option<u16>, place: Option<&Place>) -> Vec<u8> {
+    let mut addition = Addition { status: status.map(u32::from), ..Addition::default() };
+    if let Some(Place { context, parts }) = place {
+        addition.context_type = Some(owner_type(context.kind));
+        addition.context_id.clone_from(&context.id);
+        let of = |kind| parts.iter().filter(move |part| part.kind == kind).map(|part| part.id.clone()).collect();
+        (addition.projects, addition.project_grants) = (of(PartKind::Project), of(PartKind::ProjectGrant));
+    }
+    message.extend(addition.encode_to_vec());
     message
 }
 
@@ -30,14 +39,17 @@ pub(crate) fn status(bytes: &[u8]) -> Option<u16> {
     Addition::decode(bytes).ok()?.status?.try_into().ok()
 }
 
-/// The context that was stored; answers of older builds have none, nor what the token of an object permitted.
-pub(crate) fn context(bytes: &[u8]) -> Option<Owner> {
-    let Addition { context_type, context_id, .. } = Addition::decode(bytes).ok()?;
-    Some(owner_of(context_type?, context_id))
+/// The place that was stored; answers of older builds have none, nor what the token of an object permitted.
+pub(crate) fn place(bytes: &[u8]) -> Option<Place> {
+    let Addition { context_type, context_id, projects, project_grants, .. } = Addition::decode(bytes).ok()?;
+    let granted = project_grants.into_iter().map(Part::project_grant);
+    let parts = projects.into_iter().map(Part::project).chain(granted).collect();
+    Some(Place { context: owner_of(context_type?, context_id), parts })
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::context::Owner;
     use proto::action::PutExecutionResponse;
 
     use super::*;
@@ -47,10 +59,12 @@ mod tests {
         let details = proto::object::Details { id: "7".into(), sequence: 3, ..Default::default() };
         let message = PutExecutionResponse { details: Some(details) };
         for stored in [None, Some(200)] {
-            let bytes = encode(message.encode_to_vec(), stored, Some(&Owner::organization("7")));
+            let parts = vec![Part::project("8"), Part::project_grant("9")];
+            let permitted = Place { context: Owner::organization("7"), parts };
+            let bytes = encode(message.encode_to_vec(), stored, Some(&permitted));
             assert_eq!((PutExecutionResponse::decode(&bytes[..]), status(&bytes)), (Ok(message.clone()), stored));
-            assert_eq!(context(&bytes), Some(Owner::organization("7")));
-            assert_eq!(context(&encode(message.encode_to_vec(), stored, None)), None);
+            assert_eq!(place(&bytes), Some(permitted));
+            assert_eq!(place(&encode(message.encode_to_vec(), stored, None)), None);
         }
     }
 }

@@ -16,7 +16,7 @@ use base::{fault, secret};
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
-    context::{Owner, OwnerType},
+    context::{Owner, OwnerType, Place},
     log_class::{LogClass, OfEach},
     reference::Link,
     rejection::Rejection,
@@ -57,7 +57,7 @@ pub struct Decided {
     /// The context that the object belongs to.
     pub owner: Owner,
     /// Where a role of the caller permitted it, if one did.
-    pub context: Option<Owner>,
+    pub place: Option<Place>,
     /// Whether the object did not exist before.
     pub is_new: bool,
 }
@@ -301,7 +301,7 @@ impl<'a> Turn<'a> {
     /// What a command of the platform's own comes to, which nobody is told.
     pub(crate) fn nothing_decided(&self, aggregate_type: &'static str) -> Decided {
         let (sequence, changed_at, owner) = (self.ends().events, self.now, Owner::system());
-        Decided { aggregate_type, sequence, changed_at, context: Some(owner.clone()), owner, is_new: false }
+        Decided { aggregate_type, sequence, changed_at, place: Some(owner.clone().into()), owner, is_new: false }
     }
 
     /// What is taken must be free, or be held by something of the same kind within what was removed; what is released is
@@ -376,8 +376,8 @@ impl Appended {
 
 impl Decided {
     fn at<A: Aggregate>(head: &Head, owner: Owner, is_new: bool) -> Self {
-        let (sequence, changed_at, context) = (head.sequence, head.changed_at, Some(owner.clone()));
-        Self { aggregate_type: A::NAME, sequence, changed_at, owner, context, is_new }
+        let (sequence, changed_at, place) = (head.sequence, head.changed_at, Some(owner.clone().into()));
+        Self { aggregate_type: A::NAME, sequence, changed_at, owner, place, is_new }
     }
 }
 

@@ -122,7 +122,7 @@ impl Queries {
     /// it there; whoever may so only in some of those below it sees what is of them.
     fn reachable<R: Reusable>(&self, call: &Call) -> Visible<R> {
         let id = &call.tenant.id;
-        let (instances, within, removed) = match (call.context.kind, call.places()) {
+        let (instances, within, removed) = match (call.context.kind, call.contexts()) {
             (OwnerType::System, _) if call.may(&call.context) => (None, None, self.ended.removed_anywhere()),
             (OwnerType::System, _) => (None, Some(vec![]), vec![]),
             (OwnerType::Instance, None) => (Some(vec![id.clone(), SYSTEM.to_owned()]), None, self.ended.removed(id)),

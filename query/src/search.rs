@@ -149,7 +149,7 @@ pub(crate) fn bounded(query: Option<ListQuery>, limits: Limits) -> Result<(ListQ
 
 /// What of the context of a call its caller may read.
 fn within<R>(call: &Call) -> Option<Filter<R>> {
-    match (call.context.kind, call.places()) {
+    match (call.context.kind, call.contexts()) {
         // Whoever may read it was asked for at the edge, where roles in a part of it were enough.
         (OwnerType::Organization, _) if call.may(&call.context) || call.belongs_to(&call.context) => {
             Some(Filter::In(vec![call.context.clone()]))

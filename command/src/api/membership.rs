@@ -103,7 +103,8 @@ impl Create {
                 (context, Part::project_grant(&key.id), ProjectGrant::NAME)
             }
         };
-        let is_elsewhere = self.context.kind == OwnerType::Organization && self.context != context;
-        if is_elsewhere { Err(Rejection::NotFound(name).into()) } else { Ok((context, Some(part))) }
+        // Without a context the request is about the instance.
+        let fits = self.context == context || self.context.kind == OwnerType::Instance;
+        if fits { Ok((context, Some(part))) } else { Err(Rejection::NotFound(name).into()) }
     }
 }

@@ -91,7 +91,7 @@ impl Command for Create {
 }
 
 impl Create {
-    /// Within which it gives roles.
+    /// The part in which it gives roles.
     fn part(&self) -> Part {
         match &self.project_grant {
             Some(grant) => Part::project_grant(&grant.id),

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use domain::{
     aggregate::Aggregate,
-    context::{Owner, Part},
+    context::{Owner, Part, Place},
     rejection::Rejection,
 };
 use edge::{
@@ -29,7 +29,7 @@ pub(crate) struct Deciding {
     /// The object whose token the caller has shown, where that is enough.
     pub(super) shown: RefCell<Option<AggregateKey>>,
     /// Where the caller may do what is decided; nothing is written before that is known.
-    pub(super) permitted: Cell<Option<Owner>>,
+    pub(super) permitted: Cell<Option<Place>>,
 }
 
 impl Deciding {
@@ -41,6 +41,17 @@ impl Deciding {
         asked: A::Command,
     ) -> Result<Decided, Refusal> {
         let parts = A::parts(&current.key.id, &current.state, Some(&asked));
+        self.decide_within(turn, current, asked, parts)
+    }
+
+    /// The same of one of which it is known in which parts of its context it is.
+    pub(crate) fn decide_within<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        current: Current<A>,
+        asked: A::Command,
+        parts: Vec<Part>,
+    ) -> Result<Decided, Refusal> {
         let events = A::decide(&current.state, asked);
         if !matches!(events, Err(Rejection::NotFound(_))) {
             self.permit_within(turn, &current, parts)?;
@@ -84,7 +95,7 @@ impl Deciding {
     /// Refuses what the caller may not do in a context.
     pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
         self.authority.permit(turn, context, object)?;
-        self.permitted.set(Some(context.clone()));
+        self.permitted.set(Some(Place { context: context.clone(), parts: object.parts.clone() }));
         Ok(())
     }
 
@@ -108,7 +119,7 @@ impl Deciding {
         // What is created is no context yet.
         let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
         if self.shown.borrow().as_ref() == Some(&current.key) {
-            self.permitted.set(Some(context));
+            self.permitted.set(Some(Place { context, parts: object.parts }));
             return Ok(());
         }
         self.permit(turn, &context, &object)

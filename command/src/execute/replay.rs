@@ -1,6 +1,7 @@
 //! What a request under an `Idempotency-Key` is known again by, and how it is answered then.
 
 use bytes::Bytes;
+use domain::context::Place;
 use edge::{
     call::Call, consistency::unavailable, described::without_secrets, error::Error, precondition::IfMatch,
     refusal::permission_denied,
@@ -41,7 +42,7 @@ impl Commands {
             request_digest,
             instance_id,
             answer: Box::new(move |decided, told| {
-                let answer = stored_answer::encode(told(decided), status(operation, decided), decided.context.as_ref());
+                let answer = stored_answer::encode(told(decided), status(operation, decided), decided.place.as_ref());
                 key.seal_bytes(ANSWER, &answer).into()
             }),
         }))
@@ -52,9 +53,9 @@ impl Commands {
         let key = self.keyring.key(&call.tenant.id, Purpose::Answer).await.map_err(unavailable)?;
         let opened = key.open_bytes(ANSWER, sealed).map_err(|error| Error::internal(&error))?;
         // What is shown once is not shown again to whoever has lost the right to it.
-        if let Some(context) = stored_answer::context(&opened)
+        if let Some(Place { context, parts }) = stored_answer::place(&opened)
             && let Some(needed) = call.needs(&context)
-            && !call.may(&context)
+            && !call.may_within(&context, &parts)
         {
             return Err(permission_denied(needed));
         }

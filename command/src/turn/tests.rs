@@ -93,7 +93,7 @@ fn what_was_written_is_read_in_the_next_turn() {
     scene.now = Timestamp::from_second(5).expect("it is a time");
     let made = scene.add("3", &here(), organization("Acme")).expect("the name is free");
     assert_eq!((made.sequence, made.is_new, made.changed_at), (12, true, scene.now));
-    assert_eq!((made.aggregate_type, &made.owner, &made.context), ("organization", &here(), &Some(here())));
+    assert_eq!((made.aggregate_type, &made.owner, &made.place), ("organization", &here(), &Some(here().into())));
     scene.now = Timestamp::from_second(6).expect("it is a time");
     let changed = scene.change("3", renamed("Other")).expect("it is there");
     assert_eq!((changed.sequence, changed.is_new, changed.changed_at), (13, false, scene.now));

@@ -55,7 +55,7 @@ pub trait Aggregate: 'static {
         owner.clone()
     }
 
-    /// The parts of that context in which roles for it can be held, too; of one that is not there yet as what is asked says.
+    /// The parts of that context in which roles for it can be held, too; for one that is to be created, those that the command names.
     fn parts(_id: &str, _state: &Self::State, _asked: Option<&Self::Command>) -> Vec<Part> {
         vec![]
     }

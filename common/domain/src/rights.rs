@@ -72,8 +72,10 @@ pub fn permits<'a>(roles: impl IntoIterator<Item = &'a str>, permission: &str) -
 mod tests {
     use super::*;
     use crate::{
+        context::PartKind,
         permission::reading,
         role::{IAM_OWNER, ORG_OWNER, SYSTEM_OWNER},
+        standard::PartOf,
     };
 
     #[test]
@@ -101,6 +103,32 @@ mod tests {
     fn whoever_gives_roles_on_an_instance_has_all_of_them() {
         let gives = |role: &&Role| role.level == OwnerType::Instance && of(role).contains("membership.write");
         assert!(ROLES.iter().filter(gives).all(|role| *role == IAM_OWNER));
+    }
+
+    /// The edge lets who has such a role into all of the context: what the operation is about decides then.
+    #[test]
+    fn roles_of_a_part_are_about_what_says_in_which_part_it_is() {
+        struct Parted(Vec<(PartKind, Permissions)>);
+        impl Visitor for Parted {
+            fn resource<R: Resource>(&mut self) {
+                let kinds = R::PARTS.iter().map(|of| match of {
+                    PartOf::Itself(kind) | PartOf::Named(kind, _) => *kind,
+                });
+                self.0
+                    .extend(kinds.flat_map(|kind| R::PERMISSIONS.iter().map(move |permissions| (kind, *permissions))));
+            }
+
+            fn settings<P: Properties>(&mut self) {}
+        }
+        let mut parted = Parted(vec![]);
+        catalog::visit(&mut parted);
+        for (role, kind) in ROLES.iter().filter_map(|role| Some((role, role.part?))) {
+            for permission in of(role) {
+                let about = permission.rsplit_once('.').map_or("", |(about, _)| about);
+                let is_parted = parted.0.iter().any(|(of, permissions)| *of == kind && permissions.about == about);
+                assert!(is_parted, "{}: {permission}", role.name);
+            }
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         None
     }
 
-    /// The same as the own of something that is in these parts of the context.
+    /// The same, held by something in these parts of the context.
     #[must_use]
     fn held_within(self, _parts: &[Part]) -> Self {
         self
@@ -121,7 +121,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         }
     }
 
-    /// The parts of its context in which roles for it can be held, too.
+    /// Those of its [`PARTS`](Self::PARTS) that it names.
     fn parts(&self, id: &str) -> Vec<Part> {
         let part = |of: &PartOf<Self>| match of {
             PartOf::Itself(kind) => Some(Part { kind: *kind, id: id.to_owned() }),

@@ -136,11 +136,11 @@ impl Call {
     }
 
     /// Where the caller may do what the operation does: everywhere in the instance (`None`), or in these contexts.
-    pub fn places(&self) -> Option<Vec<Owner>> {
+    pub fn contexts(&self) -> Option<Vec<Owner>> {
         let Some(permission) = self.operation.permission else { return Some(vec![]) };
         if self.may(&Owner::instance(&self.tenant.id)) {
             return None;
         }
-        Some(self.caller.places(permission).cloned().collect())
+        Some(self.caller.contexts(permission).cloned().collect())
     }
 }

@@ -1,11 +1,11 @@
 //! Filters: what of an index is asked for.
 
-use std::ops::Bound;
+use std::{collections::HashMap, ops::Bound};
 
 use base::fold::fold;
 use domain::{
     column::Column,
-    context::{Owner, OwnerType, Part},
+    context::{Owner, OwnerType, Part, PartKind},
     standard::{PartOf, Resource},
 };
 use tantivy::{
@@ -76,15 +76,15 @@ pub enum Filter<R: 'static> {
     Ids(Vec<String>),
     /// Roles must be held for it in one of these contexts, or who may read that one sees it, too.
     In(Vec<Owner>),
-    /// The same, or it is in one of these parts of contexts.
+    /// As above, in none of these.
+    NotIn(Vec<Owner>),
+    /// Roles must be held for it in one of these contexts, or it is in one of these parts of contexts.
     Within {
         /// The contexts.
         contexts: Vec<Owner>,
         /// The parts, each with the context that it is in.
         parts: Vec<(Owner, Part)>,
     },
-    /// As above, in none of these.
-    NotIn(Vec<Owner>),
 }
 
 impl<R> Filter<R> {
@@ -144,10 +144,14 @@ fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query
         Filter::Within { contexts, parts } => {
             let contexts: Box<dyn Query> = Box::new(within(layout, contexts));
             let mut any = vec![(Occur::Should, contexts)];
+            let mut ids: HashMap<(&Owner, PartKind), Vec<&str>> = HashMap::new();
             for (context, part) in parts {
-                for query in in_part::<R>(layout, context, part)? {
-                    any.push((Occur::Should, query));
-                }
+                ids.entry((context, part.kind)).or_default().push(&part.id);
+            }
+            for ((context, kind), ids) in ids {
+                any.extend(
+                    in_parts::<R>(layout, context, (kind, &ids))?.into_iter().map(|query| (Occur::Should, query)),
+                );
             }
             Box::new(BooleanQuery::new(any))
         }
@@ -173,8 +177,8 @@ fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Que
     Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
 }
 
-fn those(layout: &Layout, ids: &[String]) -> Box<dyn Query> {
-    let terms = ids.iter().map(|id| Term::from_field_u64(layout.id, number(id)));
+fn those(layout: &Layout, ids: &[impl AsRef<str>]) -> Box<dyn Query> {
+    let terms = ids.iter().map(|id| Term::from_field_u64(layout.id, number(id.as_ref())));
     Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
 }
 
@@ -185,15 +189,23 @@ fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
     TermSetQuery::new(terms.chain(seen).collect::<Vec<_>>())
 }
 
-/// What is in a part of a context, by each column that may name it.
-fn in_part<R: Resource>(layout: &Layout, owner: &Owner, part: &Part) -> Result<Vec<Box<dyn Query>>, IndexFailure> {
+/// What is in some parts of a context, by each column that may name them.
+fn in_parts<R: Resource>(
+    layout: &Layout,
+    owner: &Owner,
+    (kind, ids): (PartKind, &[&str]),
+) -> Result<Vec<Box<dyn Query>>, IndexFailure> {
     let of_kind = |of: &&PartOf<R>| match of {
-        PartOf::Itself(kind) | PartOf::Named(kind, _) => *kind == part.kind,
+        PartOf::Itself(of) | PartOf::Named(of, _) => *of == kind,
     };
     let named = |of: &PartOf<R>| {
         let is_it: Box<dyn Query> = match of {
-            PartOf::Itself(_) => those(layout, std::slice::from_ref(&part.id)),
-            PartOf::Named(_, column) => term(Term::from_field_text(layout.column(column.definition)?.value, &part.id)),
+            PartOf::Itself(_) => those(layout, ids),
+            PartOf::Named(_, column) => {
+                let field = layout.column(column.definition)?.value;
+                let terms = ids.iter().map(|id| Term::from_field_text(field, id));
+                Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
+            }
         };
         let here: Box<dyn Query> = Box::new(within(layout, std::slice::from_ref(owner)));
         let both: Box<dyn Query> = Box::new(BooleanQuery::new(vec![(Occur::Must, here), (Occur::Must, is_it)]));

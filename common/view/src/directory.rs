@@ -354,11 +354,11 @@ fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row)
 impl Principal {
     /// Whether the user's roles permit something in any of the contexts.
     pub fn may(&self, permission: &str, contexts: &[Owner]) -> bool {
-        self.places(permission).any(|context| contexts.contains(context))
+        self.contexts(permission).any(|context| contexts.contains(context))
     }
 
     /// The contexts in which the user's roles permit something, and below which they do.
-    pub fn places(&self, permission: &str) -> impl Iterator<Item = &Owner> {
+    pub fn contexts(&self, permission: &str) -> impl Iterator<Item = &Owner> {
         self.permitting(permission).filter(|held| held.part.is_none()).map(|held| &held.context)
     }
 

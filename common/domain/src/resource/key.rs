@@ -18,18 +18,25 @@ use crate::{
 pub trait Holder: Resource {
     /// The name of its keys, for example `app_key`.
     const KEY: &'static str;
+    /// The columns of its keys.
+    const KEY_COLUMNS: &'static [Column<Key<Self>>];
+    /// The parts of their context in which roles for its keys can be held, too.
+    const KEY_PARTS: &'static [PartOf<Key<Self>>] = &[];
     /// The projection that keeps the search index of its keys.
     const KEYS_INDEX: Name;
 }
 
 impl Holder for App {
     const KEY: &'static str = "app_key";
+    const KEY_COLUMNS: &'static [Column<Key<Self>>] = &[Key::HOLDER_ID, Key::PROJECT_ID, Key::EXPIRES_AT];
+    const KEY_PARTS: &'static [PartOf<Key<Self>>] = &[PartOf::Named(PartKind::Project, &Key::PROJECT_ID)];
     const KEYS_INDEX: Name = Name { name: "app_keys_index", version: 2 };
 }
 
 impl Holder for User {
     const KEY: &'static str = "user_key";
-    const KEYS_INDEX: Name = Name { name: "user_keys_index", version: 2 };
+    const KEY_COLUMNS: &'static [Column<Key<Self>>] = &[Key::HOLDER_ID, Key::EXPIRES_AT];
+    const KEYS_INDEX: Name = Name::first("user_keys_index");
 }
 
 /// A key of an app or of a service user; its id is the `kid` of what it signs.
@@ -90,8 +97,8 @@ impl<H: Holder> Key<H> {
 
 impl<H: Holder> Resource for Key<H> {
     const NAME: &'static str = H::KEY;
-    const COLUMNS: &'static [Column<Self>] = &[Self::HOLDER_ID, Self::PROJECT_ID, Self::EXPIRES_AT];
-    const PARTS: &'static [PartOf<Self>] = &[PartOf::Named(PartKind::Project, &Self::PROJECT_ID)];
+    const COLUMNS: &'static [Column<Self>] = H::KEY_COLUMNS;
+    const PARTS: &'static [PartOf<Self>] = H::KEY_PARTS;
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(H::KEYS_INDEX);
     const LINKS: &'static [Link] = &[Self::HOLDER];
@@ -131,7 +138,8 @@ mod tests {
 
     #[test]
     fn it_is_found_by_who_has_it_and_goes_with_that() {
-        assert_columns(&key::<User>(), &json!({ "holder_id": "7", "project_id": "", "expires_at": 10 }));
+        assert_columns(&key::<User>(), &json!({ "holder_id": "7", "expires_at": 10 }));
+        assert_columns(&key::<App>(), &json!({ "holder_id": "7", "project_id": "", "expires_at": 10 }));
         let of_app = key::<App>().held_within(&[Part::project("5")]);
         assert_eq!((of_app.project_id.as_str(), of_app.parts("9")), ("5", vec![Part::project("5")]));
         assert_eq!(key::<User>().held_within(&[]).parts("9"), []);

@@ -71,6 +71,11 @@ impl Membership {
         Place { context: self.context.clone(), parts: self.part.iter().cloned().collect() }
     }
 
+    /// The id of the part of this kind in which its roles hold; empty where that is none.
+    fn part_of(&self, kind: PartKind) -> &str {
+        self.part.as_ref().filter(|part| part.kind == kind).map_or("", |part| &part.id)
+    }
+
     /// The value that makes place and user unique, and by which a membership is found.
     pub fn claim(context: &Owner, part: Option<&Part>, user_id: &str) -> Claim {
         if let Some(Part { kind, id }) = part {
@@ -86,13 +91,6 @@ impl Membership {
             OwnerType::Organization => "organization",
         };
         Claim::instance("membership", format!("{level}/{}/{user_id}", context.id))
-    }
-}
-
-impl Membership {
-    /// The id of the part of this kind in which its roles hold; empty where that is none.
-    fn part_of(&self, kind: PartKind) -> &str {
-        self.part.as_ref().filter(|part| part.kind == kind).map_or("", |part| &part.id)
     }
 }
 

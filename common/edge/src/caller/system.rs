@@ -108,10 +108,12 @@ impl SigningUser {
                 "{name:?} cannot be a system user: a name begins with a letter and has letters, digits, -, _, . and @"
             ));
         }
-        if let Some(unknown) = roles.iter().find(|name| role(name).is_none()) {
-            let known = ROLES.iter().map(|role| role.name).collect::<Vec<_>>().join(", ");
+        // It has its roles everywhere, so none of a part of something.
+        if let Some(unknown) = roles.iter().find(|name| role(name).is_none_or(|role| role.part.is_some())) {
+            let known = ROLES.iter().filter(|role| role.part.is_none());
+            let known = known.map(|role| role.name).collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "the system user {name} has the role {unknown}, which there is not; there are {known}"
+                "the system user {name} has the role {unknown}, which there is not for it; there are {known}"
             ));
         }
         let key = serde_json::from_value::<Jwk>(public).ok().filter(|key| match &key.algorithm {

@@ -1,6 +1,6 @@
 //! Roles on projects and on project grants: what they let their holders do, and where they end.
 
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, after, created, done, post, send},
@@ -211,6 +211,25 @@ async fn who_sees_all_of_an_organization_changes_only_its_own_project() {
     denied(&patch(&plain, PROJECTS, &own.id, json!({ "name": "x" })).await, "a viewer writes");
 }
 
+/// What was made is shown again to whoever may still make it, and to nobody else.
+#[tokio::test]
+async fn an_answer_is_given_once_more_while_the_role_is_held() {
+    let acme = Acme::start().await;
+    let (_, member) = acme.member("member", &["PROJECT_OWNER"], &[]).await;
+    let app = json!({ "projectId": acme.own.id, "name": "New", "api": {} });
+    let ask = async || send(member.request(Method::POST, APPS).header("idempotency-key", "once").json(&app)).await;
+    let (first, again) = (ask().await, ask().await);
+    assert_eq!((first.status, again.status), (StatusCode::CREATED, StatusCode::CREATED), "{}", again.body);
+    assert_eq!((&first.body, again.body["clientSecret"].is_string()), (&again.body, true));
+    let search = post(&acme.owner, &format!("{MEMBERSHIPS}/_search"), json!([{ "projectId": acme.own.id }])).await;
+    let held = search.body["result"][0]["details"]["id"].as_str().expect("it is found").to_owned();
+    let other = json!({ "userId": search.body["result"][0]["membership"]["userId"], "roles": ["PROJECT_OWNER"], "projectId": acme.other.id });
+    done(&acme.owner, MEMBERSHIPS, other).await;
+    assert_eq!(asked(&acme.owner, Method::DELETE, MEMBERSHIPS, &held).await.status, 200);
+    let lost = async || (ask().await.status == StatusCode::FORBIDDEN).then_some(());
+    eventually("a role on another project is not enough", lost).await;
+}
+
 #[tokio::test]
 async fn roles_on_a_project_go_with_it() {
     let acme = Acme::start().await;
@@ -263,7 +282,19 @@ async fn an_owner_of_a_granted_project_gives_its_roles_and_nothing_else() {
     denied.assert_refused("of another grant", 403, "PERMISSION_DENIED");
     let of_project = json!({ "projectId": own.id, "userId": id, "roleKeys": ["a"] });
     refused(&post(&member, USER_GRANTS, of_project).await, "as the owner of the project does");
+    let (_, of_project) = acme.member("of-project", &["PROJECT_OWNER"], &[]).await;
+    let hidden = asked(&of_project, Method::GET, USER_GRANTS, &made.id()).await;
+    refused(&hidden, "what is given by a grant is for those to whom it was granted");
+    assert!(!found(&of_project, USER_GRANTS, "").await.contains(&made.id()));
     assert_eq!(asked(&member, Method::DELETE, USER_GRANTS, &made.id()).await.status, 200);
+
+    let removed = send(acme.owner.request(Method::DELETE, &format!("{GRANTS}/{}", own.grant))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let gone = async || {
+        let left = post(admin, &format!("{MEMBERSHIPS}/_search"), json!([{ "projectGrantId": own.grant }])).await;
+        (left.body["details"]["totalResult"] == "0").then_some(())
+    };
+    eventually("roles on the grant go with it", gone).await;
 }
 
 #[tokio::test]
