@@ -371,7 +371,7 @@ fn without_failures(
     loop {
         let event = events.iter().find(|event| event.sequence == failure.sequence()).cloned();
         let Some(event) = event.filter(|_| !failure.is_newer()) else { return Err(failure.into()) };
-        if failed.len() >= SUDDEN.0 {
+        if are_sudden(failed, &event) || failed.len() > MOST {
             return Err(Flood::Sudden.into());
         }
         failed.push(ParkedAt::now(&event, failure.without_values()));
@@ -381,4 +381,11 @@ fn without_failures(
             Err(next) => failure = next,
         }
     }
+}
+
+/// Whether as many as a bad build makes fail were committed close to an event that failed, too. It is asked at each, so that not all of
+/// a batch is folded again for each event of it.
+fn are_sudden(failed: &[ParkedAt], event: &Recorded) -> bool {
+    let first = failed.len().checked_sub(SUDDEN.0).and_then(|first| failed[first].committed_at);
+    first.is_some_and(|first| first.duration_since(event.committed_at).unsigned_abs() < WITHIN)
 }

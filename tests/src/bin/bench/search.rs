@@ -1,11 +1,18 @@
 //! The search index alone: what a query costs in CPU time of its thread, how fast documents get in, and how fast a node
 //! that has nothing gets them all.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use domain::{
-    context::Owner,
-    resource::target::{Mode, Target, TargetKind, column},
+    context::{Owner, Part},
+    resource::{
+        project_role::GrantedRole,
+        target::{Mode, Target, TargetKind, column},
+        user_grant::{self, UserGrant},
+    },
     standard::Resource,
 };
 use eventlog::record::Position;
@@ -13,11 +20,17 @@ use index::{
     Bounds, Filter, Folder, Layout, Method, Page, Publisher, Remote, Replica, Search, Snapshot, SortKey, Writer,
 };
 use jiff::Timestamp;
+use tempfile::TempDir;
 use tests::servers::Servers;
 use view::table::{Change, Row, standard};
 
 use crate::cpu;
 
+/// The head of a table.
+const HEAD: &str = "query, limit 100 unless said                   matches    ms p50    ms p99";
+/// How many user grants there are, and of how many projects.
+const GRANTS: usize = 100_000;
+const PROJECTS: usize = 500;
 const BATCH: usize = 1000;
 /// How many organizations the documents belong to.
 const OWNERS: usize = 1000;
@@ -26,9 +39,26 @@ const TIMES: usize = 30;
 
 /// Builds an index of so many documents and asks it.
 pub(crate) async fn measure(documents: usize) {
+    let (_folder, place, snapshot, rate) = built::<Target>(documents, change);
+    println!("\nsearch: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
+    println!("{HEAD}");
+    for (name, search) in queries(documents) {
+        ask(&snapshot, name, &search);
+    }
+    ship(place, &snapshot, documents).await;
+    let (_folder, _, snapshot, rate) = built::<UserGrant>(GRANTS, grant);
+    println!("\nsearch: {GRANTS} user grants of {PROJECTS} projects, built at {rate:.0} per CPU-second");
+    println!("{HEAD}");
+    for (name, search) in of_grants() {
+        ask(&snapshot, name, &search);
+    }
+}
+
+/// An index of so many documents, and how many a second of CPU time it takes in.
+fn built<R: Resource>(documents: usize, change: fn(usize) -> Change) -> (TempDir, Folder, Arc<Snapshot>, f64) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let place = Folder::open(folder.path()).expect("nobody uses it");
-    let mut writer = Writer::open(&place, Layout::of(&standard::<Target>())).expect("an index can be made");
+    let mut writer = Writer::open(&place, Layout::of(&standard::<R>())).expect("an index can be made");
     let before = cpu::of_this_process();
     let mut snapshot = writer.snapshot().expect("it is there");
     for first in (0..documents).step_by(BATCH) {
@@ -42,12 +72,7 @@ pub(crate) async fn measure(documents: usize) {
     let used = cpu::of_this_process().saturating_sub(before);
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = documents as f64 / used.as_secs_f64();
-    println!("\nsearch: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
-    println!("{:<44} {:>9} {:>9} {:>9}", "query, limit 100 unless said", "matches", "ms p50", "ms p99");
-    for (name, search) in queries(documents) {
-        ask(&snapshot, name, &search);
-    }
-    ship(place, &snapshot, documents).await;
+    (folder, place, Arc::new(snapshot), rate)
 }
 
 /// Publishes the index and lets a node that has nothing fetch it.
@@ -81,7 +106,7 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     servers.stop().await;
 }
 
-fn ask(snapshot: &Snapshot, name: &str, search: &Search<Target>) {
+fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<R>) {
     let mut times = vec![];
     let mut total = 0;
     for _ in 0..TIMES {
@@ -131,6 +156,44 @@ fn queries(documents: usize) -> Vec<(&'static str, Search<Target>)> {
     ]
 }
 
+/// What is asked of user grants: ten for each user, two hundred in each project, all of one organization.
+fn of_grants() -> Vec<(&'static str, Search<UserGrant>)> {
+    let page = |offset| Page { key: SortKey::Created, ascending: false, offset, limit: 100 };
+    let search = |filters, page| Search { instances: Some(vec!["1".into()]), filters, page };
+    let is = |column, text: &str| search(vec![Filter::text(column, Method::Equals, text.to_owned())], page(0));
+    let parts = |count: usize| {
+        let part = |number: usize| (Owner::organization("1"), Part::project(number.to_string()));
+        search(vec![Filter::Within { contexts: vec![], parts: (0..count).map(part).collect() }], page(0))
+    };
+    vec![
+        ("of a user", is(&user_grant::column::USER_ID, "42")),
+        ("of a project", is(&user_grant::column::PROJECT_ID, "42")),
+        (
+            "of a role",
+            search(
+                vec![Filter::text(&user_grant::column::ROLE_KEYS, Method::Contains, " role-3 ".to_owned())],
+                page(0),
+            ),
+        ),
+        ("all", search(vec![], page(0))),
+        ("all, nine tenths deep", search(vec![], page(GRANTS / 10 * 9))),
+        ("for who has a role on 1 project", parts(1)),
+        ("for who has roles on 100 projects", parts(100)),
+    ]
+}
+
+fn grant(number: usize) -> Change {
+    let key = format!("role-{}", number % 7);
+    let grant = UserGrant {
+        user_id: (number / 10).to_string(),
+        project_id: (number % PROJECTS).to_string(),
+        project_grant_id: None,
+        roles: vec![GrantedRole { id: number.to_string(), key }],
+        is_active: true,
+    };
+    document(number, Owner::organization("1"), &grant)
+}
+
 fn name(number: usize) -> String {
     const KINDS: [&str; 7] = ["Web", "Mobile", "Batch", "Gateway", "Ledger", "Search", "Mail"];
     const PLACES: [&str; 5] = ["eu", "us", "ap", "sa", "af"];
@@ -147,14 +210,18 @@ fn change(number: usize) -> Change {
         mode: Mode::Continue,
         signing_keys: vec![],
     };
+    document(number, Owner::organization((number % OWNERS).to_string()), &target)
+}
+
+fn document<R: Resource>(number: usize, owner: Owner, resource: &R) -> Change {
     let at = Timestamp::from_second(i64::try_from(number).unwrap_or_default()).unwrap_or_default();
     let row = Row {
-        owner: Owner::organization((number % OWNERS).to_string()),
+        owner,
         sequence: number as u64,
         created_at: at,
         changed_at: at,
-        state: serde_json::to_string(&target).expect("it is plain data"),
-        values: Target::COLUMNS.iter().map(|column| column.value(&target)).collect(),
+        state: serde_json::to_string(resource).expect("it is plain data"),
+        values: R::COLUMNS.iter().map(|column| column.value(resource)).collect(),
     };
     Change { instance_id: "1".into(), id: (1_000_000 + number).to_string(), row: Some(row) }
 }

@@ -1,11 +1,15 @@
 //! Failed events as they are seen: of those that are being tried again, by administrators, in large numbers and sizes.
 
+use eventlog::record::Event;
+use jiff::SignedDuration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     auditor::connect,
     client::{Client, post, send},
-    eventually, forge,
+    cluster::Cluster,
+    eventually,
+    forge::{self, Appending},
     platform::Platform,
     servers::Servers,
 };
@@ -187,4 +191,30 @@ async fn what_failed_may_be_as_large_as_a_record() {
     eventually("it is left out", left_out).await;
     let after = client.create_target("after").await.expect("it is made");
     eventually("others go on", async || (client.get_target(&after, None).await.status == 200).then_some(())).await;
+}
+
+/// A rebuild meets at once what has failed in a year. That is no bad build.
+#[tokio::test]
+async fn what_failed_at_different_times_is_parked_though_it_is_met_at_once() {
+    const AT_ONCE: i64 = 90;
+    let cluster = Cluster::start().await;
+    let mut log = Appending::begin(cluster.servers.nats().await).await;
+    for minute in (0..3).rev() {
+        let ids = (0..AT_ONCE).map(|number| format!("{}{number:017}", minute + 1));
+        let spoilt = |id: String| {
+            let event = forge::named(&cluster.bootstrap.instance_id, (&id, 1), "spoilt");
+            Event { payload: "{".into(), ..event }
+        };
+        log.put(ids.map(spoilt).collect(), SignedDuration::from_secs(61 * minute)).await;
+    }
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let postgres = connect(&cluster.servers.places.postgres_url).await;
+    for projection in ["targets", "targets_index"] {
+        let text = "select count(*) from platform.failed_events where projection = $1";
+        let all = async || {
+            let found = postgres.query_one(text, &[&projection]).await.ok()?;
+            (found.get::<_, i64>(0) == 3 * AT_ONCE).then_some(())
+        };
+        eventually(projection, all).await;
+    }
 }
