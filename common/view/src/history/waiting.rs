@@ -2,10 +2,11 @@
 
 use std::{pin::pin, sync::Arc};
 
+use deadpool_postgres::Transaction;
 use domain::catalog::class_of;
 use eventlog::record::{AggregateKey, Recorded};
 use futures::TryStreamExt;
-use tokio_postgres::{Transaction, types::ToSql};
+use tokio_postgres::types::ToSql;
 
 use super::recorded;
 use crate::{
@@ -35,7 +36,8 @@ pub async fn waiting(
     let AggregateKey { instance_id, aggregate_type, id } = key;
     let (from, to, limit) = (signed(from), signed(to), signed(MOST as u64 + 1));
     let parameters: [&(dyn ToSql + Sync); 6] = [instance_id, aggregate_type, id, &from, &to, &limit];
-    let rows = transaction.query_raw(&SELECT[class_of(&key.aggregate_type)], parameters).await?;
+    let statement = transaction.prepare_cached(&SELECT[class_of(&key.aggregate_type)]).await?;
+    let rows = transaction.query_raw(&statement, parameters).await?;
     let (mut rows, mut events, mut size) = (pin!(rows), vec![], 0);
     while let Some(row) = rows.try_next().await? {
         if events.len() == MOST || size >= LARGEST {

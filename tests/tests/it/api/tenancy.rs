@@ -300,6 +300,7 @@ async fn everywhere(tenant: &Tenant) {
     send(search(&admin, "?ctx.system=true")).await.assert_refused("who operates nothing", 403, "PERMISSION_DENIED");
 }
 
+/// 90 of the cases of OpenID Connect that the design lists.
 #[tokio::test]
 async fn an_old_secret_is_valid_as_long_as_it_was_said() {
     let tenant = Tenant::start().await;

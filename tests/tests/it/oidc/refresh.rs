@@ -231,7 +231,7 @@ async fn a_client_ends_it_with_all_that_was_got_by_it() {
     is_over(&flow, &first).await;
     let second = flow.refreshed(refresh_token(&first)).await;
     assert_error("of another client", &revoking(&other.id, refresh_token(&second)).await, 400, "invalid_grant");
-    assert_eq!(flow.userinfo(access_token(&second)).await.status, StatusCode::OK, "an access token ends alone");
+    assert_eq!(flow.userinfo(access_token(&second)).await.status, StatusCode::OK, "127: an access token ends alone");
     for _ in 0..2 {
         assert_eq!(revoking(&flow.app.id, refresh_token(&second)).await.status, StatusCode::OK);
         is_over(&flow, &second).await;
@@ -244,6 +244,24 @@ async fn a_client_ends_it_with_all_that_was_got_by_it() {
     assert_error("56", &send(flow.redeeming(&answer["code"], &[])).await, 400, "invalid_grant");
     is_over(&flow, &tokens).await;
     assert_refused(&flow, "56: the code was used twice", refresh_token(&tokens), "invalid_grant").await;
+}
+
+/// 128
+#[tokio::test]
+async fn one_that_is_revoked_while_it_is_used_leaves_nothing() {
+    let flow = start().await;
+    for round in 0..5 {
+        let (first, _) = logged_in(&flow).await;
+        let form = [("client_id", flow.app.id.as_str()), ("token", refresh_token(&first))];
+        let revoking = flow.admin.anonymous(Method::POST, "/oauth/v2/revoke").form(&form);
+        let (refreshed, revoked) = tokio::join!(send(flow.refreshing(refresh_token(&first), &[])), send(revoking));
+        assert_eq!(revoked.status, StatusCode::OK, "{round}: {}", revoked.body);
+        let won = (refreshed.status == StatusCode::OK).then_some(&refreshed.body);
+        for tokens in won.into_iter().chain([&first]) {
+            is_over(&flow, tokens).await;
+            assert_refused(&flow, "of the family", refresh_token(tokens), "invalid_grant").await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ async fn only_the_client_of_a_token_ends_it() {
     let shop = Shop::open(json!({})).await;
     let token = shop.token("").await;
     let other = user(&shop.admin, "other", "").await;
-    assert_error("another user", &revoke(&shop.admin, &other, &token).await, 400, "invalid_grant");
+    assert_error("127: another user", &revoke(&shop.admin, &other, &token).await, 400, "invalid_grant");
     let app =
         ServiceUser { user_id: shop.app.0.clone(), client_id: shop.app.0.clone(), client_secret: shop.app.1.clone() };
     assert_error("an app, which got none", &revoke(&shop.admin, &app, &token).await, 400, "invalid_grant");
@@ -84,12 +84,12 @@ async fn only_the_client_of_a_token_ends_it() {
     let bare = send(revoking(&shop.admin).form(&[("token", &token)])).await;
     assert_error("no authentication", &bare, 401, "invalid_client");
     let missing = revoking(&shop.admin).basic_auth(&shop.user.client_id, Some(&shop.user.client_secret));
-    assert_error("no token", &send(missing.form(&[("a", "b")])).await, 400, "invalid_request");
+    assert_error("127: no token", &send(missing.form(&[("a", "b")])).await, 400, "invalid_request");
     let got = send(shop.admin.anonymous(Method::GET, REVOKE)).await;
     assert_eq!((got.status.as_u16(), &got.headers["allow"]), (405, &"POST".parse().unwrap()));
     assert_eq!(shop.introspect(&token).await["active"], true, "nothing of that ended it");
 
-    // What is no token, or one of others, is over already.
+    // 127: what is no token, or one of others, is over already.
     let beside = instance_beside(&shop.tenant).await.client().await.token;
     for (case, token) in [("garbage", "garbage"), ("cut off", &token[..token.len() - 2]), ("elsewhere", &beside)] {
         assert_revoked(case, &revoke(&shop.admin, &shop.user, token).await);
@@ -99,7 +99,7 @@ async fn only_the_client_of_a_token_ends_it() {
     let personal = done(&shop.admin, &format!("{API}/users/{id}/tokens"), personal).await;
     let personal = personal.body["token"].as_str().expect("it is shown");
     let refused = revoke(&shop.admin, &shop.user, personal).await;
-    assert_error("a personal one", &refused, 400, "unsupported_token_type");
+    assert_error("127: a personal one", &refused, 400, "unsupported_token_type");
 
     // With its secret in the form, by its id.
     let form = [("token", token.as_str()), ("client_id", id), ("client_secret", &shop.user.client_secret)];

@@ -66,6 +66,7 @@ async fn issue(nodes: &[Client; 2], count: usize, user: &ServiceUser, keys: &Jwk
     tokens.map(|token| verified(&token, keys).0).collect().await
 }
 
+/// 148: a key is published before it signs, and stays until the last token is over.
 #[tokio::test]
 async fn tokens_verify_by_the_key_set_of_their_time_while_keys_follow_each_other() {
     let clock = Clock::new();
@@ -187,6 +188,7 @@ async fn a_key_signs_on_demand_and_what_a_deleted_one_has_signed_counts_nowhere(
     eventually("it is not published any more", published).await;
 }
 
+/// 100
 #[tokio::test]
 async fn who_signs_for_a_token_gets_an_id_token_where_it_asks_for_openid() {
     let tenant = Tenant::start().await;

@@ -76,7 +76,7 @@ impl Shop {
     pub(super) async fn introspect(&self, token: &str) -> Value {
         let answer = self.introspected_by((&self.app.0, &self.app.1), token).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
-        assert_eq!(answer.headers["cache-control"], "no-store");
+        assert_eq!(answer.headers["cache-control"], "no-store", "123");
         answer.body
     }
 

@@ -32,6 +32,7 @@ pub(super) fn assert_error(case: &str, answer: &Answer, status: u16, error: &str
 async fn discovery_lists_what_works_and_nothing_else() {
     let tenant = Tenant::start().await;
     let (client, issuer) = (tenant.client().await, &tenant.bootstrap.issuer);
+    // 147: what works, under the issuer of the host.
     let discovery = send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
     assert_eq!(discovery.headers["content-type"], "application/json");
     let algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
@@ -165,28 +166,28 @@ async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
         ("an unknown grant type", with(&[("grant_type", "magic"), scope]), 400, "unsupported_grant_type"),
         ("a password", with(&[("grant_type", "password"), scope]), 400, "unsupported_grant_type"),
         ("a parameter twice", with(&[credentials, scope, scope]), 400, "invalid_request"),
-        ("no scope", with(&[credentials]), 400, "invalid_scope"),
+        ("99: no scope", with(&[credentials]), 400, "invalid_scope"),
         ("a scope that is none", with(&[credentials, ("scope", "a\u{e9}")]), 400, "invalid_scope"),
-        ("two ways at once", with(&[credentials, scope, ("client_secret", "x")]), 400, "invalid_request"),
-        ("another client", with(&[credentials, scope, ("client_id", "x")]), 400, "invalid_request"),
+        ("85: two ways at once", with(&[credentials, scope, ("client_secret", "x")]), 400, "invalid_request"),
+        ("87: another client", with(&[credentials, scope, ("client_id", "x")]), 400, "invalid_request"),
         ("JSON", ask(&client).json(&json!({ "grant_type": "client_credentials" })), 400, "invalid_request"),
         ("nobody", ask(&client).form(&[credentials, scope]), 401, "invalid_client"),
         ("a bearer", ask(&client).bearer_auth("x").form(&[credentials, scope]), 401, "invalid_client"),
         (
-            "no base64",
+            "86: no base64",
             ask(&client).header("authorization", "Basic !").form(&[credentials, scope]),
             401,
             "invalid_client",
         ),
         (
-            "no colon",
+            "86: no colon",
             ask(&client).header("authorization", "Basic YQ==").form(&[credentials, scope]),
             401,
             "invalid_client",
         ),
         ("two headers", with(&[credentials, scope]).bearer_auth("x"), 400, "invalid_request"),
         ("no secret", ask(&client).form(&[credentials, scope, ("client_id", &user.client_id)]), 401, "invalid_client"),
-        ("an empty secret", ask(&client).basic_auth(&user.client_id, Some("")).form(&[credentials, scope]), 401, {
+        ("86: an empty secret", ask(&client).basic_auth(&user.client_id, Some("")).form(&[credentials, scope]), 401, {
             "invalid_client"
         }),
         ("a control character", with(&[credentials, ("scope", "openid\u{0}")]), 400, "invalid_scope"),
@@ -202,7 +203,7 @@ async fn a_wrong_token_request_gets_the_error_of_the_rfc() {
     let wrong = send(ask(&client).basic_auth(&user.client_id, Some("wrong")).form(&form)).await;
     let unknown = send(ask(&client).basic_auth("unknown", Some("wrong")).form(&form)).await;
     assert_error("a wrong secret", &wrong, 401, "invalid_client");
-    assert_eq!((unknown.status, &unknown.body), (wrong.status, &wrong.body), "an unknown client is not told apart");
+    assert_eq!((unknown.status, &unknown.body), (wrong.status, &wrong.body), "92: an unknown client is not told apart");
     assert!(wrong.headers["www-authenticate"].to_str().unwrap().starts_with("Basic"));
     let get = send(client.anonymous(Method::GET, TOKEN)).await;
     assert_eq!((get.status, &get.headers["allow"]), (StatusCode::METHOD_NOT_ALLOWED, &"POST".parse().unwrap()));

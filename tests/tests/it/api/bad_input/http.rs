@@ -118,6 +118,7 @@ fn everywhere(client: &Client) -> Vec<(&'static str, RequestBuilder)> {
     ]
 }
 
+/// 147 of the cases of OpenID Connect that the design lists.
 #[tokio::test]
 async fn an_unknown_host_is_nobody() {
     let shared = Shared::find().await;
