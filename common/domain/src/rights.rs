@@ -59,7 +59,7 @@ fn given(role: &Role) -> BTreeSet<String> {
     match role.gives {
         Gives::Everything => named(|_| true),
         Gives::Reads => named(|verb| verb == "read"),
-        Gives::Only(permissions) => permissions.iter().map(|&permission| permission.to_owned()).collect(),
+        Gives::Only(permissions) => permissions.concat().into_iter().map(str::to_owned).collect(),
     }
 }
 

@@ -20,8 +20,8 @@ pub(crate) enum Gives {
     Everything,
     /// All reads that there are at its level.
     Reads,
-    /// These.
-    Only(&'static [&'static str]),
+    /// All of these.
+    Only(&'static [&'static [&'static str]]),
 }
 
 impl Role {
@@ -29,7 +29,7 @@ impl Role {
         Self { name, level, part: None, gives }
     }
 
-    const fn of_part(name: &'static str, part: PartKind, gives: &'static [&'static str]) -> Self {
+    const fn of_part(name: &'static str, part: PartKind, gives: &'static [&'static [&'static str]]) -> Self {
         Self { name, level: OwnerType::Organization, part: Some(part), gives: Gives::Only(gives) }
     }
 
@@ -38,6 +38,32 @@ impl Role {
         self.level == level && self.part == part
     }
 }
+
+/// What may be done with projects, and with what is of them.
+const ON_PROJECTS: &[&str] = &[
+    "project.app.delete",
+    "project.app.read",
+    "project.app.write",
+    "project.delete",
+    "project.grant.delete",
+    "project.grant.read",
+    "project.grant.write",
+    "project.read",
+    "project.role.delete",
+    "project.role.read",
+    "project.role.write",
+    "project.write",
+    "user.grant.delete",
+    "user.grant.read",
+    "user.grant.write",
+];
+
+/// What of that only reads.
+const READS_OF_PROJECTS: &[&str] =
+    &["project.app.read", "project.grant.read", "project.read", "project.role.read", "user.grant.read"];
+
+/// What may be done with the roles of others.
+const ON_MEMBERS: &[&str] = &["membership.delete", "membership.read", "membership.write"];
 
 /// Everything an operator of the platform does across instances.
 pub const SYSTEM_OWNER: Role = Role::new("SYSTEM_OWNER", OwnerType::System, Gives::Everything);
@@ -56,36 +82,24 @@ pub const IAM_ORG_MANAGER: Role = Role::new(
     "IAM_ORG_MANAGER",
     OwnerType::Instance,
     Gives::Only(&[
-        "domain.read",
-        "membership.read",
-        "org.create",
-        "org.delete",
-        "org.read",
-        "org.write",
-        "project.app.delete",
-        "project.app.read",
-        "project.app.write",
-        "project.delete",
-        "project.grant.delete",
-        "project.grant.read",
-        "project.grant.write",
-        "project.read",
-        "project.role.delete",
-        "project.role.read",
-        "project.role.write",
-        "project.write",
-        "user.credential.write",
-        "user.delete",
-        "user.grant.delete",
-        "user.grant.read",
-        "user.grant.write",
-        "user.read",
-        "user.write",
+        ON_PROJECTS,
+        &[
+            "domain.read",
+            "membership.read",
+            "org.create",
+            "org.delete",
+            "org.read",
+            "org.write",
+            "user.credential.write",
+            "user.delete",
+            "user.read",
+            "user.write",
+        ],
     ]),
 );
 
 /// What managers of users may do, whatever the level.
-const OF_USER_MANAGERS: Gives = Gives::Only(&[
+const OF_USER_MANAGERS: Gives = Gives::Only(&[&[
     "membership.read",
     "org.read",
     "project.grant.read",
@@ -98,7 +112,7 @@ const OF_USER_MANAGERS: Gives = Gives::Only(&[
     "user.grant.write",
     "user.read",
     "user.write",
-]);
+]]);
 
 /// All rights on the users of an instance.
 pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Instance, OF_USER_MANAGERS);
@@ -107,7 +121,7 @@ pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Inst
 pub const IAM_LOGIN_CLIENT: Role = Role::new(
     "IAM_LOGIN_CLIENT",
     OwnerType::Instance,
-    Gives::Only(&[
+    Gives::Only(&[&[
         "domain.read",
         "idp.read",
         "membership.read",
@@ -126,7 +140,7 @@ pub const IAM_LOGIN_CLIENT: Role = Role::new(
         "user.grant.write",
         "user.read",
         "user.write",
-    ]),
+    ]]),
 );
 
 /// All rights on an organization.
@@ -142,97 +156,36 @@ pub const ORG_USER_MANAGER: Role = Role::new("ORG_USER_MANAGER", OwnerType::Orga
 pub const ORG_SETTINGS_MANAGER: Role = Role::new(
     "ORG_SETTINGS_MANAGER",
     OwnerType::Organization,
-    Gives::Only(&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]),
+    Gives::Only(&[&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]]),
 );
-
-/// What owners of projects may do.
-const OF_PROJECT_OWNERS: &[&str] = &[
-    "membership.delete",
-    "membership.read",
-    "membership.write",
-    "project.app.delete",
-    "project.app.read",
-    "project.app.write",
-    "project.delete",
-    "project.grant.delete",
-    "project.grant.read",
-    "project.grant.write",
-    "project.read",
-    "project.role.delete",
-    "project.role.read",
-    "project.role.write",
-    "project.write",
-    "user.grant.delete",
-    "user.grant.read",
-    "user.grant.write",
-];
-
-/// What viewers of projects see.
-const OF_PROJECT_VIEWERS: &[&str] = &[
-    "membership.read",
-    "project.app.read",
-    "project.grant.read",
-    "project.read",
-    "project.role.read",
-    "user.grant.read",
-];
 
 /// All rights on a project.
-pub const PROJECT_OWNER: Role = Role::of_part("PROJECT_OWNER", PartKind::Project, OF_PROJECT_OWNERS);
+pub const PROJECT_OWNER: Role = Role::of_part("PROJECT_OWNER", PartKind::Project, &[ON_PROJECTS, ON_MEMBERS]);
 
 /// All reads on a project.
-pub const PROJECT_OWNER_VIEWER: Role = Role::of_part("PROJECT_OWNER_VIEWER", PartKind::Project, OF_PROJECT_VIEWERS);
+pub const PROJECT_OWNER_VIEWER: Role =
+    Role::of_part("PROJECT_OWNER_VIEWER", PartKind::Project, &[READS_OF_PROJECTS, &["membership.read"]]);
 
 /// All rights on the projects of an organization, save those that would give more rights.
-pub const PROJECT_OWNER_GLOBAL: Role = Role::new(
-    "PROJECT_OWNER_GLOBAL",
-    OwnerType::Organization,
-    Gives::Only(&[
-        "project.app.delete",
-        "project.app.read",
-        "project.app.write",
-        "project.delete",
-        "project.grant.delete",
-        "project.grant.read",
-        "project.grant.write",
-        "project.read",
-        "project.role.delete",
-        "project.role.read",
-        "project.role.write",
-        "project.write",
-        "user.grant.delete",
-        "user.grant.read",
-        "user.grant.write",
-    ]),
-);
+pub const PROJECT_OWNER_GLOBAL: Role =
+    Role::new("PROJECT_OWNER_GLOBAL", OwnerType::Organization, Gives::Only(&[ON_PROJECTS]));
 
 /// All reads on the projects of an organization.
-pub const PROJECT_OWNER_VIEWER_GLOBAL: Role = Role::new(
-    "PROJECT_OWNER_VIEWER_GLOBAL",
-    OwnerType::Organization,
-    Gives::Only(&["project.app.read", "project.grant.read", "project.read", "project.role.read", "user.grant.read"]),
-);
+pub const PROJECT_OWNER_VIEWER_GLOBAL: Role =
+    Role::new("PROJECT_OWNER_VIEWER_GLOBAL", OwnerType::Organization, Gives::Only(&[READS_OF_PROJECTS]));
 
 /// All rights on a project that was granted.
 pub const PROJECT_GRANT_OWNER: Role = Role::of_part(
     "PROJECT_GRANT_OWNER",
     PartKind::ProjectGrant,
-    &[
-        "membership.delete",
-        "membership.read",
-        "membership.write",
-        "project.grant.read",
-        "user.grant.delete",
-        "user.grant.read",
-        "user.grant.write",
-    ],
+    &[ON_MEMBERS, &["project.grant.read", "user.grant.delete", "user.grant.read", "user.grant.write"]],
 );
 
 /// All reads on a project that was granted.
 pub const PROJECT_GRANT_OWNER_VIEWER: Role = Role::of_part(
     "PROJECT_GRANT_OWNER_VIEWER",
     PartKind::ProjectGrant,
-    &["membership.read", "project.grant.read", "user.grant.read"],
+    &[&["membership.read", "project.grant.read", "user.grant.read"]],
 );
 
 /// Every role there is.
