@@ -72,6 +72,7 @@ create table if not exists platform.given_up_deliveries (
 create index if not exists given_up_deliveries_by_id on platform.given_up_deliveries (id);
 create index if not exists given_up_deliveries_by_time on platform.given_up_deliveries (instance_id, last_failed);
 create index if not exists given_up_deliveries_in_order on platform.given_up_deliveries (shard, instance_id, sequence, place);
+create index if not exists given_up_deliveries_of_all on platform.given_up_deliveries (shard, sequence, place);
 
 create table if not exists platform.retries (
   id bigint primary key,

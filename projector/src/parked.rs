@@ -1,5 +1,6 @@
 //! What a unit holds back: aggregates whose events it could not process, each with what comes after.
 
+mod careful;
 mod omitted;
 mod retry;
 
@@ -30,6 +31,7 @@ use view::{
     table::{Change, Table},
 };
 
+use self::careful::without_failures;
 pub(crate) use self::{
     omitted::keep_copy,
     retry::{Retry, Waiting},
@@ -37,13 +39,13 @@ pub(crate) use self::{
 use crate::{
     Partition, Projector,
     failure::{BatchFailure, Flood, MOST},
-    fold::{EventFailure, fold},
+    fold::fold,
     open::opened,
 };
 
 /// How often it listens to what operators decide, where the log does not tell.
 const LISTENS_EVERY: Duration = Duration::from_secs(1);
-/// How soon it looks again whether history has come far enough.
+/// How soon it looks again at first whether history has come far enough, and then more and more rarely.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 /// How many aggregates are tried again at once.
 const AT_ONCE: usize = 32;
@@ -67,6 +69,8 @@ pub(crate) struct Parked {
     due: Vec<(AggregateKey, u64)>,
     /// When that is done.
     due_at: Instant,
+    /// How soon it looks again whether history has come far enough.
+    looks_again: Duration,
     /// What somebody has had tried again, as people are to read it: the sequence of the event that failed.
     marks: Vec<(u64, Retrying)>,
     /// Up to which sequence it has heard what operators decided, where the log that it follows does not tell.
@@ -102,6 +106,7 @@ impl Parked {
             has_all_discarded,
             due,
             due_at,
+            looks_again: LOOK_SOON,
             marks: vec![],
             heard: 0,
             listens_at: due_at,
@@ -142,7 +147,7 @@ impl Parked {
 
     /// How soon it is looked again, where nothing comes: history may have what is to be tried again at any moment.
     pub(crate) fn look_again(&self, otherwise: Duration) -> Duration {
-        if self.are_due() { LOOK_SOON } else { otherwise }
+        if self.are_due() { self.looks_again.min(otherwise) } else { otherwise }
     }
 
     /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
@@ -173,13 +178,15 @@ impl Parked {
                 };
                 left_out == Some(parked.sequence) || retried.as_ref().is_some_and(is_retried)
             };
-            let meant = self.all.values().filter(is_meant).filter(|parked| !due.contains(&parked.key));
-            let meant: Vec<_> = meant.map(|parked| (parked.key.clone(), parked.sequence)).collect();
+            let meant: Vec<_> = self.all.values().filter(is_meant).collect();
             if retried.is_some() {
                 let retrying = Retrying::of(&decision);
-                self.marks.extend(meant.iter().map(|(_, sequence)| (*sequence, retrying.clone())));
+                self.marks.extend(meant.iter().map(|parked| (parked.sequence, retrying.clone())));
             }
-            self.due.extend(meant);
+            let new = meant.into_iter().filter(|parked| !due.contains(&parked.key));
+            let new: Vec<_> = new.map(|parked| (parked.key.clone(), parked.sequence)).collect();
+            self.due.extend(new);
+            self.looks_again = LOOK_SOON;
             self.due_at = Instant::now();
             self.discarded.extend(left_out);
         }
@@ -214,7 +221,7 @@ impl Parked {
         let mut folded = Folded::default();
         for table in tables {
             let changes = match fold(table, events) {
-                Err(failure) if self.parking.is_some() => without_failures(table, events, failure, &mut folded.failed)?,
+                Err(_) if self.parking.is_some() => without_failures(table, events, &mut folded.failed)?,
                 changes => changes?,
             };
             folded.add(table, changes);
@@ -231,8 +238,10 @@ impl Parked {
             self.marks.clear();
         }
         let Some(transaction) = snapshot_at(&mut connection, (self.projection.class, self.shard), to).await? else {
+            self.looks_again *= 2;
             return Ok(None);
         };
+        self.looks_again = LOOK_SOON;
         if !self.has_all_discarded {
             self.discarded.extend(all_discarded(&transaction, self.projection).await?);
             self.has_all_discarded = true;
@@ -358,34 +367,4 @@ impl<'a> Folded<'a> {
             None => self.changes.push((table, changes)),
         }
     }
-}
-
-/// Folds again what has failed, each time without an event more.
-fn without_failures(
-    table: &Table,
-    events: &[Arc<Recorded>],
-    mut failure: EventFailure,
-    failed: &mut Vec<ParkedAt>,
-) -> Result<Vec<Change>, BatchFailure> {
-    let mut events = events.to_vec();
-    loop {
-        let event = events.iter().find(|event| event.sequence == failure.sequence()).cloned();
-        let Some(event) = event.filter(|_| !failure.is_newer()) else { return Err(failure.into()) };
-        if are_sudden(failed, &event) || failed.len() > MOST {
-            return Err(Flood::Sudden.into());
-        }
-        failed.push(ParkedAt::now(&event, failure.without_values()));
-        events.retain(|other| other.sequence < event.sequence || other.key() != event.key());
-        match fold(table, &events) {
-            Ok(changes) => return Ok(changes),
-            Err(next) => failure = next,
-        }
-    }
-}
-
-/// Whether as many as a bad build makes fail were committed close to an event that failed, too. It is asked at each, so that not all of
-/// a batch is folded again for each event of it.
-fn are_sudden(failed: &[ParkedAt], event: &Recorded) -> bool {
-    let first = failed.len().checked_sub(SUDDEN.0).and_then(|first| failed[first].committed_at);
-    first.is_some_and(|first| first.duration_since(event.committed_at).unsigned_abs() < WITHIN)
 }

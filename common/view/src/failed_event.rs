@@ -121,8 +121,10 @@ impl Parking {
         let keys: Vec<AggregateKey> = failed.iter().map(|failed| failed.key.clone()).collect();
         self.settle(client, &keys).await?;
         // What was there before the projection was built again may have had them, too.
-        let ids: Vec<u64> = failed.iter().map(|failed| self.id(failed.sequence)).collect();
-        retrying::unmark(client, &ids).await?;
+        if !self.projection.is_beside() {
+            let ids: Vec<u64> = failed.iter().map(|failed| self.id(failed.sequence)).collect();
+            retrying::unmark(client, &ids).await?;
+        }
         let text = "insert into platform.failed_events as f \
                     values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, now(), coalesce($13, now())) \
                     on conflict (projection, version, shard, instance_id, aggregate_type, aggregate_id) do update set \
@@ -181,6 +183,10 @@ impl Parking {
 
     /// Forgets that somebody has had aggregates tried again.
     pub async fn settle(self, client: &impl GenericClient, keys: &[AggregateKey]) -> Result<(), DatabaseFailure> {
+        // People are shown what answers, and a generation beside it has the same ids.
+        if self.projection.is_beside() {
+            return Ok(());
+        }
         self.on(
             client,
             keys,
@@ -213,6 +219,9 @@ impl Parking {
 
     /// Marks what somebody has had tried again.
     pub async fn mark(self, client: &impl GenericClient, meant: &[(u64, Retrying)]) -> Result<(), DatabaseFailure> {
+        if self.projection.is_beside() {
+            return Ok(());
+        }
         for of_one in meant.chunk_by(|(_, one), (_, other)| one == other) {
             let ids: Vec<u64> = of_one.iter().map(|(sequence, _)| self.id(*sequence)).collect();
             retrying::mark(client, &ids, &of_one[0].1).await?;

@@ -202,6 +202,17 @@ impl Mender {
         }
     }
 
+    /// Marks the next of those that are made again, for people to read.
+    async fn mark(&self, wanted: (&[Filter], u64), again: &mut Again) -> Result<(), DatabaseFailure> {
+        let Some(after) = again.marked else { return Ok(()) };
+        let mark = async {
+            let connection = self.database.connection().await?;
+            given_up::mark(&connection, self.shard, wanted, after, &again.retrying).await
+        };
+        again.marked = self.database.within(mark).await?;
+        Ok(())
+    }
+
     /// What is at the places of some; nothing where it is gone, or another one.
     async fn read(&self, noted: Vec<Noted>) -> Result<Vec<(Noted, Option<Delivery>)>, MendingFailure> {
         let read = async |noted: Noted| {
@@ -290,12 +301,13 @@ impl Backlog for Mender {
     /// Does it with some of them. Others have a turn in between, and so have those who write.
     async fn step(&self, mending: &mut Mending) -> Result<Next, MendingFailure> {
         let wanted = (&*mending.filters, mending.until);
+        if let Some(again) = &mut mending.again
+            && let Err(error) = self.mark(wanted, again).await
+        {
+            tracing::warn!(error = explain(&error), "deliveries that are made again are not shown as such");
+        }
         let find = async {
             let connection = self.database.connection().await?;
-            if let Some(Again { retrying, marked: marked @ Some(_) }) = &mut mending.again {
-                let after = marked.unwrap_or_default();
-                *marked = given_up::mark(&connection, self.shard, wanted, after, retrying).await?;
-            }
             given_up::find(&connection, self.shard, wanted, AT_ONCE).await
         };
         let noted = self.database.within(find).await?;

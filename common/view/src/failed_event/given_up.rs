@@ -54,10 +54,13 @@ pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Re
                 aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id, \
                 sequence = excluded.sequence, target_id = excluded.target_id, failure_count = excluded.failure_count, \
                 error = excluded.error, last_failed = excluded.last_failed where g.id <> excluded.id";
+    // What fails once more waits for somebody once more.
+    let ids: Vec<u64> = all.iter().map(|one| id_of(shard, &one.delivery_id)).collect();
+    retrying::unmark(client, &ids).await?;
     let statement = client.prepare_cached(text).await?;
     let numbers = |of: fn(&GivenUp) -> u64| all.iter().map(|one| signed(of(one))).collect::<Vec<_>>();
     let texts = |of: fn(&GivenUp) -> &str| all.iter().map(of).collect::<Vec<_>>();
-    let ids: Vec<i64> = all.iter().map(|one| signed(id_of(shard, &one.delivery_id))).collect();
+    let ids: Vec<i64> = ids.into_iter().map(signed).collect();
     let errors: Vec<String> = all.iter().map(|one| legible(&one.error)).collect();
     let times: Vec<Timestamp> = all.iter().map(|one| one.failed_at).collect();
     let parameters: [&(dyn ToSql + Sync); 11] = [

@@ -30,7 +30,7 @@ impl Retrying {
 pub(super) fn marking(found: &str, from: usize) -> String {
     let (by, at) = (from + 1, from + 2);
     format!(
-        "insert into platform.retries select id, ${from}, ${by}, ${at}::timestamptz from ({found}) as found \
+        "insert into platform.retries select distinct id, ${from}, ${by}, ${at}::timestamptz from ({found}) as found \
          on conflict (id) do update set decided_in = excluded.decided_in, actor = excluded.actor, decided_at = excluded.decided_at"
     )
 }

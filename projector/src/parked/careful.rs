@@ -1,0 +1,58 @@
+//! Folding events some of which fail.
+
+use std::{collections::HashMap, sync::Arc};
+
+use eventlog::record::Recorded;
+use view::{
+    failed_event::ParkedAt,
+    table::{Change, Table},
+};
+
+use super::{SUDDEN, WITHIN};
+use crate::{
+    failure::{BatchFailure, Flood},
+    fold::fold,
+};
+
+/// Folds again what has failed, each aggregate by itself, up to the event with which it could not go on.
+pub(super) fn without_failures(
+    table: &Table,
+    events: &[Arc<Recorded>],
+    failed: &mut Vec<ParkedAt>,
+) -> Result<Vec<Change>, BatchFailure> {
+    let (mut places, mut aggregates) = (HashMap::new(), Vec::<Vec<Arc<Recorded>>>::new());
+    for event in events {
+        let place = *places.entry(event.key()).or_insert(aggregates.len());
+        if place == aggregates.len() {
+            aggregates.push(vec![]);
+        }
+        aggregates[place].push(event.clone());
+    }
+    let mut changes = vec![];
+    for events in aggregates {
+        let failure = match fold(table, &events) {
+            Ok(folded) => {
+                changes.extend(folded);
+                continue;
+            }
+            Err(failure) => failure,
+        };
+        let at = events.iter().position(|event| event.sequence == failure.sequence());
+        let Some(at) = at.filter(|_| !failure.is_newer()) else { return Err(failure.into()) };
+        failed.push(ParkedAt::now(&events[at], failure.without_values()));
+        if are_sudden(failed, &events[at]) {
+            return Err(Flood::Sudden.into());
+        }
+        changes.extend(fold(table, &events[..at])?);
+    }
+    Ok(changes)
+}
+
+/// Whether as many as a bad build makes fail were committed close to an event that failed, too. It is asked at each: nothing more is
+/// folded then.
+fn are_sudden(failed: &[ParkedAt], event: &Recorded) -> bool {
+    let is_near = |failed: &&ParkedAt| {
+        failed.committed_at.is_some_and(|at| at.duration_since(event.committed_at).unsigned_abs() < WITHIN)
+    };
+    failed.iter().filter(is_near).count() >= SUDDEN.0
+}
