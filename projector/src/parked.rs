@@ -233,9 +233,12 @@ impl Parked {
     /// so far yet.
     pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
-        if let Some(parking) = self.parking {
-            parking.mark(&connection, &self.marks).await?;
-            self.marks.clear();
+        let marks = std::mem::take(&mut self.marks);
+        if let Some(parking) = self.parking
+            && let Err(error) = parking.mark(&connection, &marks).await
+        {
+            let projection = self.projection.name;
+            tracing::warn!(projection, error = explain(&error), "what is tried again is not shown as such");
         }
         let Some(transaction) = snapshot_at(&mut connection, (self.projection.class, self.shard), to).await? else {
             self.looks_again *= 2;

@@ -21,7 +21,7 @@ pub(super) fn without_failures(
     failed: &mut Vec<ParkedAt>,
 ) -> Result<Vec<Change>, BatchFailure> {
     let (mut places, mut aggregates) = (HashMap::new(), Vec::<Vec<Arc<Recorded>>>::new());
-    for event in events {
+    for event in events.iter().filter(|event| event.event.aggregate_type == table.aggregate_type) {
         let place = *places.entry(event.key()).or_insert(aggregates.len());
         if place == aggregates.len() {
             aggregates.push(vec![]);

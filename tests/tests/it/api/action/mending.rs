@@ -51,6 +51,14 @@ fn patient(tries: &str) -> Vec<String> {
     ["--delivery-tries", tries, "--delivery-pause", "20"].map(str::to_owned).to_vec()
 }
 
+/// An endpoint that takes nothing, and the target there that is told of events.
+async fn failing(client: &Client, events: Value) -> (Endpoint, String) {
+    let endpoint = Endpoint::replying(Reply::status(503)).await;
+    let (hook, _) = endpoint.target(client, "restWebhook", &json!({})).await;
+    execute(client, json!({ "event": events }), &[&hook]).await;
+    (endpoint, hook)
+}
+
 /// What came of the last attempts to deliver to a target, the last one first.
 async fn attempts(client: &Client, hook: &str, count: usize) -> Vec<Value> {
     let all = async || {
@@ -123,9 +131,7 @@ async fn discard(operator: &Client, failed: &Value, hook: &str) {
 async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     let platform = Platform::start_with(&patient("2"), &[]).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let endpoint = Endpoint::replying(Reply::status(503)).await;
-    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
-    execute(&client, json!({ "event": { "group": "target" } }), &[&hook]).await;
+    let (endpoint, hook) = failing(&client, json!({ "group": "target" })).await;
     let target = client.create_target("0").await.expect("it is created");
     for name in ["1", "2"] {
         let patch = client.request(Method::PATCH, &format!("{TARGETS}/{target}")).json(&json!({ "name": name }));
@@ -224,9 +230,7 @@ async fn an_administrator_mends_what_is_of_the_instance_and_nothing_else() {
 async fn an_administrator_mends_deliveries_about_the_instance_too() {
     let platform = Platform::start_with(&patient("1"), &[]).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let endpoint = Endpoint::replying(Reply::status(503)).await;
-    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
-    execute(&client, json!({ "event": { "event": "instance.changed" } }), &[&hook]).await;
+    let (endpoint, _) = failing(&client, json!({ "event": "instance.changed" })).await;
     let path = format!("/resources/v3alpha/instances/{}", platform.bootstrap.instance_id);
     let renamed = send(operator.request(Method::PATCH, &path).json(&json!({ "name": "Renamed" }))).await;
     assert_eq!(renamed.status, StatusCode::OK, "{}", renamed.body);
@@ -243,9 +247,7 @@ async fn the_list_is_made_again_where_rows_are_lost_and_what_nobody_decides_abou
     let flags = [patient("1"), ["--delivery-kept", "3"].map(str::to_owned).to_vec()].concat();
     let platform = Platform::start_with(&flags, &[]).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let endpoint = Endpoint::replying(Reply::status(503)).await;
-    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
-    execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    let (_endpoint, _) = failing(&client, json!({ "event": "target.added" })).await;
     client.create_target("0").await.expect("it is created");
     client.create_target("1").await.expect("it is created");
     let all = are_given_up(&operator, 2).await;
@@ -268,10 +270,8 @@ async fn a_retry_that_dies_on_its_way_is_done_by_the_next_and_the_list_is_made_a
     let servers = Servers::start().await;
     let mut platform = Platform::start_with(&[servers.flags(), patient("1")].concat(), &[]).await;
     platform.ready().await;
-    let endpoint = Endpoint::replying(Reply::status(503)).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
-    execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    let (endpoint, _) = failing(&client, json!({ "event": "target.added" })).await;
     client.create_target("0").await.expect("it is created");
     let before = are_given_up(&operator, 1).await;
     platform.stop().await;
@@ -306,9 +306,7 @@ async fn a_retry_that_dies_on_its_way_is_done_by_the_next_and_the_list_is_made_a
 async fn deliveries_are_shown_as_retried_until_they_are_made_again() {
     let platform = Platform::start_with(&patient("1"), &[]).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let endpoint = Endpoint::replying(Reply::status(503)).await;
-    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
-    execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    let (endpoint, hook) = failing(&client, json!({ "event": "target.added" })).await;
     for name in ["0", "1"] {
         client.create_target(name).await.expect("it is created");
     }
