@@ -138,6 +138,10 @@ impl Resource for Membership {
 
     fn validate(&self) -> Result<(), Rejection> {
         let (level, part) = (self.context.kind, self.part.as_ref().map(|part| part.kind));
+        let is_of_part = |name: &String| role(name).is_some_and(|role| role.part.is_some());
+        if part.is_none() && self.roles.iter().any(is_of_part) {
+            return Err(Rejection::invalid("membership.roles", OF_NO_PART));
+        }
         let fits = |name: &String| role(name).is_some_and(|role| role.fits(level, part));
         if self.roles.is_empty() || !self.roles.iter().all(fits) {
             return Err(Rejection::invalid("membership.roles", choices(level, part)));
@@ -167,6 +171,9 @@ impl Resource for Membership {
         std::iter::once(Reference::new(USER, &self.user_id)).chain(home).chain(part).collect()
     }
 }
+
+/// What is wrong with roles of a part where none is named.
+const OF_NO_PART: &str = "must be given together with the project or the project grant in which they are held";
 
 /// Where roles can be held.
 const PLACES: [(OwnerType, Option<PartKind>); 5] = [
@@ -285,6 +292,7 @@ mod tests {
             (&["IAM_EMPEROR"], Err(misfit.clone())),
             (&["ORG_OWNER"], Err(misfit.clone())),
             (&["SYSTEM_OWNER"], Err(misfit.clone())),
+            (&["PROJECT_OWNER"], Err(Rejection::invalid("membership.roles", OF_NO_PART))),
             (&["IAM_OWNER", "ORG_OWNER"], Err(misfit)),
             (&["IAM_OWNER", "IAM_OWNER_VIEWER", "IAM_OWNER"], Err(again)),
         ] {
