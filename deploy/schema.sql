@@ -632,9 +632,9 @@ create table if not exists idps_1.idp_state_policies (
   primary key (instance_id, id)
 );
 
-create schema if not exists ended_5;
+create schema if not exists ended_6;
 
-create table if not exists ended_5.ended_instances (
+create table if not exists ended_6.ended_instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -646,7 +646,7 @@ create table if not exists ended_5.ended_instances (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_organizations (
+create table if not exists ended_6.ended_organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -658,7 +658,7 @@ create table if not exists ended_5.ended_organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_users (
+create table if not exists ended_6.ended_users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -670,7 +670,7 @@ create table if not exists ended_5.ended_users (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_projects (
+create table if not exists ended_6.ended_projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -682,7 +682,7 @@ create table if not exists ended_5.ended_projects (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_apps (
+create table if not exists ended_6.ended_apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -694,7 +694,7 @@ create table if not exists ended_5.ended_apps (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_user_keys (
+create table if not exists ended_6.ended_user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -706,7 +706,7 @@ create table if not exists ended_5.ended_user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_app_keys (
+create table if not exists ended_6.ended_app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -718,7 +718,7 @@ create table if not exists ended_5.ended_app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_personal_access_tokens (
+create table if not exists ended_6.ended_personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -730,7 +730,43 @@ create table if not exists ended_5.ended_personal_access_tokens (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_5.ended_signing_keys (
+create table if not exists ended_6.ended_signing_keys (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_6.ended_project_roles (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_6.ended_project_grants (
+  instance_id text collate "C" not null,
+  id text collate "C" not null,
+  owner_type smallint not null,
+  owner_id text collate "C" not null,
+  sequence bigint not null,
+  created_at timestamptz not null,
+  changed_at timestamptz not null,
+  state json not null,
+  primary key (instance_id, id)
+);
+
+create table if not exists ended_6.ended_user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

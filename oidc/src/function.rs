@@ -125,7 +125,7 @@ async fn about(oidc: &Oidc, function: Function, (subject, client_id): (&Subject,
         json!({
             "project_id": granted.project_id,
             "organization_id": granted.organization_id,
-            "roles": granted.roles,
+            "roles": granted.roles.iter().map(|role| &role.key).collect::<Vec<_>>(),
         })
     });
     let metadata = metadata::of(oidc, (tenant, user), *sequence).await?;

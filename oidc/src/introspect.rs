@@ -12,7 +12,7 @@ use edge::{caller::AccessToken, mount::LONGEST};
 use http::Request;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use view::directory::{Client, Principal, Tenancy, Tenant};
+use view::directory::{Audience, Client, Principal, Tenancy, Tenant};
 
 use crate::{
     Oidc, audience, claims, client,
@@ -75,9 +75,9 @@ async fn roles(
     let directory = &oidc.edge.directory;
     let named = (app.app.project_id.as_str(), user.owner.id.as_str());
     let project = directory.project(&tenant.id, named, token.seq).await?;
-    let grants = directory.grants(&tenant.id, &user.id, token.seq).await?;
-    let project =
-        project.filter(|project| audience::is_live(oidc, tenant, project, token.seq) && project.admits(&grants));
+    let grants = audience::grants(oidc, (tenant, user), token.seq).await?;
+    let is_open = |project: &Audience| audience::is_live(oidc, tenant, project, token.seq);
+    let project = project.filter(|it| is_open(it) && audience::admits(oidc, tenant, it, &grants));
     Ok(project.map(|project| Asked::of(scopes(token)).claims_for(tenant, (&project, &grants))))
 }
 

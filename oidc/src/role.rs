@@ -48,7 +48,7 @@ impl<'a> Asked<'a> {
         for granted in
             grants.iter().filter(|granted| granted.project_id == project.id && is_of(&granted.organization_id))
         {
-            for key in granted.roles.iter().filter(|key| is_asked(key)) {
+            for key in granted.roles.iter().map(|role| &role.key).filter(|key| is_asked(key)) {
                 let domain = granted.primary_domain.as_deref().unwrap_or(host);
                 found.entry(key).or_default().insert(&granted.organization_id, domain);
             }
@@ -96,6 +96,8 @@ mod tests {
         },
     };
 
+    use view::directory::GrantedRole;
+
     use super::*;
 
     fn project(id: &str, role_assertion: bool) -> Audience {
@@ -106,7 +108,8 @@ mod tests {
             project: Project { policies, ..Project::new("Shop") },
             owner: Owner::organization("1"),
             is_live: true,
-            is_of_organization: true,
+            is_own: true,
+            project_grants: vec![],
         }
     }
 
@@ -122,11 +125,14 @@ mod tests {
     }
 
     fn granted(project_id: &str, organization_id: &str, roles: &[&str]) -> Granted {
+        let role = |key: &&str| GrantedRole { id: format!("{project_id}-{key}"), key: (*key).to_owned() };
         Granted {
+            id: "1".to_owned(),
+            project_grant_id: None,
             project_id: project_id.to_owned(),
             organization_id: organization_id.to_owned(),
             primary_domain: Some(format!("{organization_id}.example")),
-            roles: roles.iter().map(|&role| role.to_owned()).collect(),
+            roles: roles.iter().map(role).collect(),
         }
     }
 

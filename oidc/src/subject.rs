@@ -12,7 +12,7 @@ use crate::{Oidc, audience, error::Error};
 pub(crate) struct Subject {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) user: Arc<Principal>,
-    pub(crate) grants: Arc<Vec<Granted>>,
+    pub(crate) grants: Vec<Granted>,
     /// The projects that the tokens are for, by id.
     pub(crate) projects: BTreeMap<String, Arc<Audience>>,
     /// The sequence that every part had seen, at least.
@@ -29,7 +29,7 @@ impl Subject {
         (tenant, user): (Arc<Tenant>, Arc<Principal>),
         projects: &[&str],
     ) -> Result<Self, Error> {
-        let mut subject = Self { tenant, user, grants: Arc::default(), projects: BTreeMap::new(), sequence: 0 };
+        let mut subject = Self { tenant, user, grants: vec![], projects: BTreeMap::new(), sequence: 0 };
         // What is read last may know more than what was known before, which is read again then.
         subject.refresh(oidc, projects).await?;
         subject.refresh(oidc, projects).await?;
@@ -59,7 +59,7 @@ impl Subject {
             let found = directory.principal(&self.tenant.id, Name::Id(self.user.id.clone()), newest).await?;
             self.user = found.ok_or(Error::InvalidClient)?;
         }
-        self.grants = directory.grants(&self.tenant.id, &self.user.id, newest).await?;
+        self.grants = audience::grants(oidc, (&self.tenant, &self.user), newest).await?;
         self.projects.clear();
         for id in projects {
             let named = (*id, self.user.owner.id.as_str());

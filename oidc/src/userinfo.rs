@@ -140,7 +140,9 @@ async fn said(
     let mut said = function::claims(oidc, Function::PreUserinfo, (&subject, &token.client_id), headers).await?;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
-    let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);
+    let is_live = |project: &&Audience| {
+        audience::is_live(oidc, tenant, project, token.seq) && audience::admits(oidc, tenant, project, grants)
+    };
     let live = || projects.values().map(|project| &**project).filter(is_live);
     said.extend(asked.claims(tenant, (live(), grants)));
     let app = oidc.edge.app(tenant, &token.client_id, 0).await?;

@@ -34,7 +34,7 @@ use tokio_postgres::{Row, types::ToSql};
 pub use self::{
     key::{HeldKey, Signer},
     metadata::Metadata,
-    project::{Audience, Client, Granted},
+    project::{Audience, Client, Granted, GrantedRole, Grants},
     token::PersonalToken,
 };
 use self::{
@@ -165,7 +165,7 @@ pub struct Directory {
     /// By instance, project, and the organization of the users.
     projects: Arc<ReadThrough<Audience>>,
     /// By instance and user.
-    grants: Arc<ReadThrough<Vec<Granted>>>,
+    grants: Arc<ReadThrough<Grants>>,
     /// By instance and user.
     metadata: Arc<ReadThrough<Metadata>>,
 }

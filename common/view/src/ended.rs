@@ -1,8 +1,9 @@
-//! What was switched off or removed, and when: instances, organizations, users, projects, apps, personal access tokens, and the
-//! keys of users, apps and instances. It is in memory, loaded once and then updated from the log alone, so that whether a token
-//! is still good needs no database.
+//! What was switched off or removed, and when: instances, organizations, users, projects, apps, personal access tokens, the
+//! keys of users, apps and instances, roles of projects and who was granted them. It is in memory, loaded once and then updated
+//! from the log alone, so that whether a token is still good needs no database.
 //!
-//! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that.
+//! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that. A grant does
+//! not count from when it ended until the read model says something newer of it.
 //!
 //! Beside it stands which tokens were revoked, by the other log. A node that hears neither from NATS nor from Postgres for too long
 //! does not know what is dead, and says so.
@@ -25,7 +26,8 @@ use domain::{
     log_class::{LogClass, OfEach},
     resource::{
         app::App, instance::Instance, key::Key, organization::Organization, personal_access_token::PersonalAccessToken,
-        project::Project, signing_key::SigningKey, user::User,
+        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, signing_key::SigningKey, user::User,
+        user_grant::UserGrant,
     },
     standard::Resource,
 };
@@ -48,6 +50,9 @@ use crate::{
 
 /// How long tokens are accepted when it is not known what has ended, unless told otherwise.
 pub const SILENCE: Duration = Duration::from_mins(5);
+/// For how long it is known which grants have ended. What the directory says of grants may not be older, and is not while Postgres
+/// answers.
+const GRANTS_REMEMBERED: Duration = Duration::from_mins(6);
 
 /// What has ended.
 #[derive(Clone)]
@@ -58,6 +63,8 @@ struct State {
     reached: Reached,
     /// Up to which sequence some of what ended may not be known any more.
     forgotten: AtomicU64,
+    /// The same of grants.
+    forgotten_grants: AtomicU64,
     hearing: Hearing,
     /// Which tokens were revoked.
     revoked: Revoked,
@@ -113,9 +120,9 @@ impl Ended {
     }
 
     fn new(ends: Ends, at: Position, (silence, revoked): (Duration, Revoked)) -> Self {
-        let (reached, forgotten) = (Reached::new(at.sequence), AtomicU64::new(at.sequence));
-        let hearing = Hearing::new(at, silence);
-        Self(Arc::new(State { ends: RwLock::new(ends), reached, forgotten, hearing, revoked }))
+        let [forgotten, forgotten_grants] = [at.sequence; 2].map(AtomicU64::new);
+        let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
+        Self(Arc::new(State { ends: RwLock::new(ends), reached, forgotten, forgotten_grants, hearing, revoked }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
@@ -172,12 +179,29 @@ impl Ended {
     /// Whether something is dead that belongs to an owner and stands on these, each a kind and an id, where whoever looked at
     /// them had seen a sequence.
     pub fn is_dead(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], sequence: u64) -> bool {
+        self.any(instance_id, owner, on, |end| end.sequence > sequence || end.is_removed)
+    }
+
+    /// Whether anything of these, or the contexts of their owner, has an end like this.
+    fn any(
+        &self,
+        instance_id: &str,
+        owner: &Owner,
+        on: &[(&'static str, &str)],
+        is_meant: impl Fn(&End) -> bool,
+    ) -> bool {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended.get(instance_id) else { return false };
         let contexts = [(Instance::NAME, instance_id), (Organization::NAME, owner.id.as_str())];
         let stands_on = contexts.iter().chain(on);
-        let mut ends = stands_on.filter_map(|(kind, id)| ended.get(&(*kind, (*id).to_owned())));
-        ends.any(|end| end.sequence > sequence || end.is_removed)
+        stands_on.filter_map(|(kind, id)| ended.get(&(*kind, (*id).to_owned()))).any(is_meant)
+    }
+
+    /// Whether grants and roles, or what they stand on, ended after they were read, when a sequence had been processed. What is
+    /// removed may be there again: a role has the same id whenever it is made.
+    pub fn is_withdrawn(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], processed: u64) -> bool {
+        let is_unknown = processed < self.0.forgotten_grants.load(Ordering::Acquire);
+        is_unknown || self.any(instance_id, owner, on, |end| end.sequence > processed)
     }
 
     /// Whether an instance ended after a sequence.
@@ -242,17 +266,18 @@ impl Hears for Ended {
 
     /// What was switched off too long ago for any token, and what is still asked for: removed contexts.
     fn forget(&self) {
-        let since = clock::now() - REMEMBERED;
+        let now = clock::now();
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
-        let mut forgotten = 0;
         for of_instance in ends.values_mut() {
             of_instance.retain(|(kind, _), end| {
-                let stays = end.at > since || is_context(kind);
-                forgotten = if stays { forgotten } else { end.sequence.max(forgotten) };
+                let stays = end.at > since(kind, now);
+                if !stays {
+                    let forgotten = if is_grant(kind) { &self.0.forgotten_grants } else { &self.0.forgotten };
+                    forgotten.fetch_max(end.sequence, Ordering::AcqRel);
+                }
                 stays
             });
         }
-        self.0.forgotten.fetch_max(forgotten, Ordering::AcqRel);
         ends.retain(|_, of_instance| !of_instance.is_empty());
     }
 }
@@ -275,7 +300,7 @@ impl Follower for Ended {
 }
 
 /// What ended after a time, by kind.
-static ENDS: [(&str, Select<HowEnded>); 9] = [
+static ENDS: [(&str, Select<HowEnded>); 12] = [
     (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
     (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
     (User::NAME, Select::new(&ENDED, User::NAME, SINCE)),
@@ -285,12 +310,29 @@ static ENDS: [(&str, Select<HowEnded>); 9] = [
     (Key::<App>::NAME, Select::new(&ENDED, Key::<App>::NAME, SINCE)),
     (PersonalAccessToken::NAME, Select::new(&ENDED, PersonalAccessToken::NAME, SINCE)),
     (SigningKey::NAME, Select::new(&ENDED, SigningKey::NAME, SINCE)),
+    (ProjectRole::NAME, Select::new(&ENDED, ProjectRole::NAME, SINCE)),
+    (ProjectGrant::NAME, Select::new(&ENDED, ProjectGrant::NAME, SINCE)),
+    (UserGrant::NAME, Select::new(&ENDED, UserGrant::NAME, SINCE)),
 ];
 const SINCE: &str = "where changed_at > $1";
 
 /// Whether others belong to what is of this kind: of one that was removed it is asked as long as something of it is there.
 fn is_context(kind: &str) -> bool {
     [Instance::NAME, Organization::NAME].contains(&kind)
+}
+
+/// Whether what is of this kind is asked for only until the read model says something newer.
+fn is_grant(kind: &str) -> bool {
+    [ProjectRole::NAME, ProjectGrant::NAME, UserGrant::NAME].contains(&kind)
+}
+
+/// What ended later is remembered of a kind.
+fn since(kind: &str, now: Timestamp) -> Timestamp {
+    match kind {
+        kind if is_context(kind) => Timestamp::MIN,
+        kind if is_grant(kind) => now - GRANTS_REMEMBERED,
+        _ => now - REMEMBERED,
+    }
 }
 
 /// What the read model has.
@@ -313,7 +355,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let age = heartbeat::age(&transaction, (LogClass::Events, shard), at).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
-        let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
+        let since = since(kind, clock::now()).max(Timestamp::UNIX_EPOCH);
         for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
             ends.entry(instance_id).or_default().insert((*kind, found.id), end);
@@ -324,41 +366,4 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ended(kind: &'static str, id: &str, is_removed: bool) -> Ended {
-        let end = End { sequence: 10, at: Timestamp::UNIX_EPOCH, is_removed };
-        let ends = HashMap::from([((kind, id.to_owned()), end)]);
-        let revoked = Revoked::new(Position::default(), SILENCE);
-        Ended::new(HashMap::from([("1".to_owned(), ends)]), Position::default(), (SILENCE, revoked))
-    }
-
-    #[test]
-    fn users_are_forgotten_when_no_token_of_theirs_is_left() {
-        let home = Owner::organization("2");
-        for (kind, id, is_forgotten) in [("user", "3", true), ("organization", "2", false), ("instance", "1", false)] {
-            let ended = ended(kind, id, true);
-            ended.forget();
-            assert_eq!(!ended.is_dead("1", &home, &[(User::NAME, "3")], 9), is_forgotten, "{kind}");
-            assert_eq!((ended.knows_since(9), ended.knows_since(10)), (!is_forgotten, true), "{kind}");
-        }
-    }
-
-    #[test]
-    fn a_token_is_dead_when_something_ended_after_its_issuer_had_looked() {
-        let is_dead = |ended: &Ended, instance_id: &str, sequence| {
-            let on = [(User::NAME, "3"), (App::NAME, "4"), (Project::NAME, "5")];
-            ended.is_dead(instance_id, &Owner::organization("2"), &on, sequence)
-        };
-        for (kind, id) in [("instance", "1"), ("organization", "2"), ("user", "3"), ("app", "4"), ("project", "5")] {
-            let ended = ended(kind, id, false);
-            assert!(is_dead(&ended, "1", 9), "{kind}");
-            assert!(!is_dead(&ended, "1", 10), "{kind}: it was switched on again");
-        }
-        assert!(is_dead(&ended("user", "3", true), "1", 11), "what is removed never comes back");
-        assert!(!is_dead(&ended("user", "3", true), "7", 0), "another instance");
-        assert!(!is_dead(&ended("user", "4", true), "1", 0), "another user");
-        assert!(!is_dead(&ended("app", "3", true), "1", 0), "another kind");
-    }
-}
+mod tests;

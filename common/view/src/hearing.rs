@@ -21,7 +21,7 @@ pub const LONGEST_LIFE: Duration = Duration::from_hours(24);
 pub const REMEMBERED: Duration = Duration::from_hours(25);
 /// How often NATS is asked where the log ends, and how often what is too old is forgotten.
 const BEAT: Duration = Duration::from_secs(1);
-const FORGET_EVERY: u64 = 600;
+const FORGET_EVERY: u64 = 60;
 
 /// How far a state in memory is, and when it was known that this was all.
 pub(crate) struct Hearing {

@@ -11,8 +11,9 @@ use domain::{
     projection::{self, Name},
     resource::{
         app::App, execution::Execution, instance::Instance, key::Key, organization::Organization,
-        personal_access_token::PersonalAccessToken, project::Project, session::Session, signing_key::SigningKey,
-        target::Target, user::User,
+        personal_access_token::PersonalAccessToken, project::Project, project_grant::ProjectGrant,
+        project_role::ProjectRole, session::Session, signing_key::SigningKey, target::Target, user::User,
+        user_grant::UserGrant,
     },
     settings::Properties,
     standard::Resource,
@@ -75,6 +76,9 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
         ended::<Key<App>>(),
         ended::<PersonalAccessToken>(),
         ended::<SigningKey>(),
+        ended::<ProjectRole>(),
+        ended::<ProjectGrant>(),
+        ended::<UserGrant>(),
     ];
     let mut found = Found { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
@@ -106,7 +110,7 @@ pub(crate) fn with_beside() -> impl Iterator<Item = &'static Projection> {
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
 const SESSION_ENVELOPES: Name = Name { name: "session_history", version: 1 };
-const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 5 };
+const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 6 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));

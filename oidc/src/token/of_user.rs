@@ -37,7 +37,7 @@ pub(super) async fn tokens(
         subject.projects.retain(|id, project| *id != platform || project.owner == login.owner);
     }
     let Subject { tenant, user, grants, projects, .. } = &subject;
-    if projects.values().any(|project| !project.admits(grants)) {
+    if projects.values().any(|project| !audience::admits(oidc, tenant, project, grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
     if known.iter().any(|(_, scope)| matches!(scope, Scope::Organization(id) if *id != user.owner.id)) {

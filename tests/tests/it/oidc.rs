@@ -27,5 +27,6 @@ mod role;
 mod rotation;
 mod shop;
 mod signer;
+mod states;
 mod token;
 mod userinfo;

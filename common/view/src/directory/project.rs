@@ -44,28 +44,54 @@ pub struct Audience {
     pub owner: Owner,
     /// Whether it and its organization are switched on.
     pub is_live: bool,
-    /// Whether it belongs to the organization of the users, or was granted to it.
-    pub is_of_organization: bool,
+    /// Whether it belongs to the organization of the users.
+    pub is_own: bool,
+    /// The ids of the project grants, switched on, that granted it to that organization.
+    pub project_grants: Vec<String>,
+}
+
+/// What a user was granted.
+#[derive(Debug, Default)]
+pub struct Grants {
+    /// The sequence that the read model had processed, at least.
+    pub processed: u64,
+    /// Each grant.
+    pub granted: Vec<Granted>,
 }
 
 /// That a user was granted roles of a project, as far as all that it stands on is there and switched on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Granted {
+    /// The id of the user grant.
+    pub id: String,
+    /// The id of the project grant that it stands on, where the project is of another organization.
+    pub project_grant_id: Option<String>,
     /// The project.
     pub project_id: String,
     /// The organization that granted it.
     pub organization_id: String,
     /// The primary domain of that organization.
     pub primary_domain: Option<String>,
-    /// The keys of the roles.
-    pub roles: Vec<String>,
+    /// The roles.
+    pub roles: Vec<GrantedRole>,
+}
+
+/// A role that was granted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct GrantedRole {
+    /// The id.
+    pub id: String,
+    /// The key, by which apps know it.
+    pub key: String,
 }
 
 impl Audience {
-    /// Whether it lets in a user of the organization with these grants.
-    pub fn admits(&self, grants: &[Granted]) -> bool {
+    /// Whether it lets in a user of the organization with these grants, where `counts` says of which project grants it knows that
+    /// they have not ended.
+    pub fn admits(&self, grants: &[Granted], counts: impl Fn(&str) -> bool) -> bool {
+        let is_of_organization = self.is_own || self.project_grants.iter().any(|id| counts(id));
         let is_granted = grants.iter().any(|granted| granted.project_id == self.id);
-        self.project.policies.admit(self.is_of_organization, is_granted)
+        self.project.policies.admit(is_of_organization, is_granted)
     }
 }
 
@@ -115,7 +141,7 @@ impl Directory {
         instance_id: &str,
         user_id: &str,
         sequence: u64,
-    ) -> Result<Arc<Vec<Granted>>, Arc<DatabaseFailure>> {
+    ) -> Result<Arc<Grants>, Arc<DatabaseFailure>> {
         let key = Lookup::of("id", &[instance_id, user_id]);
         let load = || self.database.within(self.load_grants(instance_id, user_id));
         Ok(self.grants.get(&key, (sequence, self.processed()), load).await?.unwrap_or_default())
@@ -148,19 +174,21 @@ impl Directory {
             project: state(Project::NAME, instance_id, &row)?,
             owner: Owner::organization(row.get::<_, String>("owner_id")),
             is_live: row.get("is_live"),
-            is_of_organization: row.get("is_of_organization"),
+            is_own: row.get("is_own"),
+            project_grants: row.get("project_grants"),
             id,
         };
         Ok(Cached { processed, found: Some(Arc::new(found)) })
     }
 
-    async fn load_grants(&self, instance_id: &str, user_id: &str) -> Result<Cached<Vec<Granted>>, DatabaseFailure> {
+    async fn load_grants(&self, instance_id: &str, user_id: &str) -> Result<Cached<Grants>, DatabaseFailure> {
         let row = self.row(&GRANTS, instance_id, &[user_id]).await?;
-        let found = serde_json::from_str(row.get("grants")).map_err(|_| DatabaseFailure::Inconsistent {
+        let granted = serde_json::from_str(row.get("grants")).map_err(|_| DatabaseFailure::Inconsistent {
             table: UserGrant::NAME,
             instance_id: instance_id.to_owned(),
             id: user_id.to_owned(),
         })?;
-        Ok(Cached { processed: unsigned(row.get("processed")), found: Some(Arc::new(found)) })
+        let processed = unsigned(row.get("processed"));
+        Ok(Cached { processed, found: Some(Arc::new(Grants { processed, granted })) })
     }
 }

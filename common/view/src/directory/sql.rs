@@ -79,12 +79,12 @@ fn key(keys: &str, holders: &str) -> String {
     ))
 }
 
-/// A project, and whether it is of the organization `$6`.
+/// A project, and whether it is of the organization `$6`, or by what it was granted to that.
 pub(super) static PROJECT: Sql = Sql::new(|| {
     with_processed(
-        "select p.id, p.owner_id, p.state::text, p.is_active and o.is_active as is_live, p.owner_id = $6 or exists \
-         (select from {project_grant} g where g.instance_id = p.instance_id and g.organization_id = $6 \
-         and g.project_id = p.id and g.is_active) as is_of_organization from {project} p \
+        "select p.id, p.owner_id, p.state::text, p.is_active and o.is_active as is_live, p.owner_id = $6 as is_own, array \
+         (select g.id from {project_grant} g where g.instance_id = p.instance_id and g.organization_id = $6 \
+         and g.project_id = p.id and g.is_active) as project_grants from {project} p \
          join {organization} o on o.instance_id = p.instance_id and o.id = p.owner_id \
          where p.instance_id = $4 and p.id = $5",
     )
@@ -94,9 +94,9 @@ pub(super) static PROJECT: Sql = Sql::new(|| {
 /// organization, who granted it, by which project grant, and the roles, also those of the project grant.
 pub(super) static GRANTS: Sql = Sql::new(|| {
     with_processed(
-        "select coalesce(json_agg(json_build_object('project_id', g.project_id, 'organization_id', g.owner_id, \
-         'primary_domain', o.state->>'primary_domain', 'roles', (\
-         select coalesce(json_agg(r.role_key order by r.role_key), '[]') \
+        "select coalesce(json_agg(json_build_object('id', g.id, 'project_id', g.project_id, 'organization_id', g.owner_id, \
+         'project_grant_id', by.id, 'primary_domain', o.state->>'primary_domain', 'roles', (\
+         select coalesce(json_agg(json_build_object('id', r.id, 'key', r.role_key) order by r.role_key), '[]') \
          from json_array_elements(g.state->'roles') as given \
          join {project_role} r on r.instance_id = g.instance_id and r.id = given->>'id' \
          where g.project_grant_id = '' or position(' ' || r.role_key || ' ' in by.role_keys) > 0))), '[]')::text as grants \

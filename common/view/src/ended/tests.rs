@@ -1,0 +1,49 @@
+use super::*;
+
+fn ended(kind: &'static str, id: &str, is_removed: bool) -> Ended {
+    let end = End { sequence: 10, at: Timestamp::UNIX_EPOCH, is_removed };
+    let ends = HashMap::from([((kind, id.to_owned()), end)]);
+    let revoked = Revoked::new(Position::default(), SILENCE);
+    Ended::new(HashMap::from([("1".to_owned(), ends)]), Position::default(), (SILENCE, revoked))
+}
+
+#[test]
+fn users_are_forgotten_when_no_token_of_theirs_is_left() {
+    let home = Owner::organization("2");
+    for (kind, id, is_forgotten) in [("user", "3", true), ("organization", "2", false), ("instance", "1", false)] {
+        let ended = ended(kind, id, true);
+        ended.forget();
+        assert_eq!(!ended.is_dead("1", &home, &[(User::NAME, "3")], 9), is_forgotten, "{kind}");
+        assert_eq!((ended.knows_since(9), ended.knows_since(10)), (!is_forgotten, true), "{kind}");
+    }
+}
+
+#[test]
+fn a_grant_that_nobody_remembers_counts_only_as_it_was_read_later() {
+    let (ended, granter) = (ended("user_grant", "3", false), Owner::organization("2"));
+    let is_withdrawn = |id, processed| ended.is_withdrawn("1", &granter, &[(UserGrant::NAME, id)], processed);
+    assert_eq!((is_withdrawn("3", 9), is_withdrawn("3", 10), is_withdrawn("4", 9)), (true, false, false));
+    ended.forget();
+    assert_eq!((is_withdrawn("3", 9), is_withdrawn("3", 10), is_withdrawn("4", 9)), (true, false, true));
+    assert!(ended.knows_since(0), "tokens do not stand on it");
+    let ended = self::ended("project_role", "3", true);
+    let is_withdrawn = |processed| ended.is_withdrawn("1", &granter, &[(ProjectRole::NAME, "3")], processed);
+    assert_eq!((is_withdrawn(9), is_withdrawn(10)), (true, false), "it is made again");
+}
+
+#[test]
+fn a_token_is_dead_when_something_ended_after_its_issuer_had_looked() {
+    let is_dead = |ended: &Ended, instance_id: &str, sequence| {
+        let on = [(User::NAME, "3"), (App::NAME, "4"), (Project::NAME, "5")];
+        ended.is_dead(instance_id, &Owner::organization("2"), &on, sequence)
+    };
+    for (kind, id) in [("instance", "1"), ("organization", "2"), ("user", "3"), ("app", "4"), ("project", "5")] {
+        let ended = ended(kind, id, false);
+        assert!(is_dead(&ended, "1", 9), "{kind}");
+        assert!(!is_dead(&ended, "1", 10), "{kind}: it was switched on again");
+    }
+    assert!(is_dead(&ended("user", "3", true), "1", 11), "what is removed never comes back");
+    assert!(!is_dead(&ended("user", "3", true), "7", 0), "another instance");
+    assert!(!is_dead(&ended("user", "4", true), "1", 0), "another user");
+    assert!(!is_dead(&ended("app", "3", true), "1", 0), "another kind");
+}

@@ -1,0 +1,343 @@
+//! Class S1 of the security cases that the design lists: everything that a way to get or use a token of a machine stands on is switched
+//! off, locked and removed, one after the other. A way works if and only if nothing that it stands on was touched, and at once.
+
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::json;
+use tests::{
+    client::{Answer, Client, SCOPE, ServiceUser, done, send, service_user},
+    eventually,
+    tenant::{Tenant, new_name},
+};
+
+use super::{
+    shop::API,
+    signer::{BEARER, BY_ASSERTION, FAR, Signer, ask},
+};
+
+/// What can be switched off, locked or removed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Thing {
+    Instance,
+    /// The organization of the user.
+    Home,
+    User,
+    UserKey,
+    PersonalToken,
+    SignedToken,
+    OpaqueToken,
+    /// The organization of the project.
+    Maker,
+    Project,
+    ProjectGrant,
+    UserGrant,
+    /// The app that has a secret.
+    App,
+    /// The app that signs, and its key.
+    SigningApp,
+    AppKey,
+}
+
+use Thing::*;
+
+/// Ways to get or use a token of a machine.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// By secret, by a signed grant and by a signed authentication: for the API, or for a project.
+    Secret(Audience),
+    Bearer(Audience),
+    Assertion(Audience),
+    /// At the API and at userinfo.
+    Api(Thing),
+    Userinfo(Thing),
+    /// Shown by an app that has a secret, or one that signs.
+    Introspection(Thing),
+    SignedIntrospection(Thing),
+    /// To end a token, by secret or signature.
+    Revocation,
+    SignedRevocation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Audience {
+    Api,
+    Project,
+}
+
+const TOKENS: [Thing; 3] = [SignedToken, OpaqueToken, PersonalToken];
+
+impl Way {
+    fn all() -> Vec<Self> {
+        let got = [Audience::Api, Audience::Project]
+            .into_iter()
+            .flat_map(|audience| [Self::Secret(audience), Self::Bearer(audience), Self::Assertion(audience)]);
+        let used = TOKENS
+            .into_iter()
+            .flat_map(|token| [Self::Api(token), Self::Introspection(token), Self::SignedIntrospection(token)]);
+        let others =
+            [Self::Userinfo(SignedToken), Self::Userinfo(OpaqueToken), Self::Revocation, Self::SignedRevocation];
+        got.chain(used).chain(others).collect()
+    }
+
+    /// All that it stands on.
+    fn stands_on(self) -> Vec<Thing> {
+        let user = vec![Instance, Home, User];
+        let granted = vec![Maker, Project, ProjectGrant, UserGrant];
+        let of = |audience| if audience == Audience::Project { granted.clone() } else { vec![] };
+        let more = match self {
+            Self::Revocation => vec![],
+            Self::SignedRevocation => vec![UserKey],
+            Self::Secret(audience) => of(audience),
+            Self::Bearer(audience) | Self::Assertion(audience) => [vec![UserKey], of(audience)].concat(),
+            Self::Api(token) | Self::Userinfo(token) => vec![token],
+            Self::Introspection(token) => [vec![token, App], granted.clone()].concat(),
+            Self::SignedIntrospection(token) => [vec![token, SigningApp, AppKey], granted.clone()].concat(),
+        };
+        [user, more].concat()
+    }
+}
+
+/// All that the ways stand on, in an instance that others may be in.
+struct World<'a> {
+    tenant: &'a Tenant,
+    admin: Client,
+    /// The paths of things that have one.
+    paths: Vec<(Thing, String)>,
+    project: String,
+    user: ServiceUser,
+    signer: Signer,
+    app: (String, String),
+    app_signer: Signer,
+    tokens: Vec<(Thing, String)>,
+}
+
+impl<'a> World<'a> {
+    async fn build(tenant: &'a Tenant) -> Self {
+        let admin = tenant.client().await;
+        let (home, maker) = (new_name(), new_name());
+        let home = done(&admin, &format!("{API}/organizations"), json!({ "name": home })).await.id();
+        let maker = done(&admin, &format!("{API}/organizations"), json!({ "name": maker })).await.id();
+        let of_maker = |what: &str| format!("{API}/{what}?ctx.orgId={maker}");
+        let project = json!({ "name": "Shop", "authorizationRequired": true, "projectAccessRequired": true });
+        let project = done(&admin, &of_maker("projects"), project).await.id();
+        let role = json!({ "projectId": project, "key": "clerk", "displayName": "Clerk" });
+        done(&admin, &format!("{API}/roles"), role).await;
+        let app = json!({ "projectId": project, "name": "Checks", "api": {} });
+        let app = done(&admin, &format!("{API}/apps"), app).await;
+        let secret = app.body["clientSecret"].as_str().expect("it is shown").to_owned();
+        let signing = json!({ "authMethodType": "API_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT" });
+        let signing = json!({ "projectId": project, "name": "Signs", "api": signing });
+        let signing = done(&admin, &format!("{API}/apps"), signing).await.id();
+        let app_signer = Signer::new(tenant, &format!("apps/{signing}"), "EC").await;
+
+        let user = service_user(&admin, (&new_name(), json!({})), &format!("?ctx.orgId={home}")).await;
+        let user_path = format!("users/{}", user.user_id);
+        let signer = Signer::new(tenant, &user_path, "EC").await;
+        let granted = json!({ "projectId": project, "orgId": home, "roleKeys": ["clerk"] });
+        let project_grant = done(&admin, &format!("{API}/project_grants"), granted).await.id();
+        let granted = json!({
+            "userId": user.user_id, "projectId": project, "projectGrantId": project_grant, "roleKeys": ["clerk"]
+        });
+        let user_grant = done(&admin, &format!("{API}/user_grants"), granted).await.id();
+        let personal = json!({ "expirationDate": FAR });
+        let personal = done(&admin, &format!("{API}/{user_path}/tokens"), personal).await;
+        let paths = vec![
+            (Home, format!("organizations/{home}")),
+            (UserKey, format!("{user_path}/keys/{}", signer.kid)),
+            (PersonalToken, format!("{user_path}/tokens/{}", personal.id())),
+            (User, user_path),
+            (Maker, format!("organizations/{maker}")),
+            (Project, format!("projects/{project}")),
+            (ProjectGrant, format!("project_grants/{project_grant}")),
+            (UserGrant, format!("user_grants/{user_grant}")),
+            (App, format!("apps/{}", app.id())),
+            (AppKey, format!("apps/{signing}/keys/{}", app_signer.kid)),
+            (SigningApp, format!("apps/{signing}")),
+        ];
+        let personal = personal.body["token"].as_str().expect("it is shown").to_owned();
+        let (app, tokens) = ((app.id(), secret), vec![(PersonalToken, personal)]);
+        let mut world = Self { tenant, admin, paths, project, user, signer, app, app_signer, tokens };
+        world.take_tokens().await;
+        world
+    }
+
+    /// Takes a signed token, and an opaque one.
+    async fn take_tokens(&mut self) {
+        for (token, form) in [(SignedToken, "ACCESS_TOKEN_TYPE_JWT"), (OpaqueToken, "ACCESS_TOKEN_TYPE_BEARER")] {
+            let change = json!({ "service": { "accessTokenType": form } });
+            let path = format!("{API}/users/{}", self.user.user_id);
+            let changed = send(self.admin.request(Method::PATCH, &path).json(&change)).await;
+            assert_eq!(changed.status, 200, "{}", changed.body);
+            let taken = eventually("there are tokens of this form", async || {
+                let answer = self.attempt(Way::Secret(Audience::Project)).await;
+                let taken = answer.body["access_token"].as_str()?.to_owned();
+                (taken.starts_with("at-") == (token == OpaqueToken)).then_some(taken)
+            })
+            .await;
+            self.tokens.push((token, taken));
+        }
+    }
+
+    fn path(&self, thing: Thing) -> &str {
+        let found = self.paths.iter().find(|(named, _)| *named == thing);
+        &found.unwrap_or_else(|| panic!("{thing:?} has no path")).1
+    }
+
+    fn token(&self, thing: Thing) -> &str {
+        &self.tokens.iter().find(|(named, _)| *named == thing).expect("it is a token").1
+    }
+
+    /// The scope of the project is of the API, too.
+    fn scope(&self, audience: Audience) -> String {
+        let of_project = format!("{SCOPE} urn:platform:iam:org:project:id:{}:aud", self.project);
+        if audience == Audience::Project { of_project } else { SCOPE.to_owned() }
+    }
+
+    async fn granted(&self, form: &[(&str, &str)], audience: Audience) -> Answer {
+        let scope = self.scope(audience);
+        ask(self.tenant, "/oauth/v2/token", &[form, &[("scope", &scope)]].concat()).await
+    }
+
+    /// Goes a way.
+    async fn attempt(&self, way: Way) -> Answer {
+        let secret = Some(&self.user.client_secret);
+        let by_secret = |path: &str| self.admin.anonymous(Method::POST, path).basic_auth(&self.user.client_id, secret);
+        let signed = |signer: &Signer| {
+            [("client_assertion_type", BY_ASSERTION.to_owned()), ("client_assertion", signer.assertion())]
+        };
+        match way {
+            Way::Secret(audience) => {
+                let scope = self.scope(audience);
+                send(by_secret("/oauth/v2/token").form(&[("grant_type", "client_credentials"), ("scope", &scope)]))
+                    .await
+            }
+            Way::Bearer(audience) => {
+                self.granted(&[("grant_type", BEARER), ("assertion", &self.signer.assertion())], audience).await
+            }
+            Way::Assertion(audience) => {
+                let [kind, assertion] = signed(&self.signer);
+                let form = [("grant_type", "client_credentials"), (kind.0, &kind.1), (assertion.0, &assertion.1)];
+                self.granted(&form, audience).await
+            }
+            Way::Api(token) => {
+                let request = self.admin.anonymous(Method::GET, "/settings/v3alpha/languages");
+                send(request.bearer_auth(self.token(token))).await
+            }
+            Way::Userinfo(token) => {
+                let request = self.admin.anonymous(Method::GET, "/oidc/v1/userinfo");
+                send(request.bearer_auth(self.token(token))).await
+            }
+            Way::Introspection(token) => {
+                let request = self.admin.anonymous(Method::POST, "/oauth/v2/introspect");
+                let request = request.basic_auth(&self.app.0, Some(&self.app.1));
+                send(request.form(&[("token", self.token(token))])).await
+            }
+            Way::SignedIntrospection(token) => {
+                let [kind, assertion] = signed(&self.app_signer);
+                let form = [("token", self.token(token)), (kind.0, &kind.1), (assertion.0, &assertion.1)];
+                ask(self.tenant, "/oauth/v2/introspect", &form).await
+            }
+            Way::Revocation => send(by_secret("/oauth/v2/revoke").form(&[("token", "unknown")])).await,
+            Way::SignedRevocation => {
+                let [kind, assertion] = signed(&self.signer);
+                let form = [("token", "unknown"), (kind.0, &kind.1), (assertion.0, &assertion.1)];
+                ask(self.tenant, "/oauth/v2/revoke", &form).await
+            }
+        }
+    }
+
+    /// Whether somebody got what the way leads to.
+    fn works(&self, way: Way, answer: &Answer) -> bool {
+        let is_got = match way {
+            // What a token is not given for is left out of what it is given for.
+            Way::Secret(audience) | Way::Bearer(audience) | Way::Assertion(audience) => {
+                answer.body["scope"] == self.scope(audience)
+            }
+            Way::Introspection(_) | Way::SignedIntrospection(_) => answer.body["active"] == true,
+            _ => true,
+        };
+        answer.status == 200 && is_got
+    }
+
+    /// Fails unless all ways work but those that stand on this.
+    async fn assert_without(&self, case: &str, touched: Option<Thing>) -> usize {
+        let (mut refused, mut wrong) = (0, vec![]);
+        for way in Way::all() {
+            let answer = self.attempt(way).await;
+            let is_expected = touched.is_none_or(|thing| !way.stands_on().contains(&thing));
+            if self.works(way, &answer) != is_expected {
+                wrong.push(format!("{way:?} is answered {}: {}", answer.status, answer.body));
+            }
+            refused += usize::from(!is_expected);
+        }
+        assert!(wrong.is_empty(), "{case}:\n{}", wrong.join("\n"));
+        refused
+    }
+
+    /// Brings something into a state.
+    async fn bring(&self, thing: Thing, state: &str) {
+        let request = match (thing, state) {
+            (SignedToken | OpaqueToken, _) => {
+                let request = self.admin.anonymous(Method::POST, "/oauth/v2/revoke");
+                let request = request.basic_auth(&self.user.client_id, Some(&self.user.client_secret));
+                request.form(&[("token", self.token(thing))])
+            }
+            (Instance, _) => {
+                let path = format!("{API}/instances/{}", self.tenant.bootstrap.instance_id);
+                let operator = self.tenant.shared.operator().await;
+                if state.is_empty() {
+                    operator.request(Method::DELETE, &path)
+                } else {
+                    operator.request(Method::POST, &(path + state))
+                }
+            }
+            (thing, "") => self.admin.request(Method::DELETE, &format!("{API}/{}", self.path(thing))),
+            (thing, state) => self.admin.request(Method::POST, &format!("{API}/{}{state}", self.path(thing))),
+        };
+        let answer = send(request).await;
+        assert_eq!(answer.status, 200, "{thing:?}{state}: {}", answer.body);
+    }
+}
+
+/// Each thing, with the states that it can be in beside the one in which it counts.
+const STATES: [(Thing, &[&str]); 14] = [
+    (Instance, &["/_deactivate", ""]),
+    (Home, &["/_deactivate", ""]),
+    (User, &["/_deactivate", "/_lock", ""]),
+    (UserKey, &[""]),
+    (PersonalToken, &[""]),
+    (SignedToken, &["revoked"]),
+    (OpaqueToken, &["revoked"]),
+    (Maker, &["/_deactivate", ""]),
+    (Project, &["/_deactivate", ""]),
+    (ProjectGrant, &["/_deactivate", ""]),
+    (UserGrant, &["/_deactivate", ""]),
+    (App, &["/_deactivate", ""]),
+    (SigningApp, &["/_deactivate", ""]),
+    (AppKey, &[""]),
+];
+
+async fn cell(tenant: &Tenant, thing: Thing, state: &str) -> usize {
+    let world = World::build(tenant).await;
+    let case = format!("{thing:?}{state}");
+    world.assert_without(&case, None).await;
+    world.bring(thing, state).await;
+    world.assert_without(&case, Some(thing)).await
+}
+
+#[tokio::test]
+async fn a_way_works_as_long_as_all_that_it_stands_on_and_not_longer() {
+    let tenant = Tenant::start().await;
+    let cells = STATES.iter().flat_map(|(thing, states)| states.iter().map(|state| (*thing, *state)));
+    let (of_instance, others): (Vec<_>, Vec<_>) = cells.partition(|(thing, _)| *thing == Instance);
+    let mut refused = 0;
+    for some in others.chunks(4) {
+        refused +=
+            join_all(some.iter().map(|(thing, state)| cell(&tenant, *thing, state))).await.into_iter().sum::<usize>();
+    }
+    for (thing, state) in of_instance {
+        refused += cell(&Tenant::start().await, thing, state).await;
+    }
+    println!("{refused} cells were refused");
+    assert!(refused > 200, "{refused}");
+}
