@@ -174,9 +174,9 @@ create table if not exists session_history_1.answers (
 );
 create index if not exists answers_by_time on session_history_1.answers (committed_at);
 
-create schema if not exists access_9;
+create schema if not exists access_10;
 
-create table if not exists access_9.instances (
+create table if not exists access_10.instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -190,7 +190,7 @@ create table if not exists access_9.instances (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.domains (
+create table if not exists access_10.domains (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -204,9 +204,9 @@ create table if not exists access_9.domains (
   is_verified boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists domains_by_name on access_9.domains (name);
+create index if not exists domains_by_name on access_10.domains (name);
 
-create table if not exists access_9.organizations (
+create table if not exists access_10.organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -220,7 +220,7 @@ create table if not exists access_9.organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.projects (
+create table if not exists access_10.projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -234,7 +234,7 @@ create table if not exists access_9.projects (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.apps (
+create table if not exists access_10.apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -248,8 +248,9 @@ create table if not exists access_9.apps (
   is_active boolean not null,
   primary key (instance_id, id)
 );
+create index if not exists apps_by_project_id on access_10.apps (instance_id, project_id);
 
-create table if not exists access_9.app_keys (
+create table if not exists access_10.app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -264,7 +265,7 @@ create table if not exists access_9.app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.project_roles (
+create table if not exists access_10.project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -280,7 +281,7 @@ create table if not exists access_9.project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.project_grants (
+create table if not exists access_10.project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -295,9 +296,9 @@ create table if not exists access_9.project_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists project_grants_by_organization_id on access_9.project_grants (instance_id, organization_id);
+create index if not exists project_grants_by_organization_id on access_10.project_grants (instance_id, organization_id);
 
-create table if not exists access_9.users (
+create table if not exists access_10.users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -319,11 +320,11 @@ create table if not exists access_9.users (
   phone_key text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists users_by_username on access_9.users (instance_id, username);
-create index if not exists users_by_email_key on access_9.users (instance_id, email_key);
-create index if not exists users_by_phone_key on access_9.users (instance_id, phone_key);
+create index if not exists users_by_username on access_10.users (instance_id, username);
+create index if not exists users_by_email_key on access_10.users (instance_id, email_key);
+create index if not exists users_by_phone_key on access_10.users (instance_id, phone_key);
 
-create table if not exists access_9.user_keys (
+create table if not exists access_10.user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -337,7 +338,7 @@ create table if not exists access_9.user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.personal_access_tokens (
+create table if not exists access_10.personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -351,7 +352,7 @@ create table if not exists access_9.personal_access_tokens (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.user_metadata (
+create table if not exists access_10.user_metadata (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -365,7 +366,7 @@ create table if not exists access_9.user_metadata (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.user_grants (
+create table if not exists access_10.user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -381,9 +382,9 @@ create table if not exists access_9.user_grants (
   is_active boolean not null,
   primary key (instance_id, id)
 );
-create index if not exists user_grants_by_user_id on access_9.user_grants (instance_id, user_id);
+create index if not exists user_grants_by_user_id on access_10.user_grants (instance_id, user_id);
 
-create table if not exists access_9.memberships (
+create table if not exists access_10.memberships (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -398,9 +399,9 @@ create table if not exists access_9.memberships (
   project_grant_id text collate "C" not null,
   primary key (instance_id, id)
 );
-create index if not exists memberships_by_user_id on access_9.memberships (instance_id, user_id);
+create index if not exists memberships_by_user_id on access_10.memberships (instance_id, user_id);
 
-create table if not exists access_9.signing_keys (
+create table if not exists access_10.signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -413,7 +414,7 @@ create table if not exists access_9.signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.data_keys (
+create table if not exists access_10.data_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -426,7 +427,7 @@ create table if not exists access_9.data_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists access_9.feature_settings (
+create table if not exists access_10.feature_settings (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

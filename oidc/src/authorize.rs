@@ -30,6 +30,7 @@ use crate::{
     endpoint,
     error::{Error, Refused, no_store},
     form::{self, Form, Sent},
+    owner, scope,
     told::Told,
     words::Words,
 };
@@ -205,7 +206,10 @@ impl Answerable {
             return Err(Refusal { error: "server_error", description });
         }
         let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"))?;
-        let request = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint))?;
+        let mut request = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint))?;
+        let scopes = scope::parse(Some(&request.scope)).unwrap_or_default();
+        let organization = owner::asked(oidc, &asked.tenant, &scopes).await;
+        request.organization_id = organization.map_err(|error| Refusal::of_scope(&error))?;
         let description = "nobody can log in at the moment: try again in a while";
         let unavailable = Refusal { error: "temporarily_unavailable", description };
         match request.wait(oidc, (&asked.tenant.id, &asked.origin)).await {

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
+
 /// Where an app is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Callback {
@@ -44,6 +46,19 @@ pub(crate) struct Refusal {
     pub(crate) error: &'static str,
     /// What to do about it.
     pub(crate) description: &'static str,
+}
+
+impl Refusal {
+    /// What is wrong with scopes; or that it could not be looked at.
+    pub(crate) fn of_scope(error: &Error) -> Self {
+        match error {
+            Error::InvalidScope(description) => Self { error: "invalid_scope", description },
+            _ => Self {
+                error: "temporarily_unavailable",
+                description: "something does not answer: try again in a while",
+            },
+        }
+    }
 }
 
 impl Callback {

@@ -78,7 +78,15 @@ async fn roles(
     let grants = audience::grants(oidc, (tenant, user), token.seq).await?;
     let is_open = |project: &Audience| audience::is_live(oidc, tenant, project, token.seq);
     let project = project.filter(|it| is_open(it) && audience::admits(oidc, tenant, it, &grants));
-    Ok(project.map(|project| Asked::of(scopes(token)).claims_for(tenant, (&project, &grants))))
+    let asked = Asked::of(scopes(token).chain(asserted(oidc, tenant, token).await?));
+    Ok(project.map(|project| asked.claims_for(tenant, (&project, &grants))))
+}
+
+/// What is told of a token without being asked for, because its client is set up so.
+async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<Option<Scope<'static>>, Error> {
+    let client = oidc.edge.app(tenant, &token.client_id, 0).await?;
+    let settings = client.as_ref().and_then(|client| client.app.config.oidc());
+    Ok(settings.is_some_and(|settings| settings.assertions.access_token_roles).then_some(Scope::Roles))
 }
 
 /// What the answer says of every active token (RFC 7662, section 2.2).

@@ -1,13 +1,17 @@
-//! The organization of a user, as claims.
+//! The organization of a user: which one is asked for, and what is told of it.
 
 use std::sync::Arc;
 
+use domain::context::Owner;
 use serde_json::{Map, Value, json};
 use view::directory::{Named, Principal, Tenancy, Tenant};
 
-use crate::{Oidc, error::Error};
+use crate::{Oidc, error::Error, scope::Scope};
 
 const PREFIX: &str = "urn:platform:iam:user:resourceowner:";
+/// The claims that repeat which organization was asked for.
+const ID: &str = "urn:platform:iam:org:id";
+const PRIMARY_DOMAIN: &str = "urn:platform:iam:org:domain:primary";
 
 /// The organization that a user belongs to.
 ///
@@ -16,6 +20,44 @@ const PREFIX: &str = "urn:platform:iam:user:resourceowner:";
 pub(crate) async fn of(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> Result<Option<Arc<Tenancy>>, Error> {
     let named = Named::Id(user.owner.id.clone());
     Ok(oidc.edge.directory.organization(&tenant.id, named, 0).await?)
+}
+
+/// The id of the only organization that a user may be of, where scopes ask for one.
+///
+/// # Errors
+/// `invalid_scope` where there is none of that name, or scopes ask for several; and when it cannot be read.
+pub(crate) async fn asked(oidc: &Oidc, tenant: &Tenant, scopes: &[(&str, Scope<'_>)]) -> Result<Option<String>, Error> {
+    let mut asked: Option<String> = None;
+    for (_, scope) in scopes {
+        let (named, domain) = match scope {
+            Scope::Organization(id) => (Named::Id((*id).to_owned()), None),
+            Scope::OrganizationOf(domain) => (Named::Domain((*domain).to_owned()), Some(*domain)),
+            _ => continue,
+        };
+        let found = oidc.edge.directory.organization(&tenant.id, named, 0).await?;
+        let is_primary =
+            |found: &Arc<Tenancy>| domain.is_none() || found.organization.primary_domain.as_deref() == domain;
+        let found = found
+            .filter(is_primary)
+            .filter(|found| !oidc.edge.ended.is_removed(&tenant.id, &Owner::organization(&found.id)));
+        let found = found
+            .ok_or(Error::InvalidScope("there is no organization of the id or primary domain that is asked for"))?;
+        if asked.as_ref().is_some_and(|other| *other != found.id) {
+            return Err(Error::InvalidScope("a user is of one organization: ask for one"));
+        }
+        asked = Some(found.id.clone());
+    }
+    Ok(asked)
+}
+
+/// What repeats which organization was asked for, once it is known that the user is of that.
+pub(crate) fn repeated<'a>(user: &Principal, scopes: impl IntoIterator<Item = &'a Scope<'a>>) -> Map<String, Value> {
+    let claim = |scope: &Scope<'_>| match scope {
+        Scope::Organization(_) => Some((ID.to_owned(), json!(user.owner.id))),
+        Scope::OrganizationOf(domain) => Some((PRIMARY_DOMAIN.to_owned(), json!(domain))),
+        _ => None,
+    };
+    scopes.into_iter().filter_map(claim).collect()
 }
 
 /// Its id, name and primary domain.

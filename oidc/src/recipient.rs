@@ -65,11 +65,16 @@ impl Recipient {
     pub(crate) fn of_app(app: &Client, settings: &Settings, login: Login) -> Self {
         Self {
             client_id: app.id.clone(),
-            access_token_alg: None,
-            id_token_alg: None,
+            access_token_alg: settings.access_token_alg.clone(),
+            id_token_alg: settings.id_token_alg.clone(),
             is_opaque: settings.access_token_type == TokenType::Opaque,
             login: Some(login),
         }
+    }
+
+    /// The project of the app that somebody has logged in to.
+    pub(crate) fn own_project(&self) -> Option<&str> {
+        self.login.as_ref().map(|login| login.project_id.as_str())
     }
 
     /// Whether it gets an access token: whoever gets an ID token alone gets none that anybody could lose.

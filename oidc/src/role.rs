@@ -110,6 +110,7 @@ mod tests {
             is_live: true,
             is_own: true,
             project_grants: vec![],
+            apps: vec![],
         }
     }
 

@@ -12,7 +12,7 @@ const ROLES_OF: &str = "urn:platform:iam:org:roles:id:";
 const RESOURCE_OWNER: &str = "urn:platform:iam:user:resourceowner";
 /// A user of one organization only, by its id.
 const ORGANIZATION: &str = "urn:platform:iam:org:id:";
-/// The same by its domain: a client that asks for it would rather have nobody than everybody.
+/// The same by its primary domain.
 const ORGANIZATION_BY_DOMAIN: &str = "urn:platform:iam:org:domain:primary:";
 /// The metadata of the user.
 const METADATA: &str = "urn:platform:iam:user:metadata";
@@ -40,6 +40,8 @@ pub(crate) enum Scope<'a> {
     Offline,
     /// A user of this organization, by its id.
     Organization(&'a str),
+    /// A user of this organization, by its primary domain.
+    OrganizationOf(&'a str),
     /// The audience of a project, by its id or by the word `platform` for the platform's own.
     Audience(&'a str),
     /// The roles that the user has of the projects that the token is for.
@@ -70,9 +72,6 @@ pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error
         if !word.bytes().all(is_token) {
             return Err(Error::InvalidScope("a scope has a character that scopes cannot have"));
         }
-        if word.starts_with(ORGANIZATION_BY_DOMAIN) {
-            return Err(Error::InvalidScope("an organization is asked for by its id: urn:platform:iam:org:id:{id}"));
-        }
         if let Some(scope) = Scope::parse(word)
             && !known.iter().any(|(other, _)| *other == word)
         {
@@ -101,6 +100,7 @@ impl<'a> Scope<'a> {
             .map(Self::Role)
             .or_else(|| named(ROLES_OF).map(Self::RolesOf))
             .or_else(|| named(ORGANIZATION).map(Self::Organization))
+            .or_else(|| named(ORGANIZATION_BY_DOMAIN).map(Self::OrganizationOf))
             .or_else(|| named(AUDIENCE_PREFIX)?.strip_suffix(AUDIENCE_SUFFIX).map(Self::Audience))
     }
 }
@@ -120,11 +120,12 @@ mod tests {
         assert_eq!(known, [Scope::Roles, Scope::Role("admin"), Scope::RolesOf("5"), Scope::ResourceOwner]);
         assert_eq!(Scope::parse("urn:platform:iam:user:metadata"), Some(Scope::Metadata));
         assert_eq!(Scope::parse("urn:platform:iam:org:id:5"), Some(Scope::Organization("5")));
+        let by_domain = "urn:platform:iam:org:domain:primary:acme.example";
+        assert_eq!(Scope::parse(by_domain), Some(Scope::OrganizationOf("acme.example")));
         assert!(STANDARD.iter().all(|word| Scope::parse(word).is_some()));
         assert!(parse(None).is_err());
         assert!(parse(Some("  ")).is_err());
         assert!(parse(Some("a\u{7f}")).is_err());
-        assert!(parse(Some("openid urn:platform:iam:org:domain:primary:acme.example")).is_err());
         assert!(parse(Some(&"x ".repeat(101))).is_err());
     }
 }

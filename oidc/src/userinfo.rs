@@ -134,7 +134,11 @@ async fn said(
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
-    let projects: Vec<&str> = token.aud.iter().map(String::as_str).collect();
+    let app = oidc.edge.app(&tenant, &token.client_id, 0).await?;
+    let own = app.as_ref().map(|app| app.app.project_id.as_str());
+    let named = known.iter().filter_map(|(_, scope)| audience::of(&tenant, scope)).chain(own);
+    let named: Vec<String> = named.filter(|id| token.aud.iter().any(|aud| aud == id)).map(str::to_owned).collect();
+    let projects: Vec<&str> = named.iter().map(String::as_str).collect();
     let subject = Subject::read(oidc, (tenant, user), &projects).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
     let mut said = function::claims(oidc, Function::PreUserinfo, (&subject, &token.client_id), headers).await?;
@@ -145,10 +149,10 @@ async fn said(
     };
     let live = || projects.values().map(|project| &**project).filter(is_live);
     said.extend(asked.claims(tenant, (live(), grants)));
-    let app = oidc.edge.app(tenant, &token.client_id, 0).await?;
     if let Some(own) = app.and_then(|app| live().find(|project| project.id == app.app.project_id)) {
         said.extend(asked.claims_for(tenant, (own, grants)));
     }
+    said.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         said.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
     }

@@ -7,7 +7,7 @@ use domain::{
     client_secret::ClientSecrets,
     rejection::Rejection,
     resource::{
-        app::{App, AppPatch},
+        app::{App, AppPatch, ConfigPatch},
         project::Project,
     },
     standard::{Command as Asked, Resource, Standard},
@@ -25,6 +25,7 @@ use crate::{
     existence,
     granted::owner_of_project,
     new_user::unused,
+    signing_keys::Choosing,
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
 };
@@ -52,7 +53,9 @@ async fn create(
         let new = NewSecret::draw(&commands, &call, &id, None).await?;
         (app.secrets, client_secret) = (ClientSecrets::one(new.renewal.secret), new.secret);
     }
-    let command = Create { key: AggregateKey::of::<Standard<App>>(&call.tenant.id, &id), project, app };
+    let chosen = app.config.oidc().map(|oidc| [&oidc.access_token_alg, &oidc.id_token_alg].map(Clone::clone));
+    let create = Create { key: AggregateKey::of::<Standard<App>>(&call.tenant.id, &id), project, app };
+    let command = Choosing::new(&call, chosen.unwrap_or_default(), create);
     let answer = move |decided: &Decided, (): &()| CreateAppResponse {
         details: Some(details(&id, decided)),
         client_id: id.clone(),
@@ -83,7 +86,14 @@ async fn patch(
     call: Call,
     request: PatchAppRequest,
 ) -> Result<Answer<PatchAppResponse>, Error> {
-    let command = Change { key: key::<App>(&call, &request.id)?, patch: words::patch(&request) };
+    let patch = words::patch(&request);
+    let chosen = match &patch.config {
+        Some(ConfigPatch::Oidc(oidc)) => {
+            [&oidc.access_token_alg, &oidc.id_token_alg].map(|chosen| chosen.clone().flatten())
+        }
+        _ => [None, None],
+    };
+    let command = Choosing::new(&call, chosen, Change { key: key::<App>(&call, &request.id)?, patch });
     let id = request.id.clone();
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::fault;
 use domain::{
-    context::{Owner, OwnerType, Part},
+    context::{Owner, OwnerType, Part, Place},
     rejection::Rejection,
     resource::{membership::Membership, project::Project, project_grant::ProjectGrant, user::User},
     standard::{Command as Asked, Resource, Standard},
@@ -78,7 +78,7 @@ impl Command for Create {
         let user = turn.get::<Standard<User>>(&self.user);
         user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         let home = user.owner()?;
-        if !deciding.authority.may(turn, "user.read", home) {
+        if !may_name(turn, deciding, home, (&context, part.as_ref())) {
             return Err(Rejection::NotFound(User::NAME).into());
         }
         let mut membership = Membership::new(&self.user.id, home, context, self.roles.clone());
@@ -88,6 +88,15 @@ impl Command for Create {
         }
         Ok((deciding.decide(turn, current, Asked::Create(membership))?, ()))
     }
+}
+
+/// Whether the caller may name a user of this home: one that it sees, and one of the organization where it may give roles in a part.
+fn may_name(turn: &mut Turn<'_>, deciding: &Deciding, home: &Owner, (context, part): (&Owner, Option<&Part>)) -> bool {
+    let gives = |turn: &mut Turn<'_>, part: &Part| {
+        let place = Place { context: context.clone(), parts: vec![part.clone()] };
+        home == context && deciding.authority.may_at(turn, "membership.write", &place)
+    };
+    part.is_some_and(|part| gives(turn, part)) || deciding.authority.may(turn, "user.read", home)
 }
 
 impl Create {

@@ -67,7 +67,8 @@ impl Command for Create {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let user = user(turn, deciding, &self.user);
+        let is_there = is_there::<User>(turn, &self.user);
+        let home = turn.get::<Standard<User>>(&self.user).head.owner.filter(|_| is_there);
         let owner = match &self.project_grant {
             Some(grant) => self.owner_by(turn, deciding, grant),
             None => owner_of_project(turn, deciding, &self.project),
@@ -78,7 +79,12 @@ impl Command for Create {
         let current = turn.unborn::<Standard<UserGrant>>(&self.key, &owner)?;
         // Who may not give roles of the project is told nothing of them, nor of users.
         deciding.permit_within(turn, &current, vec![self.part()])?;
-        let (roles, ()) = (roles?, user?);
+        let roles = roles?;
+        // Who may, may name the users of the organization, and all others that it sees.
+        let may_name = home.is_some_and(|home| home == owner || deciding.authority.may(turn, "user.read", &home));
+        if !may_name {
+            return Err(Rejection::NotFound(User::NAME).into());
+        }
         let grant = UserGrant {
             user_id: self.user.id.clone(),
             project_id: self.project.id.clone(),
@@ -107,14 +113,6 @@ impl Create {
         }
         Ok(owner)
     }
-}
-
-/// The user must be one that the caller may know of.
-fn user(turn: &mut Turn<'_>, deciding: &Deciding, key: &AggregateKey) -> Result<(), Refusal> {
-    let is_there = is_there::<User>(turn, key);
-    let home = turn.get::<Standard<User>>(key).head.owner.filter(|_| is_there);
-    let may_know = home.is_some_and(|home| deciding.authority.may(turn, "user.read", &home));
-    if may_know { Ok(()) } else { Err(Rejection::NotFound(User::NAME).into()) }
 }
 
 /// The roles that a field of the request names, which must be among those of the project grant.

@@ -21,6 +21,7 @@ use crate::{
     duration::{duration, milliseconds},
     filter::{in_state, named, state},
     standard::Shown,
+    token_algorithm,
 };
 
 impl Shown for App {
@@ -49,7 +50,8 @@ impl Shown for App {
 
     fn shown(found: &Found<Self>) -> GetApp {
         let Self { project_id, name, config, allow_token_endpoint_audience, secrets, is_active } = found.state.clone();
-        let problems = if let Config::Oidc(oidc) = &config { oidc.problems() } else { vec![] };
+        let (problems, origins) =
+            if let Config::Oidc(oidc) = &config { (oidc.problems(), oidc.origins()) } else { Default::default() };
         let config = match config {
             Config::Oidc(oidc) => app::app::Config::Oidc(shown_oidc(oidc)),
             Config::Api { auth_method } => {
@@ -62,7 +64,9 @@ impl Shown for App {
             state: state(is_active).into(),
             client_id: found.id.clone(),
             has_secret: secrets.newest.expose().is_some(),
+            non_compliant: !problems.is_empty(),
             compliance_problems: problems.into_iter().map(|problem| shown_problem(problem).into()).collect(),
+            allowed_origins: origins,
         }
     }
 }
@@ -108,6 +112,8 @@ fn new_oidc(wanted: OidcAppConfig) -> Oidc {
         app_type: app_type(wanted.app_type()),
         auth_method: auth_method(wanted.auth_method_type()),
         access_token_type: token_type(wanted.access_token_type()),
+        access_token_alg: token_algorithm::name(wanted.access_token_alg()),
+        id_token_alg: token_algorithm::name(wanted.id_token_alg()),
         clock_skew_ms: wanted.clock_skew.map_or(0, milliseconds),
         redirect_uris: wanted.redirect_uris,
         post_logout_redirect_uris: wanted.post_logout_redirect_uris,
@@ -131,6 +137,8 @@ fn patch_oidc(wanted: PatchOidcAppConfig) -> OidcPatch {
         app_type: wanted.app_type.map(|_| app_type(wanted.app_type())),
         auth_method: wanted.auth_method_type.map(|_| auth_method(wanted.auth_method_type())),
         access_token_type: wanted.access_token_type.map(|_| token_type(wanted.access_token_type())),
+        access_token_alg: wanted.access_token_alg.map(|_| token_algorithm::name(wanted.access_token_alg())),
+        id_token_alg: wanted.id_token_alg.map(|_| token_algorithm::name(wanted.id_token_alg())),
         clock_skew_ms: wanted.clock_skew.map(milliseconds),
         redirect_uris: wanted.redirect_uris.map(|uris| uris.values),
         response_types: wanted.response_types.map(|types| types.values().filter_map(response_type).collect()),
@@ -170,6 +178,8 @@ fn shown_oidc(oidc: Oidc) -> OidcAppConfig {
         skip_native_app_success_page: oidc.skip_native_app_success_page,
         back_channel_logout_uri: oidc.back_channel_logout_uri,
         login_uri: oidc.login_uri,
+        access_token_alg: token_algorithm::shown(oidc.access_token_alg.as_deref()).into(),
+        id_token_alg: token_algorithm::shown(oidc.id_token_alg.as_deref()).into(),
     }
 }
 

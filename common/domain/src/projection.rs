@@ -20,4 +20,4 @@ impl Name {
 pub const SETTINGS: Name = Name::first("settings");
 
 /// What admits requests and issues tokens: tenants, users, roles, keys.
-pub const ACCESS: Name = Name { name: "access", version: 9 };
+pub const ACCESS: Name = Name { name: "access", version: 10 };

@@ -56,6 +56,12 @@ impl<'a> Parts<'a> {
         ["localhost", "127.0.0.1", "[::1]"].contains(&host.as_str())
     }
 
+    /// Its origin, if it is in the web and has no wildcard there.
+    pub fn origin(&self) -> Option<String> {
+        let authority = self.authority.filter(|authority| !self.is_custom() && !authority.contains('*'))?;
+        Some(format!("{}://{authority}", self.scheme))
+    }
+
     /// Whether it is all of an origin and nothing else.
     fn is_origin(&self) -> bool {
         !self.host().is_empty() && self.path.is_empty() && self.query.is_none()

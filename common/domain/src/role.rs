@@ -159,6 +159,33 @@ pub const ORG_SETTINGS_MANAGER: Role = Role::new(
     Gives::Only(&[&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]]),
 );
 
+/// What editors of permissions see of an organization: whom to give what to.
+const SEEN_BY_EDITORS: &[&str] = &[
+    "membership.read",
+    "org.read",
+    "policy.read",
+    "project.app.read",
+    "project.grant.read",
+    "project.read",
+    "project.role.read",
+    "user.grant.read",
+    "user.read",
+];
+
+/// Gives the roles of projects to the users of an organization.
+pub const ORG_USER_PERMISSION_EDITOR: Role = Role::new(
+    "ORG_USER_PERMISSION_EDITOR",
+    OwnerType::Organization,
+    Gives::Only(&[SEEN_BY_EDITORS, &["user.grant.delete", "user.grant.write"]]),
+);
+
+/// Grants the projects of an organization to others.
+pub const ORG_PROJECT_PERMISSION_EDITOR: Role = Role::new(
+    "ORG_PROJECT_PERMISSION_EDITOR",
+    OwnerType::Organization,
+    Gives::Only(&[SEEN_BY_EDITORS, &["project.grant.delete", "project.grant.write"]]),
+);
+
 /// All rights on a project.
 pub const PROJECT_OWNER: Role = Role::of_part("PROJECT_OWNER", PartKind::Project, &[ON_PROJECTS, ON_MEMBERS]);
 
@@ -201,6 +228,8 @@ pub const ROLES: &[Role] = &[
     ORG_OWNER_VIEWER,
     ORG_USER_MANAGER,
     ORG_SETTINGS_MANAGER,
+    ORG_USER_PERMISSION_EDITOR,
+    ORG_PROJECT_PERMISSION_EDITOR,
     PROJECT_OWNER,
     PROJECT_OWNER_VIEWER,
     PROJECT_OWNER_GLOBAL,

@@ -13,7 +13,6 @@ use view::directory::Client;
 use crate::{
     auth_request::AuthRequest,
     callback::{Callback, Mode, Refusal},
-    error::Error,
     form::Form,
     scope::{self, Scope},
 };
@@ -49,7 +48,7 @@ pub(super) fn checked(
     no_references(form)?;
     let response = response(form, settings)?;
     insist_on_mode(form, (response, &callback))?;
-    let (scope, organization_id) = scopes(form, (settings, response))?;
+    let scope = scopes(form, (settings, response))?;
     let prompts = prompts(form)?;
     let max_age = max_age(form)?;
     claims(form)?;
@@ -81,14 +80,16 @@ pub(super) fn checked(
         login_hint: of("login_hint").filter(|hint| hint.len() <= LONGEST_HINT),
         ui_locales: locales.map(str::to_owned).collect(),
         hint_user_id,
-        organization_id,
+        organization_id: None,
     })
 }
 
-/// Whether people may be sent to a URI, of those that an app has registered for something.
+/// Whether people may be sent to a URI, of those that an app has registered for something, and by where it runs.
 pub(crate) fn leads_to(settings: &Settings, registered: &[String], uri: &str) -> bool {
     let leniency = Leniency { any_port: settings.app_type == AppType::Native, wildcards: settings.dev_mode };
-    uri.len() <= LONGEST_URI && registered.iter().any(|registered| is_registered(registered, uri, leniency))
+    uri.len() <= LONGEST_URI
+        && settings.may_lead_to(uri)
+        && registered.iter().any(|registered| is_registered(registered, uri, leniency))
 }
 
 /// Whether an app may be answered with this.
@@ -169,28 +170,16 @@ pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode
     form.get("response_mode").and_then(Mode::named).filter(is_possible).unwrap_or(usual)
 }
 
-/// What is asked for, as far as it is known and the app may have it, and the organization that the user must be of.
-fn scopes(form: &Form, (settings, response): (&Settings, ResponseType)) -> Result<(String, Option<String>), Refusal> {
-    let known = scope::parse(form.get("scope")).map_err(|error| Refusal {
-        error: "invalid_scope",
-        description: if let Error::InvalidScope(description) = error { description } else { "scope is malformed" },
-    })?;
-    let refused = |description| Refusal { error: "invalid_scope", description };
+/// What is asked for, as far as it is known and the app may have it.
+fn scopes(form: &Form, (settings, response): (&Settings, ResponseType)) -> Result<String, Refusal> {
+    let known = scope::parse(form.get("scope")).map_err(|error| Refusal::of_scope(&error))?;
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
-        return Err(refused("scope must have openid"));
-    }
-    let mut organizations = known.iter().filter_map(|(_, scope)| match scope {
-        Scope::Organization(id) => Some(*id),
-        _ => None,
-    });
-    let organization = organizations.next();
-    if organizations.next().is_some() {
-        return Err(refused("a user is of one organization: ask for one"));
+        return Err(Refusal { error: "invalid_scope", description: "scope must have openid" });
     }
     let is_refreshable = settings.may(GrantType::RefreshToken) && response == ResponseType::Code;
     let may_have = |scope: &Scope<'_>| is_refreshable || *scope != Scope::Offline;
     let words: Vec<&str> = known.iter().filter(|(_, scope)| may_have(scope)).map(|(word, _)| *word).collect();
-    Ok((words.join(" "), organization.map(str::to_owned)))
+    Ok(words.join(" "))
 }
 
 fn prompts(form: &Form) -> Result<Vec<String>, Refusal> {

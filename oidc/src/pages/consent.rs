@@ -83,7 +83,7 @@ fn key(tenant: &Tenant, scope: &Scope<'_>) -> Option<&'static str> {
             "consent.platform"
         }
         Scope::Audience(_) => "consent.projects",
-        Scope::Organization(_) => return None,
+        Scope::Organization(_) | Scope::OrganizationOf(_) => return None,
     })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::resource::execution::Function;
 use http::HeaderMap;
+use serde_json::{Map, Value};
 use view::directory::{Principal, Tenant};
 
 use super::Tokens;
@@ -27,9 +28,8 @@ pub(super) async fn tokens(
     headers: &HeaderMap,
 ) -> Result<(Tokens, Subject), Error> {
     let known = scope::parse(scope)?;
-    let own_project = recipient.login.as_ref().map(|login| login.project_id.as_str());
     let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
-    let named: Vec<&str> = named.chain(own_project).collect();
+    let named: Vec<&str> = named.chain(recipient.own_project()).collect();
     let mut subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
     let platform = subject.tenant.instance.platform_project_id.clone();
     if let Some(login) = &recipient.login {
@@ -40,29 +40,13 @@ pub(super) async fn tokens(
     if projects.values().any(|project| !audience::admits(oidc, tenant, project, grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
-    if known.iter().any(|(_, scope)| matches!(scope, Scope::Organization(id) if *id != user.owner.id)) {
+    let organization = owner::asked(oidc, tenant, &known).await?;
+    if organization.is_some_and(|id| id != user.owner.id) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
     let scope = granted(tenant, &known, (&subject, recipient));
-    let asserted = recipient.asserts_roles().then_some(Scope::Roles);
-    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
-    let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
-    if let Some(own) = own_project.and_then(|id| projects.get(id)) {
-        added.extend(asked.claims_for(tenant, (own, grants)));
-    }
-    if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
-        added.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
-    }
-    if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
-        let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
-        added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
-    }
-    if recipient.has_access_token() {
-        added
-            .extend(function::claims(oidc, Function::PreAccessToken, (&subject, &recipient.client_id), headers).await?);
-    }
-    let client = recipient.login.as_ref().map(|_| recipient.client_id.clone());
-    let mut audience: Vec<String> = client.into_iter().chain(projects.keys().cloned()).collect();
+    let added = added(oidc, (&subject, recipient), &known, headers).await?;
+    let mut audience = audience(&subject, recipient);
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(tenant));
@@ -79,6 +63,42 @@ pub(super) async fn tokens(
         Tokens { access_token, token_type, expires_in, scope, id_token: None, refresh_token: None, is_opaque },
         subject,
     ))
+}
+
+/// What a token says because of its scopes, because of how the project and the app are set up, and because targets say so.
+async fn added(
+    oidc: &Oidc,
+    (subject, recipient): (&Subject, &Recipient),
+    known: &[(&str, Scope<'_>)],
+    headers: &HeaderMap,
+) -> Result<Map<String, Value>, Error> {
+    let Subject { tenant, user, grants, projects, .. } = subject;
+    let asserted = recipient.asserts_roles().then_some(Scope::Roles);
+    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
+    let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
+    if let Some(own) = recipient.own_project().and_then(|id| projects.get(id)) {
+        added.extend(asked.claims_for(tenant, (own, grants)));
+    }
+    added.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
+    if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
+        added.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
+    }
+    if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
+        let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
+        added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
+    }
+    if recipient.has_access_token() {
+        added.extend(function::claims(oidc, Function::PreAccessToken, (subject, &recipient.client_id), headers).await?);
+    }
+    Ok(added)
+}
+
+/// Whom an access token is for: the app, all others of its project, each by its own id, and the projects.
+fn audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
+    let client = recipient.login.as_ref().map(|_| &recipient.client_id);
+    let others = recipient.own_project().and_then(|id| projects.get(id)).map_or(&[][..], |own| &own.apps);
+    let others = others.iter().filter(|id| Some(*id) != client);
+    client.into_iter().chain(others).chain(projects.keys()).cloned().collect()
 }
 
 /// What of that which a client asks for it gets.
@@ -105,6 +125,7 @@ pub(super) async fn id_token(
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
         let known = scope::parse(Some(scope))?;
+        added.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
         // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));

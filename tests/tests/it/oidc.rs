@@ -15,6 +15,7 @@ mod key;
 mod login_client;
 mod logout;
 mod model;
+mod of_app;
 mod opaque;
 mod pages;
 mod personal;

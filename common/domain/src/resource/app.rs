@@ -38,6 +38,7 @@ pub struct App {
 }
 
 /// What an app is.
+#[expect(clippy::large_enum_variant, reason = "most apps are of the large one")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Config {
@@ -136,10 +137,11 @@ pub const PROJECT: Link = Link { name: "app", to: Project::NAME };
 /// The columns of the read model.
 pub mod column {
     use super::App;
-    use crate::column::Column;
+    use crate::column::{Column, Lookup};
 
     /// The project.
-    pub const PROJECT_ID: Column<App> = Column::text("project_id", |app: &App| app.project_id.clone()).filterable();
+    pub const PROJECT_ID: Column<App> =
+        Column::text("project_id", |app: &App| app.project_id.clone()).filterable().looked_up(Lookup::Instance);
     /// The display name.
     pub const NAME: Column<App> = Column::text("name", |app: &App| app.name.clone()).filterable();
     /// Whether it is switched on.

@@ -65,6 +65,8 @@ fn app(project_id: &str, issuer: &str) -> App {
         grant_types: vec![GrantType::AuthorizationCode],
         app_type: AppType::UserAgent,
         auth_method: AuthMethod::None,
+        // An issuer of http is one to try the platform with.
+        dev_mode: issuer.starts_with("http:"),
         access_token_type: TokenType::Jwt,
         ..Oidc::default()
     };

@@ -48,6 +48,8 @@ pub struct Audience {
     pub is_own: bool,
     /// The ids of the project grants, switched on, that granted it to that organization.
     pub project_grants: Vec<String>,
+    /// The ids of its apps that are switched on, the first 100: more would fill a token.
+    pub apps: Vec<String>,
 }
 
 /// What a user was granted.
@@ -176,6 +178,7 @@ impl Directory {
             is_live: row.get("is_live"),
             is_own: row.get("is_own"),
             project_grants: row.get("project_grants"),
+            apps: row.get("apps"),
             id,
         };
         Ok(Cached { processed, found: Some(Arc::new(found)) })

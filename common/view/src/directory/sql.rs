@@ -79,12 +79,14 @@ fn key(keys: &str, holders: &str) -> String {
     ))
 }
 
-/// A project, and whether it is of the organization `$6`, or by what it was granted to that.
+/// A project with its first 100 apps, and whether it is of the organization `$6`, or by what it was granted to that.
 pub(super) static PROJECT: Sql = Sql::new(|| {
     with_processed(
         "select p.id, p.owner_id, p.state::text, p.is_active and o.is_active as is_live, p.owner_id = $6 as is_own, array \
          (select g.id from {project_grant} g where g.instance_id = p.instance_id and g.organization_id = $6 \
-         and g.project_id = p.id and g.is_active) as project_grants from {project} p \
+         and g.project_id = p.id and g.is_active) as project_grants, array \
+         (select a.id from {app} a where a.instance_id = p.instance_id and a.project_id = p.id and a.is_active \
+         order by a.id limit 100) as apps from {project} p \
          join {organization} o on o.instance_id = p.instance_id and o.id = p.owner_id \
          where p.instance_id = $4 and p.id = $5",
     )

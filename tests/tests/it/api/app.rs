@@ -122,7 +122,8 @@ async fn what_is_unwise_is_named_and_not_refused() {
     let wise = asked(&admin, &project, json!(["https://shop.example/"]), json!({})).await;
     let path = format!("{APPS}/{}", wise.id());
     let seen = read(&wise, &admin, &path).await;
-    assert_eq!(seen.get("complianceProblems"), None, "{seen}");
+    assert_eq!((seen.get("complianceProblems"), seen.get("nonCompliant")), (None, None), "{seen}");
+    assert_eq!(seen["allowedOrigins"], json!(["https://shop.example"]), "{seen}");
     let oidc = &seen["app"]["oidc"];
     assert_eq!(oidc["responseTypes"], json!(["OIDC_RESPONSE_TYPE_CODE"]), "by default");
     assert_eq!(oidc["grantTypes"], json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE"]), "by default");
@@ -133,7 +134,8 @@ async fn what_is_unwise_is_named_and_not_refused() {
     let seen = read(&changed, &admin, &path).await;
     let problems = ["PUBLIC_APP_AUTHENTICATES", "USER_AGENT_HTTP_REDIRECT_URI", "CUSTOM_SCHEME_REDIRECT_URI"];
     let problems = problems.map(|problem| format!("OIDC_COMPLIANCE_PROBLEM_{problem}"));
-    assert_eq!(seen["complianceProblems"], json!(problems), "{seen}");
+    assert_eq!((&seen["complianceProblems"], &seen["nonCompliant"]), (&json!(problems), &json!(true)), "{seen}");
+    assert_eq!(seen["allowedOrigins"], json!(["http://shop.example"]), "{seen}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The authorization endpoint: what an app may ask for, and who is told what is wrong. The numbers are those of the cases that the design
 //! lists.
 
+use futures::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::client::{Answer, created, done, send};
@@ -170,17 +171,48 @@ async fn a_redirect_uri_is_as_lenient_as_its_app() {
         "redirectUris": ["http://127.0.0.1/cb", "http://[::1]/cb", "com.example.shop:/cb"],
     });
     let develops = json!({ "devMode": true, "redirectUris": ["https://*.shop.example/cb"] });
-    let [native, develops] = [native, develops].map(|settings| App::create(&flow.admin, &flow.project, settings));
-    let (native, develops) = (native.await, develops.await);
+    // 13: apps of each type, all with the same URIs.
+    let uris = json!(["http://shop.example/cb", "http://127.0.0.1:4711/cb", "com.example.shop:/cb"]);
+    let typed = |r#type: &str, method: &str, dev_mode: bool| {
+        json!({
+            "appType": format!("OIDC_APP_TYPE_{type}"), "authMethodType": format!("OIDC_AUTH_METHOD_TYPE_{method}"),
+            "devMode": dev_mode, "redirectUris": uris,
+        })
+    };
+    let all = [
+        native,
+        develops,
+        typed("WEB", "NONE", false),
+        typed("WEB", "BASIC", false),
+        typed("USER_AGENT", "NONE", false),
+        typed("USER_AGENT", "NONE", true),
+        typed("NATIVE", "NONE", false),
+    ];
+    let all = all.map(|settings| App::create(&flow.admin, &flow.project, settings));
+    let all = join_all(all).await;
+    let [native, develops, public, confidential, agent, agent_in_development, device] = &all[..] else {
+        panic!("there are seven")
+    };
     for (app, uri, is_registered) in [
-        (&native, "http://127.0.0.1:4711/cb", true),
-        (&native, "http://[::1]:4711/cb", true),
-        (&native, "com.example.shop:/cb", true),
-        (&native, "http://localhost:4711/cb", false),
-        (&native, "http://127.0.0.1:4711/cb2", false),
-        (&native, "http://127.0.0.1:4711@evil.example/cb", false),
-        (&develops, "https://a.shop.example/cb", true),
-        (&develops, "https://evil.example/.shop.example/cb", false),
+        (native, "http://127.0.0.1:4711/cb", true),
+        (native, "http://[::1]:4711/cb", true),
+        (native, "com.example.shop:/cb", true),
+        (native, "http://localhost:4711/cb", false),
+        (native, "http://127.0.0.1:4711/cb2", false),
+        (native, "http://127.0.0.1:4711@evil.example/cb", false),
+        (develops, "https://a.shop.example/cb", true),
+        (develops, "https://evil.example/.shop.example/cb", false),
+        (public, "http://shop.example/cb", false),
+        (public, "http://127.0.0.1:4711/cb", false),
+        (public, "com.example.shop:/cb", false),
+        (confidential, "http://shop.example/cb", true),
+        (confidential, "com.example.shop:/cb", false),
+        (agent, "http://127.0.0.1:4711/cb", false),
+        (agent, "com.example.shop:/cb", false),
+        (agent_in_development, "http://shop.example/cb", true),
+        (device, "http://shop.example/cb", false),
+        (device, "http://127.0.0.1:4711/cb", true),
+        (device, "com.example.shop:/cb", true),
     ] {
         let answer = flow.sent(&flow.asked(&[("client_id", &app.id), ("redirect_uri", uri)])).await;
         if is_registered {

@@ -75,9 +75,13 @@ async fn oidcc_server_implicit_id_token() {
 async fn what_tokens_at_the_login_need_is_insisted_on() {
     let mut settings = on_pages(&settings());
     settings["redirectUris"] = json!([CALLBACK, "http://shop.example/callback", "com.shop.app:/callback"]);
-    let flow = Flow::with(settings).await;
-    let native = [("redirect_uri", "com.shop.app:/callback"), ("response_mode", "form_post")];
-    let told = location(&flow.sent(&flow.asked(&native)).await);
+    settings["devMode"] = json!(true);
+    let flow = Flow::with(settings.clone()).await;
+    settings["appType"] = json!("OIDC_APP_TYPE_NATIVE");
+    let native = App::create(&flow.admin, &flow.project, settings).await;
+    let to_device =
+        [("redirect_uri", "com.shop.app:/callback"), ("response_mode", "form_post"), ("client_id", &native.id)];
+    let told = location(&flow.sent(&flow.asked(&to_device)).await);
     assert!(told.starts_with("com.shop.app:/callback?error=invalid_request"), "no form reaches an app: {told}");
     for (case, others, error) in [
         ("no nonce", vec![("nonce", "")], "invalid_request"),

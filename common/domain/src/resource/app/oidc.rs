@@ -1,9 +1,12 @@
 //! Apps in which people log in: how they are set up, what cannot be, and what is unwise.
 
+mod leading;
+
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::leading::Problem;
 use super::AuthMethod;
 use crate::{
     redirect_uri::{Parts, refused, refused_origin},
@@ -43,6 +46,12 @@ pub struct Oidc {
     /// Where people are sent to log in; where it is empty, to the platform's pages.
     #[serde(default)]
     pub login_uri: String,
+    /// The JWA name of what its access tokens are signed with, where it has chosen.
+    #[serde(default)]
+    pub access_token_alg: Option<String>,
+    /// That of its ID tokens.
+    #[serde(default)]
+    pub id_token_alg: Option<String>,
 }
 
 /// What tokens of an app have without being asked for it.
@@ -108,29 +117,6 @@ pub enum TokenType {
     Jwt,
 }
 
-/// What is unwise about an app.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Problem {
-    /// It is under development.
-    DevMode,
-    /// It asks for answers that there is nowhere to send to.
-    NoRedirectUri,
-    /// It may use refresh tokens and has no way to get one.
-    RefreshTokenWithoutCode,
-    /// It runs where no secret can be kept, and authenticates.
-    PublicAppAuthenticates,
-    /// It runs in a browser and has a redirect URI of http.
-    UserAgentHttp,
-    /// It runs on a server, does not authenticate and has a redirect URI of http.
-    WebHttp,
-    /// It runs on a device and has a redirect URI of http that leads elsewhere.
-    NativeHttp,
-    /// It does not run on a device and has a redirect URI of a scheme of its own.
-    CustomScheme,
-    /// It gets tokens at once and has a redirect URI of another scheme than https.
-    Implicit,
-}
-
 /// A partial update of an [`Oidc`]; each member as there.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each is said where it is")]
@@ -151,6 +137,9 @@ pub struct OidcPatch {
     pub skip_native_app_success_page: Option<bool>,
     pub back_channel_logout_uri: Option<String>,
     pub login_uri: Option<String>,
+    /// `None` within is the usual one again.
+    pub access_token_alg: Option<Option<String>>,
+    pub id_token_alg: Option<Option<String>>,
 }
 
 impl OidcPatch {
@@ -177,6 +166,8 @@ impl OidcPatch {
                 .unwrap_or(before.skip_native_app_success_page),
             back_channel_logout_uri: self.back_channel_logout_uri.unwrap_or(before.back_channel_logout_uri),
             login_uri: self.login_uri.unwrap_or(before.login_uri),
+            access_token_alg: self.access_token_alg.unwrap_or(before.access_token_alg),
+            id_token_alg: self.id_token_alg.unwrap_or(before.id_token_alg),
         }
     }
 }
@@ -219,29 +210,6 @@ impl Oidc {
         (asks_for_tokens != self.may(GrantType::Implicit))
             .then_some("must have IMPLICIT with the response types ID_TOKEN and ID_TOKEN_TOKEN, and only with them")
     }
-
-    /// What is unwise about it, each once.
-    pub fn problems(&self) -> Vec<Problem> {
-        let uris: Vec<Parts<'_>> = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)).collect();
-        let (is_public, is_native) = (self.app_type != AppType::Web, self.app_type == AppType::Native);
-        let authenticates = self.auth_method != AuthMethod::None;
-        let has = |grant| self.may(grant);
-        let gets_refresh_tokens = has(GrantType::AuthorizationCode) || has(GrantType::DeviceCode);
-        let (is_http, is_custom) = (uris.iter().any(Parts::is_http), uris.iter().any(Parts::is_custom));
-        let leads_elsewhere = uris.iter().any(|uri| uri.is_http() && !uri.is_loopback());
-        let all = [
-            (Problem::DevMode, self.dev_mode),
-            (Problem::NoRedirectUri, !self.response_types.is_empty() && uris.is_empty()),
-            (Problem::RefreshTokenWithoutCode, has(GrantType::RefreshToken) && !gets_refresh_tokens),
-            (Problem::PublicAppAuthenticates, is_public && authenticates),
-            (Problem::UserAgentHttp, self.app_type == AppType::UserAgent && is_http),
-            (Problem::WebHttp, !is_public && !authenticates && is_http),
-            (Problem::NativeHttp, is_native && leads_elsewhere),
-            (Problem::CustomScheme, !is_native && is_custom),
-            (Problem::Implicit, has(GrantType::Implicit) && (is_http || is_custom)),
-        ];
-        all.into_iter().filter(|(_, is_so)| *is_so).map(|(problem, _)| problem).collect()
-    }
 }
 
 /// Why a URI is none in the web, if it is none and not empty either.
@@ -264,7 +232,7 @@ mod tests {
     use super::*;
 
     /// An app to which nothing is to be said.
-    fn shop() -> Oidc {
+    pub(super) fn shop() -> Oidc {
         Oidc {
             redirect_uris: vec!["https://shop.example/callback".into()],
             response_types: vec![ResponseType::Code],
@@ -273,7 +241,7 @@ mod tests {
         }
     }
 
-    fn at(uri: &str) -> Oidc {
+    pub(super) fn at(uri: &str) -> Oidc {
         Oidc { redirect_uris: vec![uri.into()], ..shop() }
     }
 
@@ -326,41 +294,6 @@ mod tests {
         ] {
             let app = Oidc { response_types: responses, grant_types: grants, ..shop() };
             assert_eq!(app.validate().is_ok(), fits, "{app:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_unwise_is_named() {
-        let (public, device) = (AuthMethod::None, vec![GrantType::DeviceCode, GrantType::RefreshToken]);
-        let of = |app_type, auth_method, uri: &str| Oidc { app_type, auth_method, ..at(uri) };
-        let (web, agent, native) = (AppType::Web, AppType::UserAgent, AppType::Native);
-        let basic = AuthMethod::Basic;
-        let at_once = |uri: &str| Oidc {
-            response_types: vec![ResponseType::IdToken],
-            grant_types: vec![GrantType::Implicit],
-            ..at(uri)
-        };
-        let refreshing = Oidc { grant_types: vec![GrantType::RefreshToken], response_types: vec![], ..shop() };
-        for (app, problems) in [
-            (shop(), vec![]),
-            (Oidc { dev_mode: true, ..shop() }, vec![Problem::DevMode]),
-            (Oidc { redirect_uris: vec![], ..shop() }, vec![Problem::NoRedirectUri]),
-            (Oidc { redirect_uris: vec![], response_types: vec![], grant_types: device, ..shop() }, vec![]),
-            (refreshing, vec![Problem::RefreshTokenWithoutCode]),
-            (of(native, basic, "https://a.example"), vec![Problem::PublicAppAuthenticates]),
-            (of(native, public, "http://localhost/a"), vec![]),
-            (of(native, public, "com.example:/a"), vec![]),
-            (of(native, public, "http://a.example"), vec![Problem::NativeHttp]),
-            (of(agent, public, "https://a.example"), vec![]),
-            (of(agent, public, "http://localhost"), vec![Problem::UserAgentHttp]),
-            (of(agent, public, "com.example:/a"), vec![Problem::CustomScheme]),
-            (of(web, basic, "http://a.example"), vec![]),
-            (of(web, public, "http://a.example"), vec![Problem::WebHttp]),
-            (at_once("https://a.example"), vec![]),
-            (at_once("http://a.example"), vec![Problem::Implicit]),
-            (at_once("com.example:/a"), vec![Problem::CustomScheme, Problem::Implicit]),
-        ] {
-            assert_eq!(app.problems(), problems, "{app:?}");
         }
     }
 

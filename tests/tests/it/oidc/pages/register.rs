@@ -144,12 +144,6 @@ async fn people_register_where_an_organization_lets_them_and_nowhere_else() {
     let none = flow.sent_by(&mut browser, &[("prompt", "create")]).await;
     assert_eq!(title(&none), "Choose an account", "nobody is logged in unasked who wanted to be somebody new");
     asked(&flow, &mut browser, &[("scope", &in_other)]).await;
-    for nowhere in ["urn:platform:iam:org:id:1", "urn:platform:iam:org:id:unknown-1"] {
-        let scope = format!("openid {nowhere}");
-        let shown = flow.sent_by(&mut super::browser(&flow.tenant), &[("prompt", "create"), ("scope", &scope)]).await;
-        assert_eq!(title(&shown), "Sign in to Shop", "{nowhere}");
-        assert!(!shown.text.contains("/ui/login/register"), "{nowhere}: {}", shown.text);
-    }
     done(&flow.admin, &format!("{API}/organizations/{other}/_deactivate"), json!({})).await;
     eventually("it is known to be switched off", async || {
         let asked = [("prompt", "create"), ("scope", in_other.as_str())];

@@ -9,7 +9,7 @@ use proto::{
         ReactivateAppRequest, SearchAppsRequest, SetOidcGrantTypes, SetOidcResponseTypes, SetUris, app,
         app_search_filter::Filter, patch_app,
     },
-    object::{InIdsFilter, ListQuery, NameFilter, State, StateFilter, TextFilterMethod},
+    object::{InIdsFilter, ListQuery, NameFilter, State, StateFilter, TextFilterMethod, TokenAlgorithm},
     operation::{
         CREATE_APP, DEACTIVATE_APP, DELETE_APP, GENERATE_APP_SECRET, GET_APP, PATCH_APP, REACTIVATE_APP, SEARCH_APPS,
     },
@@ -111,6 +111,8 @@ fn everything() -> OidcAppConfig {
         skip_native_app_success_page: true,
         back_channel_logout_uri: "https://shop.example/logged-out".into(),
         login_uri: "https://login.example/start".into(),
+        access_token_alg: TokenAlgorithm::Rs256.into(),
+        id_token_alg: TokenAlgorithm::Es256.into(),
     }
 }
 
@@ -194,6 +196,8 @@ fn patch() -> Box<dyn Check + Sync> {
                     skip_native_app_success_page: Some(true),
                     back_channel_logout_uri: Some("https://shop.example/logged-out".into()),
                     login_uri: Some("https://login.example/start".into()),
+                    access_token_alg: Some(TokenAlgorithm::Es256.into()),
+                    id_token_alg: Some(TokenAlgorithm::Rs256.into()),
                 },
             )
         })
