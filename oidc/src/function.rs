@@ -12,7 +12,9 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::{Oidc, error::Error, metadata, owner, subject::Subject};
+use view::directory::Tenant;
+
+use crate::{Oidc, claims, error::Error, metadata, owner, scope::Scope, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
 const RESERVED: [&str; 36] = [
@@ -61,6 +63,9 @@ const LARGEST: usize = 4 * 1024;
 /// What a target answers.
 #[derive(Debug, Default, Deserialize)]
 struct TargetAnswer {
+    /// Metadata that it wants to be kept, which nobody does.
+    #[serde(default)]
+    set_user_metadata: Vec<Value>,
     #[serde(default)]
     append_claims: Vec<Claim>,
     #[serde(default)]
@@ -79,13 +84,18 @@ struct Using {
     answer: Map<String, Value>,
 }
 
-/// The claims that the targets of a function add.
+/// Whether targets are called for a function.
+pub(crate) fn is_executed(oidc: &Oidc, tenant: &Tenant, function: Function) -> bool {
+    oidc.edge.actions.executions.function(&tenant.id, function).is_some()
+}
+
+/// The claims that the targets of a function add to those that these scopes ask for.
 ///
 /// # Errors
 /// The error where a target refuses and may.
 pub(crate) async fn claims(
     oidc: &Oidc,
-    function: Function,
+    (function, known): (Function, &[(&str, Scope<'_>)]),
     (subject, client_id): (&Subject, &str),
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
@@ -94,7 +104,7 @@ pub(crate) async fn claims(
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, function, (subject, client_id)).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, (function, known), (subject, client_id)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     Ok(added(function, &using.parsed()?))
 }
@@ -117,7 +127,11 @@ fn describing(char: char) -> char {
     }
 }
 
-async fn about(oidc: &Oidc, function: Function, (subject, client_id): (&Subject, &str)) -> Result<Value, Error> {
+async fn about(
+    oidc: &Oidc,
+    (function, known): (Function, &[(&str, Scope<'_>)]),
+    (subject, client_id): (&Subject, &str),
+) -> Result<Value, Error> {
     let Subject { tenant, user, grants, sequence, .. } = subject;
     let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
     let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
@@ -128,12 +142,14 @@ async fn about(oidc: &Oidc, function: Function, (subject, client_id): (&Subject,
             "roles": granted.roles.iter().map(|role| &role.key).collect::<Vec<_>>(),
         })
     });
+    let mut userinfo = claims::of(user, known.iter().map(|(_, scope)| scope));
+    userinfo.insert("sub".to_owned(), json!(user.id));
     let metadata = metadata::of(oidc, (tenant, user), *sequence).await?;
     let user_metadata =
         metadata.entries.iter().map(|(key, value)| json!({ "key": key, "value": STANDARD.encode(value) }));
     Ok(json!({
         "function": format!("function/{}", function.name()),
-        "userinfo": { "sub": user.id },
+        "userinfo": userinfo,
         "user": { "id": user.id, "username": user.user.username },
         "user_metadata": user_metadata.collect::<Vec<_>>(),
         "user_metadata_is_all": metadata.is_all,
@@ -187,6 +203,9 @@ fn added(function: Function, answer: &TargetAnswer) -> Map<String, Value> {
             claims.insert(key.clone(), value.clone());
         }
     }
+    if !answer.set_user_metadata.is_empty() {
+        lines.push("set_user_metadata is not supported: set metadata by the API".to_owned());
+    }
     lines.extend(answer.append_log_claims.iter().cloned());
     if !lines.is_empty() {
         claims.insert(format!("urn:platform:iam:action:{}:log", function.name()), json!(lines));
@@ -205,8 +224,11 @@ mod tests {
     fn no_claim_of_the_platform_is_replaced() {
         let claim = |key: &str| Claim { key: key.to_owned(), value: json!(1) };
         let keys = ["tier", "sub", "urn:platform:iam:x", "", "tier", "seq"];
-        let answer =
-            TargetAnswer { append_claims: keys.map(claim).into(), append_log_claims: vec!["hello".to_owned()] };
+        let answer = TargetAnswer {
+            append_claims: keys.map(claim).into(),
+            append_log_claims: vec!["hello".to_owned()],
+            ..TargetAnswer::default()
+        };
         let log = json!(["claim sub exists already", "claim tier exists already", "claim seq exists already", "hello"]);
         let expected = json!({ "tier": 1, "urn:platform:iam:action:preaccesstoken:log": log });
         assert_eq!(Value::Object(added(Function::PreAccessToken, &answer)), expected);

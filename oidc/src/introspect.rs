@@ -8,8 +8,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
+use domain::resource::execution::Function;
 use edge::{caller::AccessToken, mount::LONGEST};
-use http::Request;
+use http::{HeaderMap, Request};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use view::directory::{Audience, Client, Principal, Tenancy, Tenant};
@@ -18,9 +19,10 @@ use crate::{
     Oidc, audience, claims, client,
     error::{Error, Refused, no_store},
     form::{self, Sent},
-    metadata, owner,
+    function, metadata, owner,
     role::{self, Asked},
     scope::{self, Scope},
+    subject::Subject,
 };
 
 /// Says whether a token is active. Of one that is not, nothing else is told (RFC 7662, section 2.2).
@@ -48,18 +50,39 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq)).await?;
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name) || name == metadata::CLAIM;
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
+    let by_targets = by_targets((oidc, &tenant), (&token, &user), &headers).await?;
     // Nothing that was added replaces what the platform says.
     let fixed = fixed((&token, &user), organization.as_deref(), &tenant);
     let known: Vec<_> = scopes(&token).collect();
     let said = claims::of(&user, &known);
-    let claims =
-        added.chain(said).chain(roles).chain(owner.into_iter().flatten()).chain(metadata).chain(fixed).collect();
+    let claims = added
+        .chain(by_targets)
+        .chain(said)
+        .chain(roles)
+        .chain(owner.into_iter().flatten())
+        .chain(metadata)
+        .chain(fixed)
+        .collect();
     Ok(Some(Value::Object(claims)))
 }
 
 /// Whether a token is for an app, or for its project.
 fn is_for(token: &AccessToken, app: &Client) -> bool {
     token.aud.iter().any(|aud| *aud == app.id || *aud == app.app.project_id)
+}
+
+/// What targets add to what is told.
+async fn by_targets(
+    (oidc, tenant): (&Oidc, &Arc<Tenant>),
+    (token, user): (&AccessToken, &Arc<Principal>),
+    headers: &HeaderMap,
+) -> Result<Map<String, Value>, Error> {
+    if !function::is_executed(oidc, tenant, Function::PreUserinfo) {
+        return Ok(Map::new());
+    }
+    let known = scope::parse(Some(&token.scope)).unwrap_or_default();
+    let subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
+    function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await
 }
 
 fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {

@@ -141,7 +141,8 @@ async fn said(
     let projects: Vec<&str> = named.iter().map(String::as_str).collect();
     let subject = Subject::read(oidc, (tenant, user), &projects).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
-    let mut said = function::claims(oidc, Function::PreUserinfo, (&subject, &token.client_id), headers).await?;
+    let mut said =
+        function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await?;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
     let is_live = |project: &&Audience| {

@@ -88,7 +88,8 @@ async fn added(
         added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
     }
     if recipient.has_access_token() {
-        added.extend(function::claims(oidc, Function::PreAccessToken, (subject, &recipient.client_id), headers).await?);
+        let asked = (Function::PreAccessToken, known);
+        added.extend(function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?);
     }
     Ok(added)
 }
@@ -121,10 +122,11 @@ pub(super) async fn id_token(
     if !scope.split(' ').any(|word| Scope::parse(word) == Some(Scope::OpenId)) {
         return Ok(None);
     }
-    let mut added = function::claims(oidc, Function::PreUserinfo, (subject, &recipient.client_id), headers).await?;
+    let known = scope::parse(Some(scope))?;
+    let asked = (Function::PreUserinfo, &*known);
+    let mut added = function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?;
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
-        let known = scope::parse(Some(scope))?;
         added.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
         // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {

@@ -53,7 +53,8 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
     assert_eq!(claims["tier"], json!({ "level": 3 }));
     assert_eq!(claims["sub"], tenant.bootstrap.service_user.user_id);
     assert_eq!(claims.get("urn:platform:iam:org:id"), None);
-    let log = json!(["claim sub exists already", "second was here"]);
+    let kept = "set_user_metadata is not supported: set metadata by the API";
+    let log = json!(["claim sub exists already", kept, "second was here"]);
     assert_eq!(claims["urn:platform:iam:action:preaccesstoken:log"], log);
     assert_eq!(
         (&payload["function"], &payload["userinfo"]["sub"]),
@@ -96,4 +97,42 @@ async fn a_target_that_interrupts_denies_the_token() {
             None => drop(claims(&answer)),
         }
     }
+}
+
+#[tokio::test]
+async fn targets_are_told_what_scopes_ask_for_and_add_to_what_introspection_tells() {
+    let tenant = Tenant::start().await;
+    let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, "restRequestResponse", &json!({ "interruptOnError": true })).await;
+    let project = created(&client, "/resources/v3alpha/projects", json!({ "name": "Shop" })).await.id();
+    let app = json!({ "projectId": project, "name": "Checks", "api": {} });
+    let app = done(&client, "/resources/v3alpha/apps", app).await;
+    let user = &tenant.bootstrap.service_user;
+    let scope = format!("openid profile urn:platform:iam:org:project:id:{project}:aud");
+    let request =
+        client.anonymous(Method::POST, "/oauth/v2/token").basic_auth(&user.client_id, Some(&user.client_secret));
+    let granted = send(request.form(&[("grant_type", "client_credentials"), ("scope", &scope)])).await;
+    let token = granted.body["access_token"].as_str().expect("there is one");
+    execute(&client, json!({ "function": "preuserinfo" }), &[&id]).await;
+    endpoint.reply(Reply::json(&json!({ "append_claims": [
+        { "key": "tier", "value": 3 }, { "key": "active", "value": false }, { "key": "preferred_username", "value": "x" },
+    ] })));
+    let secret = app.body["clientSecret"].as_str().expect("it is shown");
+    let introspect = async || {
+        let request = client.anonymous(Method::POST, "/oauth/v2/introspect").basic_auth(app.id(), Some(secret));
+        send(request.form(&[("token", token)])).await
+    };
+    let told = eventually("the target is called", async || {
+        let told = introspect().await.body;
+        told.get("tier").is_some().then_some(told)
+    })
+    .await;
+    let name = &user.client_id;
+    assert_eq!((&told["tier"], &told["active"], &told["preferred_username"]), (&json!(3), &json!(true), &json!(name)));
+    let payload = endpoint.calls()[0].json();
+    assert_eq!(payload["function"], "function/preuserinfo");
+    assert_eq!(payload["userinfo"]["preferred_username"], json!(name), "what the scope asks for: {payload}");
+    endpoint.reply(Reply::json(&json!({ "forwardedErrorMessage": "not today" })));
+    let denied = introspect().await;
+    assert_eq!((denied.status, &denied.body["error"]), (StatusCode::BAD_REQUEST, &json!("access_denied")));
 }
