@@ -15,6 +15,7 @@ mod key;
 mod login_client;
 mod logout;
 mod model;
+mod once;
 mod opaque;
 mod pages;
 mod personal;
