@@ -1,6 +1,7 @@
 //! OpenID Connect: tokens and who may have them.
 
 mod access;
+mod activation;
 mod authentication;
 mod authorize;
 mod certification;
