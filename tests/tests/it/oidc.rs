@@ -4,6 +4,7 @@ mod access;
 mod activation;
 mod authentication;
 mod authorize;
+mod away;
 mod certification;
 mod clients;
 mod code;
