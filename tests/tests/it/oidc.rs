@@ -2,6 +2,7 @@
 
 mod access;
 mod activation;
+mod advertised;
 mod authentication;
 mod authorize;
 mod away;
