@@ -183,8 +183,13 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.app(tenant, &client_id, 0).await?;
-    let user = oidc.edge.directory.principal(&tenant.id, name(client_id), 0).await?;
+    let name = name(client_id);
+    // Apps have no names: that there is none of a name need not be asked, which nobody could answer without Postgres.
+    let app = match &name {
+        Name::Id(id) => oidc.edge.app(tenant, id, 0).await?,
+        Name::Username(_) => None,
+    };
+    let user = oidc.edge.directory.principal(&tenant.id, name, 0).await?;
     let known_app = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let known = known_app.or_else(|| user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets)));
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;

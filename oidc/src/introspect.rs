@@ -107,7 +107,11 @@ async fn roles(
 
 /// What is told of a token without being asked for, because its client is set up so.
 async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<Option<Scope<'static>>, Error> {
-    let client = oidc.edge.app(tenant, &token.client_id, 0).await?;
+    // Whoever has logged in has done so to an app; a service user is its own client.
+    let client = match token.sid {
+        Some(_) => oidc.edge.app(tenant, &token.client_id, 0).await?,
+        None => None,
+    };
     let settings = client.as_ref().and_then(|client| client.app.config.oidc());
     Ok(settings.is_some_and(|settings| settings.assertions.access_token_roles).then_some(Scope::Roles))
 }

@@ -22,6 +22,7 @@ mod instance;
 mod login;
 mod openapi;
 mod operator;
+mod part_role;
 mod password;
 mod permission;
 mod person;

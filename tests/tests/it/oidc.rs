@@ -1,8 +1,11 @@
 //! OpenID Connect: tokens and who may have them.
 
 mod access;
+mod activation;
+mod advertised;
 mod authentication;
 mod authorize;
+mod away;
 mod certification;
 mod clients;
 mod code;
@@ -16,6 +19,7 @@ mod login_client;
 mod logout;
 mod model;
 mod of_app;
+mod once;
 mod opaque;
 mod pages;
 mod personal;

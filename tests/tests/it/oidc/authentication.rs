@@ -1,10 +1,17 @@
 //! How clients authenticate that have a secret. The numbers are those of the cases that the design lists; 95 is about keys that apps publish
 //! themselves, and none do here.
 
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Method;
 use serde_json::json;
-use tests::client::{Answer, done, post, send};
+use tests::{
+    client::{Answer, Client, created, done, post, send},
+    clock::Clock,
+    eventually,
+    platform::Platform,
+};
 
 use super::{
     flow::API,
@@ -89,4 +96,60 @@ async fn who_gets_no_tokens_for_itself_is_told_so() {
     assert_eq!(lock.status, 200, "{}", lock.body);
     let refused = ask(&locked.client_id, Some(&locked.client_secret)).await;
     is_refused("101: a user that is locked, at once", &refused);
+}
+
+/// What an app is told of a token that shows a secret.
+async fn told(admin: &Client, app: &str, (secret, token): (&str, &str)) -> Answer {
+    let request = admin.anonymous(Method::POST, "/oauth/v2/introspect").basic_auth(app, Some(secret));
+    send(request.form(&[("token", token)])).await
+}
+
+/// 90
+#[tokio::test]
+async fn an_old_secret_of_an_app_counts_beside_the_new_one_until_its_time_is_over() {
+    const HOUR: Duration = Duration::from_hours(1);
+    let clock = Clock::new();
+    let platform = Platform::start_with(&[], &[clock.environment()]).await;
+    let admin = platform.client().await;
+    let project = created(&admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
+    let app = json!({ "projectId": project, "name": "Checks", "api": {} });
+    let made = done(&admin, &format!("{API}/apps"), app).await;
+    let (app, path) = (made.id(), format!("{API}/apps/{}/_generate_secret", made.id()));
+    let secret = |answer: &Answer| answer.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let robot = user(&admin, "robot", "").await;
+    let scope = format!("openid urn:platform:iam:org:project:id:{project}:aud");
+    let asked = admin.anonymous(Method::POST, TOKEN).basic_auth(&robot.client_id, Some(&robot.client_secret));
+    let given = send(asked.form(&[("grant_type", "client_credentials"), ("scope", &scope)])).await;
+    let token = given.body["access_token"].as_str().expect("there is one");
+    let counts = async |case: &str, secret: &str| {
+        let answer = told(&admin, &app, (secret, token)).await;
+        let (status, sub) = (answer.status.as_u16(), &answer.body["sub"]);
+        assert_eq!((status, sub), (200, &json!(robot.user_id)), "{case}: {}", answer.body);
+        assert_eq!(answer.body["active"], true, "{case}");
+    };
+    let ended = async |case: &str, secret: &str| {
+        assert_error(case, &told(&admin, &app, (secret, token)).await, 401, "invalid_client");
+    };
+
+    let first = secret(&made);
+    let kept = done(&admin, &format!("{path}?previousExpiration=3600s"), json!({})).await;
+    assert!(kept.body["previousValidUntil"].is_string(), "{}", kept.body);
+    let second = secret(&kept);
+    for ahead in [Duration::ZERO, Duration::from_mins(58)] {
+        clock.set_ahead(ahead);
+        counts("the old one", &first).await;
+        counts("the new one", &second).await;
+        ended("another one", "another").await;
+    }
+    clock.set_ahead(HOUR);
+    ended("the old one, when its time is over", &first).await;
+    counts("the new one", &second).await;
+
+    // Where nobody says for how long, it ends with the next one.
+    let next = done(&admin, &path, json!({})).await;
+    assert!(next.body["previousValidUntil"].is_null(), "{}", next.body);
+    let is_over = async || (told(&admin, &app, (&second, token)).await.status == 401).then_some(());
+    eventually("the one before ends", is_over).await;
+    ended("and the first one too", &first).await;
+    counts("the newest", &secret(&next)).await;
 }

@@ -120,7 +120,7 @@ async fn openid_client_logs_people_in_unmodified() {
 
 #[tokio::test]
 async fn oauth4webapi_works_unmodified() {
-    assert_works(("node", "client.mts"), OAUTH4WEBAPI, &WITH_SECRETS).await;
+    assert_works(("node", "client.mts"), OAUTH4WEBAPI, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
 }
 
 #[tokio::test]

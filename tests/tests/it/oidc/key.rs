@@ -1,13 +1,17 @@
 //! Keys of service users and of apps: what is signed with them, and what of it counts. The numbers are those of the cases that the
 //! design lists.
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Method;
 use serde_json::json;
 use tests::{
     client::{SCOPE, created, done, send},
+    endpoint::{Endpoint, Reply},
     eventually,
     tenant::{Tenant, instance_beside},
 };
@@ -80,6 +84,26 @@ async fn keys_sign_with_all_algorithms_of_their_type_or_with_the_one_that_they_n
     }
 }
 
+/// Assertions with a key of another that their header brings along, or says where it is. Nobody is asked there.
+fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str, String)> {
+    let (good, kid) = (signer.claims().to_string(), &signer.kid);
+    let pair = rcgen::KeyPair::from_pem(&of_other.pem).expect("it is a key");
+    let certificate = rcgen::CertificateParams::default().self_signed(&pair).expect("it can be signed");
+    let by_other = Signer { pem: of_other.pem.clone(), ..signer.clone() };
+    let members = [
+        ("jwk", of_other.public.clone()),
+        ("jku", json!(place)),
+        ("x5u", json!(place)),
+        ("x5c", json!([STANDARD.encode(certificate.der())])),
+    ];
+    let all = members.into_iter().map(|(name, value)| {
+        let mut header = json!({ "alg": "ES256", "kid": kid });
+        header[name] = value;
+        (name, by_other.signed_texts(&header.to_string(), &good))
+    });
+    all.collect()
+}
+
 /// Assertions that no valid key of their subject has signed, or whose header asks for more.
 fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static str, String)> {
     let (header, claims, kid) = (signer.header(), signer.claims(), &signer.kid);
@@ -87,19 +111,20 @@ fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static s
     let none = [r#"{"alg":"none"}"#, good.as_str()].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".") + ".";
     let symmetric = Header { alg: Algorithm::HS256, ..header.clone() };
     let by_secret = |secret: &[u8]| encode(&symmetric, &claims, &EncodingKey::from_secret(secret)).expect("it is made");
-    let brought = format!(r#"{{"alg":"ES256","kid":"{kid}","jwk":{}}}"#, of_other.public);
-    let by_brought = Signer { pem: of_other.pem.clone(), ..signer.clone() }.signed_texts(&brought, &good);
     let named = |kid: Option<&str>| signer.sign(&Header { kid: kid.map(str::to_owned), ..header.clone() }, &claims);
     let assertion = signer.assertion();
-    let (message, _) = assertion.rsplit_once('.').expect("it has parts");
+    let (message, signature) = assertion.rsplit_once('.').expect("it has parts");
+    let (head, _) = message.split_once('.').expect("it has parts");
     vec![
         ("garbage", "garbage".to_owned()),
         ("two parts", "a.b".to_owned()),
         ("alg none", none),
         ("the public key as a secret", by_secret(signer.public.to_string().as_bytes())),
         ("its point as a secret", by_secret(&signer.point())),
-        ("a key that it brings along", by_brought),
         ("a signature of zeros", format!("{message}.{}", URL_SAFE_NO_PAD.encode([0; 64]))),
+        ("a payload that is elsewhere", format!("{head}..{signature}")),
+        ("an empty payload", signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}"}}"#), "")),
+        ("the algorithm of another curve", signer.signed_texts(&format!(r#"{{"alg":"ES384","kid":"{kid}"}}"#), &good)),
         ("an unknown key", named(Some("1"))),
         ("no kid", named(None)),
         ("a kid that is SQL", named(Some("' or 1=1 --\0"))),
@@ -156,11 +181,17 @@ async fn an_assertion_that_is_not_right_in_everything_gets_nothing() {
     let (signer, rsa) = (Signer::new(&tenant, &path, "EC").await, Signer::new(&tenant, &path, "RSA").await);
     let of_other = Signer::new(&tenant, &other, "EC").await;
     // 93, 97, 98, and what is said of the classes S6.
-    let wrong = [unsigned(&signer, &of_other, &rsa), claiming_wrongly(&signer, &of_other.holder)].concat();
-    for (case, assertion) in &wrong {
+    let elsewhere = Endpoint::replying(Reply::json(&json!({ "keys": [of_other.public] }))).await;
+    let wrong = [
+        unsigned(&signer, &of_other, &rsa),
+        brought(&signer, &of_other, &elsewhere.url),
+        claiming_wrongly(&signer, &of_other.holder),
+    ];
+    for (case, assertion) in &wrong.concat() {
         assert_error(case, &exchanged(&tenant, assertion).await, 400, "invalid_grant");
         assert_error(case, &authenticated(&tenant, assertion).await, 401, "invalid_client");
     }
+    assert!(elsewhere.take().is_empty(), "S6: nobody asks for keys where an assertion says");
     // 99: scopes are as with secrets.
     let form = [("grant_type", BEARER), ("assertion", &signer.assertion())];
     assert_error("no scope", &ask(&tenant, "/oauth/v2/token", &form).await, 400, "invalid_scope");

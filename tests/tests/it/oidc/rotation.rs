@@ -22,28 +22,28 @@ use super::{
     signer::{BEARER, Signer, exchanged, user},
 };
 
-const KEYS: &str = "/resources/v3alpha/web_keys";
+pub(super) const KEYS: &str = "/resources/v3alpha/web_keys";
 /// How long a key set may be cached, and somewhat less than that: what the clock goes ahead by.
 const STEP: Duration = Duration::from_mins(4);
 /// How many steps go by until a key that was published signs.
 const PUBLISHED_FOR: u32 = 3;
-const A_MONTH: Duration = Duration::from_hours(30 * 24);
+pub(super) const A_MONTH: Duration = Duration::from_hours(30 * 24);
 /// How many tokens are issued in all.
 const TOKENS: usize = 10_000;
 
-async fn key_set(client: &Client) -> JwkSet {
+pub(super) async fn key_set(client: &Client) -> JwkSet {
     let answer = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
     assert_eq!(answer.headers["cache-control"], "public, max-age=300, must-revalidate");
     assert!(answer.body["keys"].as_array().is_some_and(|keys| keys.iter().all(|key| key.get("d").is_none())));
     serde_json::from_value(answer.body).expect("it is a key set")
 }
 
-fn ids(keys: &JwkSet) -> BTreeSet<String> {
+pub(super) fn ids(keys: &JwkSet) -> BTreeSet<String> {
     keys.keys.iter().filter_map(|key| key.common.key_id.clone()).collect()
 }
 
 /// What a token says that a key of a set has signed, and the id of the key.
-fn verified(token: &str, keys: &JwkSet) -> (String, Value) {
+pub(super) fn verified(token: &str, keys: &JwkSet) -> (String, Value) {
     let header = decode_header(token).expect("it is a token");
     let kid = header.kid.expect("it names its key");
     let key = keys.find(&kid).unwrap_or_else(|| panic!("{kid} is published: {:?}", ids(keys)));

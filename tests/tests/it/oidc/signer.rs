@@ -39,7 +39,12 @@ impl Signer {
 
     /// The same with this request.
     pub(super) async fn of(tenant: &Tenant, path: &str, wanted: Value) -> Self {
-        let made = done(&tenant.client().await, &format!("{API}/{path}/keys"), wanted).await;
+        Self::made(&tenant.client().await, &tenant.bootstrap.issuer, path, wanted).await
+    }
+
+    /// The same where somebody makes the key who may, and assertions are for this issuer.
+    pub(super) async fn made(admin: &Client, issuer: &str, path: &str, wanted: Value) -> Self {
+        let made = done(admin, &format!("{API}/{path}/keys"), wanted).await;
         let pem = made.body["privateKey"]["pem"].as_str().unwrap_or_else(|| panic!("it is shown: {}", made.body));
         let mut jwk: Value = made.body["privateKey"]["jwk"]
             .as_str()
@@ -55,8 +60,7 @@ impl Signer {
             jwk.as_object_mut().expect("it is one").remove(private);
         }
         let holder = path.rsplit('/').next().expect("it has an id").to_owned();
-        let issuer = tenant.bootstrap.issuer.clone();
-        Self { issuer, holder, kid: made.id(), pem: pem.to_owned(), public: jwk, algorithm }
+        Self { issuer: issuer.to_owned(), holder, kid: made.id(), pem: pem.to_owned(), public: jwk, algorithm }
     }
 
     fn key(&self) -> EncodingKey {
