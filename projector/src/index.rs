@@ -38,7 +38,7 @@ use crate::{
     failure::BatchFailure,
     parked::{self, Parked},
     reporter::{Cause, Reporter},
-    unit::{WAY, span},
+    unit::{WAY, span, tell_stop},
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -137,6 +137,7 @@ impl unit::Unit for Unit {
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
         if let Some(reason) = &self.stopped {
             self.reporter.stalls(Cause::Event, reason.clone());
+            tell_stop(&self.projector, self.projection, Cause::Event, reason).await;
             return ControlFlow::Continue(WAY);
         }
         let Some(Err(stall)) = while_held(self.keep(lease), lease, shutdown).await else {
@@ -152,6 +153,7 @@ impl unit::Unit for Unit {
             stall => {
                 tracing::error!(index, error, "the search index stands still");
                 self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
+                tell_stop(&self.projector, self.projection, stall.cause(), &error).await;
                 self.reporter.stalls(stall.cause(), error);
                 PAUSE
             }

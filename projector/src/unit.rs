@@ -118,6 +118,7 @@ impl unit::Unit for Rows {
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
         if let Some(reason) = &self.stopped {
             self.reporter.stalls(Cause::Event, reason.clone());
+            tell_stop(&self.projector, self.projection, Cause::Event, reason).await;
             return ControlFlow::Continue(WAY);
         }
         let mut applied = false;
@@ -132,11 +133,20 @@ impl unit::Unit for Rows {
             self.reporter.is_outdated(explain(&stall));
         } else {
             self.reporter.stalls(stall.cause(), explain(&stall));
+            tell_stop(&self.projector, self.projection, stall.cause(), &explain(&stall)).await;
         }
         if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
             self.stopped = Some(explain(&stall));
         }
         ControlFlow::Continue(pause)
+    }
+}
+
+/// Tells all nodes that a projection goes no further, where that does not pass by itself.
+pub(crate) async fn tell_stop(projector: &Projector, projection: &Projection, cause: Cause, reason: &str) {
+    if [Cause::Event, Cause::Log].contains(&cause) {
+        let client = projector.log_of(projection).client();
+        Announcer::new(client, projection, projector.shard).stops(reason).await;
     }
 }
 

@@ -1,20 +1,43 @@
 //! How far projections are, told over NATS as it happens, so that nobody polls.
 //!
 //! A message may be lost; projectors say it again every second. Readers check the sequence that they read with the
-//! data, so this only wakes them up.
+//! data, so this only wakes them up. Why one goes no further is told, too: operators see it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use base::{explain::explain, health::Reached};
+use base::{clock::since_start, explain::explain, health::Reached};
 use futures::StreamExt;
 use tokio::sync::watch;
 
 use crate::projection::{PROJECTIONS, Projection};
 
+/// For how long it is believed that a projection goes no further: who stopped it says so every 30 seconds.
+const BELIEVED: Duration = Duration::from_secs(100);
+/// The longest reason, in bytes.
+const LONGEST_REASON: usize = 1000;
+
 /// What a node has heard of the projections of its shard.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    heard: Arc<HashMap<&'static str, watch::Sender<Reached>>>,
+    heard: Arc<HashMap<&'static str, Heard>>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    reached: watch::Sender<Reached>,
+    stopped: Mutex<Option<Stopped>>,
+}
+
+/// Why a projection goes no further.
+#[derive(Debug, Clone)]
+struct Stopped {
+    reason: String,
+    /// When it was heard, on the clock that only goes forward.
+    heard: Duration,
 }
 
 /// Tells the others how far a projection is.
@@ -28,9 +51,7 @@ impl Progress {
     /// Listens from now on. The task ends with the connection.
     pub async fn listen(client: &async_nats::Client, shard: u16) -> Result<Self, async_nats::SubscribeError> {
         let mut messages = client.subscribe(format!("progress.{shard}.>")).await?;
-        let heard =
-            PROJECTIONS.iter().map(|projection| (projection.name, watch::Sender::new(Reached::default()))).collect();
-        let progress = Self { heard: Arc::new(heard) };
+        let progress = Self::new();
         let told = progress.clone();
         tokio::spawn(async move {
             while let Some(message) = messages.next().await {
@@ -40,20 +61,41 @@ impl Progress {
         Ok(progress)
     }
 
+    fn new() -> Self {
+        let heard = PROJECTIONS.iter().map(|projection| (projection.name, Heard::default())).collect();
+        Self { heard: Arc::new(heard) }
+    }
+
     fn hear(&self, message: &async_nats::Message) {
         let mut parts = message.subject.split('.').skip(2);
         let (Some(name), Some(version)) = (parts.next(), parts.next()) else { return };
         let known = PROJECTIONS.iter().find(|known| known.name == name && known.version.to_string() == version);
-        if let (Some(known), Some(reached)) = (known, decode(&message.payload))
-            && let Some(sender) = self.heard.get(known.name)
-        {
-            sender.send_replace(reached);
+        if let (Some(known), Some(told)) = (known, decode(&message.payload)) {
+            self.take_up(known, told);
         }
+    }
+
+    fn take_up(&self, projection: &Projection, told: Told) {
+        let heard = &self.heard[projection.name];
+        let mut stopped = heard.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        *stopped = match told {
+            Told::Reached(reached) => {
+                heard.reached.send_replace(reached);
+                None
+            }
+            Told::Stopped(reason) => Some(Stopped { reason, heard: since_start() }),
+        };
+    }
+
+    /// Why the projection goes no further until somebody acts, where that was told lately.
+    pub fn stopped(&self, projection: &Projection) -> Option<String> {
+        let stopped = self.heard[projection.name].stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        stopped.filter(|stopped| since_start() < stopped.heard + BELIEVED).map(|stopped| stopped.reason)
     }
 
     /// How far the projection said last it is; it can go back when Postgres lost commits.
     pub fn of(&self, projection: &Projection) -> watch::Receiver<Reached> {
-        self.heard[projection.name].subscribe()
+        self.heard[projection.name].reached.subscribe()
     }
 }
 
@@ -65,7 +107,18 @@ impl Announcer {
 
     /// Tells everybody who listens; nobody has to.
     pub async fn announce(&self, reached: Reached) {
-        let payload = encode(reached).into();
+        self.tell(encode(reached)).await;
+    }
+
+    /// Tells everybody why the projection goes no further until somebody acts.
+    pub async fn stops(&self, reason: &str) {
+        let mut payload = encode(Reached::default());
+        payload.extend(&reason.as_bytes()[..reason.floor_char_boundary(LONGEST_REASON)]);
+        self.tell(payload).await;
+    }
+
+    async fn tell(&self, payload: Vec<u8>) {
+        let payload = payload.into();
         if let Err(error) = self.client.publish(self.subject.clone(), payload).await {
             tracing::debug!(error = explain(&error), "progress was not announced");
         }
@@ -76,8 +129,41 @@ fn encode(Reached { sequence, stream_sequence }: Reached) -> Vec<u8> {
     [sequence.to_be_bytes(), stream_sequence.to_be_bytes()].concat()
 }
 
-fn decode(payload: &[u8]) -> Option<Reached> {
-    let (sequence, stream_sequence) = payload.split_first_chunk()?;
-    let stream_sequence = u64::from_be_bytes(stream_sequence.try_into().ok()?);
-    Some(Reached { sequence: u64::from_be_bytes(*sequence), stream_sequence })
+/// What was told of a projection.
+#[derive(Debug, PartialEq)]
+enum Told {
+    Reached(Reached),
+    /// Builds that do not know this take no such message for progress, because it is longer.
+    Stopped(String),
+}
+
+fn decode(payload: &[u8]) -> Option<Told> {
+    let (sequence, rest) = payload.split_first_chunk()?;
+    let (stream_sequence, reason) = rest.split_first_chunk()?;
+    if !reason.is_empty() {
+        return Some(Told::Stopped(String::from_utf8_lossy(reason).into_owned()));
+    }
+    let [sequence, stream_sequence] = [sequence, stream_sequence].map(|bytes| u64::from_be_bytes(*bytes));
+    Some(Told::Reached(Reached { sequence, stream_sequence }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_projection_is_stopped_until_it_is_heard_to_go_on() {
+        let (progress, projection) = (Progress::new(), &PROJECTIONS[0]);
+        let reached = Reached { sequence: 7, stream_sequence: 3 };
+        assert_eq!(decode(&encode(reached)), Some(Told::Reached(reached)));
+        assert_eq!(decode(&encode(reached)[..15]), None);
+        let stopped = [encode(Reached::default()), b"too many".to_vec()].concat();
+        progress.take_up(projection, decode(&encode(reached)).unwrap());
+        assert_eq!(progress.stopped(projection), None);
+        progress.take_up(projection, decode(&stopped).unwrap());
+        assert_eq!(progress.stopped(projection).as_deref(), Some("too many"));
+        assert_eq!(*progress.of(projection).borrow(), reached, "where it is stays known");
+        progress.take_up(projection, Told::Reached(reached));
+        assert_eq!(progress.stopped(projection), None);
+    }
 }

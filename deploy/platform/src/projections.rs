@@ -168,7 +168,11 @@ fn line(view: &Value) -> String {
     });
     let beside: String = beside.collect();
     let (name, log, failed) = (of(view, "viewName"), of(view, "log"), number(&view["failedEventCount"]));
-    format!("{name} version {}: {end} of {log}, {failed} failed events{beside}", number(&view["version"]))
+    let stopped = match of(view, "stoppedReason") {
+        reason if reason.is_empty() => reason,
+        reason => format!("; it stands still until somebody acts: {reason}"),
+    };
+    format!("{name} version {}: {end} of {log}, {failed} failed events{stopped}{beside}", number(&view["version"]))
 }
 
 /// One view.

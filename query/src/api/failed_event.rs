@@ -7,7 +7,7 @@ use domain::{
     aggregate::Aggregate,
     context::Owner,
     failed_event::{FailedEvent as Aggregated, Filter, State},
-    log_class::LogClass,
+    log_class::{LogClass, OfEach},
     rejection::Rejection,
 };
 use edge::{
@@ -166,7 +166,11 @@ async fn views(
     let limit = u32::try_from(total).unwrap_or(u32::MAX);
     let counted = Counted { found: total, total: total as u64 };
     let details = Some(page_details((0, limit), counted, (processed, timestamp)));
-    let result = stands.into_iter().map(|stand| view(&queries, &stand, &beside)).collect();
+    let mut ends = OfEach::<u64>::default();
+    for Stand { projection, sequence, .. } in &stands {
+        ends[projection.class] = ends[projection.class].max(*sequence);
+    }
+    let result = stands.into_iter().map(|stand| view(&queries, &stand, (&beside, &ends))).collect();
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
     let message = SearchViewsResponse { details, result };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
@@ -175,8 +179,9 @@ async fn views(
 fn view(
     queries: &Queries,
     Stand { projection, sequence, committed_at, failed }: &Stand,
-    beside: &[Generation],
+    (beside, ends): (&[Generation], &OfEach<u64>),
 ) -> View {
+    let stopped = queries.progress.stopped(projection);
     let shown = queries.indexes.of(projection).and_then(|index| index.borrow().clone());
     let (sequence, at) =
         shown.map_or((*sequence, *committed_at), |snapshot| (snapshot.position.sequence, snapshot.committed_at));
@@ -184,7 +189,9 @@ fn view(
         database: Failing::Projection(projection).database().to_owned(),
         view_name: projection.name.to_owned(),
         version: u32::try_from(projection.version).unwrap_or_default(),
-        state: ViewState::Serving.into(),
+        state: if stopped.is_some() { ViewState::Stopped } else { ViewState::Serving }.into(),
+        stopped_reason: stopped.unwrap_or_default(),
+        lag: ends[projection.class].saturating_sub(sequence),
         processed_sequence: sequence,
         timestamp: Some(at.into()),
         failed_event_count: *failed,

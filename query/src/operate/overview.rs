@@ -63,13 +63,17 @@ pub(super) fn worst(rows: &[Row]) -> u64 {
 fn sentences(rows: &[Row], failed: u64, silent: u64) -> Vec<(Badge, String, &'static str)> {
     const PROJECTIONS: &str = "/ui/operate/projections";
     let mut told = vec![];
+    for row in rows.iter().filter(|row| row.badge == Badge::Stopped) {
+        told.push((
+            Badge::Stopped,
+            format!("{} stands still until somebody acts: {}", row.name, row.stopped),
+            PROJECTIONS,
+        ));
+    }
     if failed > 0 {
         let waits = if failed == 1 { "waits" } else { "wait" };
         let text = format!("{} {waits} to be retried or discarded.", failed_events(failed));
         told.push((Badge::Parked, text, "/ui/operate/failed"));
-    }
-    for row in rows.iter().filter(|row| row.badge == Badge::Stopped) {
-        told.push((Badge::Stopped, format!("{} stands still.", row.name), PROJECTIONS));
     }
     for row in rows.iter().filter(|row| row.badge == Badge::Behind) {
         let is = counted(row.lag.events, "event", "events");

@@ -42,6 +42,8 @@ pub(super) struct Row {
     pub(super) version: u64,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
+    /// Why it goes no further; empty where it does.
+    pub(super) stopped: String,
     pub(super) failed: u64,
     pub(super) position: String,
     pub(super) lag: Lag,
@@ -128,6 +130,7 @@ impl Row {
             version: number(&view["version"]),
             badge,
             state,
+            stopped: text(&view["stoppedReason"]),
             failed,
             position: count(position),
             lag,

@@ -5,6 +5,7 @@ mod entry;
 mod generations;
 mod mending;
 mod nodes;
+mod standstill;
 
 use reqwest::StatusCode;
 use tests::browser::{Browser, Shown};

@@ -17,7 +17,7 @@ use super::seen;
 const LIST: &str = "/ui/operate/failed";
 
 /// A folder of a system user, as `--data-dir` wants it, and what a node has to know of it.
-fn system_user(folder: &Path, role: &str) -> serde_json::Value {
+pub(super) fn system_user(folder: &Path, role: &str) -> serde_json::Value {
     let key = signing::es256("operator");
     fs::create_dir_all(folder).expect("the folder can be written");
     let private = folder.join("system-user.key");
@@ -32,7 +32,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A link to a node.
-fn link_to(cluster: &Cluster, node: &Node, folder: &Path) -> String {
+pub(super) fn link_to(cluster: &Cluster, node: &Node, folder: &Path) -> String {
     link(folder, &["--issuer", &cluster.bootstrap.issuer, "--url", &node.url])
 }
 

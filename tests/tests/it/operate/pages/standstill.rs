@@ -1,0 +1,86 @@
+//! A projection that goes no further until somebody acts: operators see that and why, and answers go on from what it has.
+
+use std::{fs, path::Path};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tests::{
+    browser::Browser,
+    client::{Client, post},
+    cluster::{Cluster, Node},
+    eventually, forge,
+    process::run,
+};
+
+use super::{
+    nodes::{link_to, system_user},
+    seen,
+};
+
+/// A system user whose key is in the folder, at a node.
+fn operator(cluster: &Cluster, node: &Node, folder: &Path) -> Client {
+    let folder = folder.display().to_string();
+    let (is_made, token, said) = run(&["system-token", "--issuer", &cluster.bootstrap.issuer, "--data-dir", &folder]);
+    assert!(is_made, "{said}");
+    cluster.client(node).with(token.trim().to_owned())
+}
+
+/// A view as it is listed.
+async fn view(operator: &Client, name: &str) -> Value {
+    let views = post(operator, "/system/v1/views/_search", json!({})).await.body;
+    let all = views["result"].as_array().unwrap_or_else(|| panic!("views are listed: {views}"));
+    all.iter().find(|view| view["viewName"] == name).cloned().unwrap_or_else(|| panic!("{name} is one"))
+}
+
+#[tokio::test]
+async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("system-users.json");
+    fs::write(&file, system_user(folder.path(), "SYSTEM_OWNER").to_string()).expect("the folder can be written");
+    let file = file.display().to_string();
+    let cluster = Cluster::start().await;
+    let [command, query] = ["command", "query"].map(|role| cluster.node(role, role, &[("--system-users", &file)], &[]));
+    let mut good = cluster.node("projector", "good", &[], &[]);
+    cluster.writes(&command).await;
+    cluster.is_ready(&query).await;
+    let (client, reader) = (cluster.client(&command), cluster.client(&query));
+    let operator = operator(&cluster, &query, folder.path());
+    let before = client.create_target("before").await.expect("it is made");
+    let reads = async |id: &str| reader.get_target(id, None).await.status;
+    eventually("it is read", async || (reads(&before).await == StatusCode::OK).then_some(())).await;
+    assert_eq!(view(&operator, "targets").await["state"], "VIEW_STATE_SERVING");
+    good.process.end().await;
+
+    forge::append(cluster.servers.nats().await, &cluster.bootstrap.instance_id, 110 * 30_000).await;
+    let fault = [("PLATFORM_FAULT", "table.folding/*:1:panic")];
+    let mut bad = cluster.node("projector", "bad", &[], &fault);
+    for name in ["targets", "targets_index"] {
+        let stopped = eventually("it stands still", async || {
+            let view = view(&operator, name).await;
+            (view["state"] == "VIEW_STATE_STOPPED").then_some(view)
+        })
+        .await;
+        let reason = stopped["stoppedReason"].as_str().unwrap_or_default();
+        assert!(reason.contains("too many aggregates failed"), "{name}: {stopped}");
+        let lag = stopped["lag"].as_str().and_then(|lag| lag.parse::<u64>().ok());
+        assert!(lag.is_some_and(|lag| lag > 0), "{name}: {stopped}");
+    }
+    assert_eq!(view(&operator, "organizations_index").await["state"], "VIEW_STATE_SERVING", "others go on");
+    assert_eq!(reads(&before).await, StatusCode::OK, "what it has is answered");
+    let mut browser = Browser::signed_in(&query.url, &link_to(&cluster, &query, folder.path())).await;
+    for page in ["/ui/operate", "/ui/operate/projections/targets"] {
+        let shown = seen(&mut browser, page).await;
+        assert!(shown.text.contains("tands still until somebody acts: too many aggregates failed"), "{}", shown.text);
+    }
+    bad.process.end().await;
+
+    let _last = cluster.node("projector", "last", &[], &[]);
+    for name in ["targets", "targets_index"] {
+        eventually("it goes on", async || {
+            let view = view(&operator, name).await;
+            (view["state"] == "VIEW_STATE_SERVING" && view.get("stoppedReason").is_none() && view.get("lag").is_none())
+                .then_some(())
+        })
+        .await;
+    }
+}
