@@ -16,8 +16,8 @@ use domain::{
     setting::features::FLAGS,
 };
 pub(crate) use failed_events::{
-    DiscardFailedEvent, ExportFailedEvents, FailedEvents, ListFailedEvents, RetryFailedEvents, ShowFailedEvent,
-    WhichFailedEvents,
+    DiscardFailedEvent, ExportFailedEvents, FailedEventState, FailedEvents, ListFailedEvents, RetryFailedEvents,
+    ShowFailedEvent, WhichFailedEvents,
 };
 pub(crate) use projections::{Exchange, GenerationOf, ListProjections, OneProjection, Projections, ReplayProjection};
 pub(crate) use tools::{

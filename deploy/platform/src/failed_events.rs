@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Failure,
-    cli::{self, WhichFailedEvents},
+    cli::{self, FailedEventState, WhichFailedEvents},
     operator::Operator,
     output,
 };
@@ -75,8 +75,33 @@ fn line(event: &Value) -> String {
 pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let found = operator.ask(Method::GET, &one(&options.id), None).await?;
-    output::print(serde_json::to_string_pretty(&found)?);
+    output::print(if options.json { serde_json::to_string_pretty(&found)? } else { whole(&found) });
     Ok(())
+}
+
+/// One as an operator reads it: what failed, what waits, and the event.
+fn whole(found: &Value) -> String {
+    let (failed, event) = (&found["failedEvent"], &found["event"]);
+    let of = |value: &Value, member: &str| value[member].as_str().unwrap_or_default().to_owned();
+    let waiting = match of(found, "waiting").as_str() {
+        "" | "0" => "nothing waits behind it".to_owned(),
+        "1" => "1 event waits behind it".to_owned(),
+        waiting => format!("{waiting} events wait behind it"),
+    };
+    let became = match of(failed, "discardedBy") {
+        by if by.is_empty() => String::new(),
+        by => format!("\ndiscarded by {by} at {}: {}", of(failed, "discardedAt"), of(failed, "reason")),
+    };
+    let payload = of(event, "payload");
+    let payload = serde_json::from_str::<Value>(&payload).ok().and_then(|it| serde_json::to_string_pretty(&it).ok());
+    let event = match of(event, "type") {
+        kind if kind.is_empty() => "the event itself is not known to history".to_owned(),
+        kind => {
+            let (by, at) = (of(event, "actorId"), of(event, "creationDate"));
+            format!("{kind} by {by} at {at}: {}", payload.unwrap_or_else(|| "no payload".to_owned()))
+        }
+    };
+    format!("{}\n{waiting}{became}\n{event}", line(failed))
 }
 
 /// Has views try again.
@@ -84,12 +109,17 @@ pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure
     let operator = Operator::new(&options.at)?;
     if let Some(id) = &options.id {
         operator.ask(Method::POST, &format!("{}/_retry", one(id)), None).await?;
-        output::print("it is tried again");
+        output::print(if options.json { json!({ "count": 1 }).to_string() } else { "it is tried again".to_owned() });
         return Ok(());
     }
     let body = json!({ "filters": filters(&options.which) });
     let answer = operator.ask(Method::POST, &format!("{PATH}/_retry"), Some(body)).await?;
-    output::print(format!("{} are tried again", answer["count"].as_str().unwrap_or("0")));
+    let count: u64 = answer["count"].as_str().and_then(|count| count.parse().ok()).unwrap_or_default();
+    output::print(if options.json {
+        json!({ "count": count }).to_string()
+    } else {
+        format!("{count} are tried again")
+    });
     Ok(())
 }
 
@@ -98,7 +128,11 @@ pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Fail
     let operator = Operator::new(&options.at)?;
     let body = json!({ "reason": options.reason });
     operator.ask(Method::POST, &format!("{}/_discard", one(&options.id)), Some(body)).await?;
-    output::print("the view leaves it out");
+    output::print(if options.json {
+        json!({ "id": options.id }).to_string()
+    } else {
+        "the view leaves it out".to_owned()
+    });
     Ok(())
 }
 
@@ -108,7 +142,7 @@ fn one(id: &str) -> String {
 }
 
 fn filters(which: &WhichFailedEvents) -> Vec<Value> {
-    let WhichFailedEvents { view, instance, aggregate_type, aggregate, target, error, since, before } = which;
+    let WhichFailedEvents { view, instance, aggregate_type, aggregate, target, error, since, before, state } = which;
     let named = [
         ("viewName", view),
         ("instanceId", instance),
@@ -120,7 +154,14 @@ fn filters(which: &WhichFailedEvents) -> Vec<Value> {
     let named = named.into_iter().filter_map(|(name, value)| Some(json!({ name: value.as_ref()? })));
     let since = since.map(|at| last_failed(&at.to_string(), "GREATER_OR_EQUALS"));
     let before = before.map(|at| last_failed(&at.to_string(), "LESS"));
-    named.chain(since).chain(before).collect()
+    let state = state.map(|state| {
+        json!({ "state": match state {
+            FailedEventState::Failed => "FAILED_EVENT_STATE_FAILED",
+            FailedEventState::Retrying => "FAILED_EVENT_STATE_RETRYING",
+            FailedEventState::Discarded => "FAILED_EVENT_STATE_DISCARDED",
+        } })
+    });
+    named.chain(since).chain(before).chain(state).collect()
 }
 
 /// A filter by when they failed the last time.

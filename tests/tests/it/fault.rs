@@ -14,6 +14,7 @@ mod isolation;
 mod lease;
 mod log;
 mod mending;
+mod mending_by_tools;
 mod model;
 mod parking;
 mod projector;

@@ -1,6 +1,6 @@
 //! The command line of what operators do about failed events.
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use super::tools::At;
@@ -13,7 +13,7 @@ pub(crate) enum FailedEvents {
     Export(Box<ExportFailedEvents>),
     /// Print what fails from now on, one a line, until it is ended; where more than 1000 fail within 30 seconds, the last of them
     Watch(Box<ListFailedEvents>),
-    /// Print one of them as JSON, with the event itself and how many wait behind it
+    /// Print one of them, with the event itself and how many wait behind it
     Show(Box<ShowFailedEvent>),
     /// Have views try again one of them, or all that are found
     Retry(Box<RetryFailedEvents>),
@@ -22,7 +22,19 @@ pub(crate) enum FailedEvents {
 }
 
 /// What says which are meant.
-const WHICH: [&str; 8] = ["view", "instance", "aggregate_type", "aggregate", "target", "error", "since", "before"];
+const WHICH: [&str; 9] =
+    ["view", "instance", "aggregate_type", "aggregate", "target", "error", "since", "before", "state"];
+
+/// What became of a failed event.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FailedEventState {
+    /// Nobody has dealt with it
+    Failed,
+    /// It is being tried again
+    Retrying,
+    /// The view leaves it out
+    Discarded,
+}
 
 /// Which are meant; all of it holds.
 #[derive(Debug, Args)]
@@ -51,6 +63,9 @@ pub(crate) struct WhichFailedEvents {
     /// That failed the last time before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) before: Option<Timestamp>,
+    /// What became of it; what was discarded is found only by this
+    #[arg(long)]
+    pub(crate) state: Option<FailedEventState>,
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +93,9 @@ pub(crate) struct ShowFailedEvent {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) at: At,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +112,9 @@ pub(crate) struct RetryFailedEvents {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) at: At,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -105,4 +126,7 @@ pub(crate) struct DiscardFailedEvent {
     pub(crate) reason: String,
     #[command(flatten)]
     pub(crate) at: At,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }

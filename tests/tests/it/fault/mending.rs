@@ -87,10 +87,14 @@ impl Failing {
         self.servers.places.postgres_url.clone()
     }
 
+    /// Where the platform has its data.
+    pub(super) fn data(&self) -> String {
+        self.platform.data().display().to_string()
+    }
+
     /// Runs a tool of operators.
-    fn tool(&self, arguments: &[&str]) -> (bool, String, String) {
-        let data = self.platform.data().display().to_string();
-        run(&[&["failed-events"], arguments, &["--data-dir", &data]].concat())
+    pub(super) fn tool(&self, arguments: &[&str]) -> (bool, String, String) {
+        run(&[&["failed-events"], arguments, &["--data-dir", &self.data()]].concat())
     }
 }
 
