@@ -314,7 +314,7 @@ impl Unit {
         let partition = (self.projection, self.projector.shard);
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
         let of = (partition, &self.projector.persons);
-        Ok(Parked::omitted(of, self.table, &snapshot.omitted, discarded))
+        Ok(Parked::omitted(of, self.table, snapshot, discarded))
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.

@@ -5,11 +5,8 @@ use std::{collections::HashSet, convert::Infallible, future::pending, mem, time:
 
 use base::explain::explain;
 use eventlog::record::AggregateKey;
-use index::Omitted;
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout},
-};
+use index::{Omitted, Snapshot};
+use tokio::{sync::watch, time::timeout};
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
@@ -28,11 +25,11 @@ const COPY_EVERY: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Parked {
-    /// What a search index omits.
+    /// What a commit of a search index omits.
     pub(crate) fn omitted(
         (partition, persons): (Partition, &Persons),
         table: &Table,
-        omitted: &[Omitted],
+        Snapshot { position, omitted, .. }: &Snapshot,
         discarded: HashSet<u64>,
     ) -> Self {
         let parked = |omitted: &Omitted| ParkedAt {
@@ -46,7 +43,7 @@ impl Parked {
             error: "it failed before this process began".to_owned(),
             last_failed: None,
         };
-        Self::new(partition, persons, omitted.iter().map(parked).collect(), discarded)
+        Self::new(partition, persons, (omitted.iter().map(parked).collect(), position.sequence), discarded)
     }
 
     /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer; where
@@ -69,7 +66,7 @@ impl Parked {
                 Err(error) => {
                     let projection = self.projection.name;
                     tracing::warn!(projection, error = explain(&error), "what is parked cannot be tried again yet");
-                    self.due_at = Instant::now() + LOOK_AGAIN;
+                    self.due.postpone(LOOK_AGAIN);
                     break;
                 }
             };
@@ -83,6 +80,7 @@ impl Parked {
         changes.extend(others);
         self.insist_on_few(&failed)?;
         self.add(&failed);
+        self.saw(&batch.events);
         self.obey(decisions);
         Ok(changes.into_iter().flat_map(|(_, changes)| changes).collect())
     }

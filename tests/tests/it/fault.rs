@@ -19,6 +19,7 @@ mod parking;
 mod projector;
 mod replay;
 mod rest;
+mod retrying;
 mod sessions;
 mod settle;
 mod tail;

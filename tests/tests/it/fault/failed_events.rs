@@ -40,16 +40,15 @@ async fn who_has_something_tried_again_is_shown_until_that_is_done() {
     let failing = Failing::start().await;
     let Failing { client, operator, .. } = &failing;
     let [a] = &failing.targets(["a"]).await;
-    failing.fails(true);
-    rename(client, a, "a renamed").await;
-    let ids = [id_in(operator, "targets", a).await, id_in(operator, "targets_index", a).await];
-    let retry = format!("{FAILED}/_retry");
-
     // History is held where it is, and what waits is read from it.
     let mut postgres = connect(&failing.postgres_url()).await;
     let held = postgres.transaction().await.expect("Postgres answers");
     let lock = "select from platform.checkpoints where projection = 'history' for update";
     held.query(lock, &[]).await.expect("the table is there");
+    failing.fails(true);
+    rename(client, a, "a renamed").await;
+    let ids = [id_in(operator, "targets", a).await, id_in(operator, "targets_index", a).await];
+    let retry = format!("{FAILED}/_retry");
     failing.fails(false);
     assert_eq!(post(operator, &retry, json!({})).await.body["count"], "2");
     for id in &ids {

@@ -37,7 +37,7 @@ pub(super) async fn is_named(client: &Client, id: &str, wanted: &str) {
 }
 
 /// Waits until a search finds so many targets of a name.
-async fn is_found(client: &Client, name: &str, times: usize) {
+pub(super) async fn is_found(client: &Client, name: &str, times: usize) {
     let search = format!("{TARGETS}/_search");
     let found = async || {
         let answer = post(client, &search, json!([{ "name": { "name": name } }])).await;
