@@ -111,7 +111,8 @@ impl Parking {
         Ok(rows.iter().map(parked_at).collect())
     }
 
-    /// Notes that aggregates are parked at their failed events, which come after a position, or that they failed once more.
+    /// Notes that aggregates are parked at their failed events, which come after a position, or that these failed once more. One that
+    /// fails at another event than before has failed there for the first time.
     pub async fn park(
         self,
         client: &impl GenericClient,
@@ -129,7 +130,10 @@ impl Parking {
                     values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, now(), coalesce($13, now())) \
                     on conflict (projection, version, shard, instance_id, aggregate_type, aggregate_id) do update set \
                     id = excluded.id, sequence = excluded.sequence, \
-                    failure_count = f.failure_count + 1, error = excluded.error, last_failed = excluded.last_failed";
+                    failure_count = case when f.sequence = excluded.sequence then f.failure_count else 0 end + 1, \
+                    first_failed = case when f.sequence = excluded.sequence then f.first_failed \
+                    else excluded.first_failed end, \
+                    error = excluded.error, last_failed = excluded.last_failed";
         let statement = client.prepare_cached(text).await?;
         let Projection { name, version, .. } = self.projection;
         let (from_sequence, from_stream_sequence) = (signed(from.sequence), signed(from.stream_sequence));
