@@ -4,6 +4,7 @@ mod broker;
 mod chaos;
 mod clock;
 mod commit;
+mod decided;
 mod failed_events;
 mod fencing;
 mod follow;

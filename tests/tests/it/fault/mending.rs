@@ -1,6 +1,6 @@
 //! What operators do about failed events: they look at one, have it tried again, or have it left out.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -47,6 +47,10 @@ pub(super) async fn is_found(client: &Client, name: &str, times: usize) {
     eventually(name, found).await;
 }
 
+fn fault(point: &str, switch: &Path) -> String {
+    format!("{point}:1:panic-while={}", switch.display())
+}
+
 /// A platform whose views fail at everything as long as a file is there.
 pub(super) struct Failing {
     servers: Servers,
@@ -61,11 +65,29 @@ impl Failing {
         let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
         std::fs::remove_file(&switch).expect("it was just made");
         let servers = Servers::start().await;
-        let fault = format!("table.folding/*:1:panic-while={}", switch.display());
+        let fault = fault("table.folding/*", &switch);
         let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
         platform.ready().await;
         let (client, operator) = (platform.client().await, platform.operator().await);
         Self { servers, platform, client, operator, switch }
+    }
+
+    /// Stops the platform, and gives a client of its NATS.
+    pub(super) async fn stop(&mut self) -> async_nats::Client {
+        self.platform.stop().await;
+        self.servers.nats().await
+    }
+
+    /// Starts it when it was stopped, and it fails at this from now on.
+    pub(super) async fn start_at(&mut self, point: &str) {
+        self.platform.restart(&[("PLATFORM_FAULT", &fault(point, &self.switch))]).await;
+    }
+
+    /// Starts it anew without any read model.
+    pub(super) async fn rebuild(&mut self) {
+        self.platform.stop().await;
+        drop_read_models(&self.servers.places.postgres_url).await;
+        self.platform.restart(&[]).await;
     }
 
     pub(super) fn fails(&self, fails: bool) {
@@ -158,7 +180,7 @@ async fn a_retry_that_is_killed_anywhere_on_its_way_is_done_by_who_comes_after()
     let mut failing = Failing::start().await;
     let ids = failing.targets(["a", "b", "c", "d"]).await;
     let (client, operator) = (failing.client.clone(), failing.operator.clone());
-    let fault = format!("table.folding/*:1:panic-while={}", failing.switch.display());
+    let fault = fault("table.folding/*", &failing.switch);
     for round in 0..6_u32 {
         failing.fails(true);
         for id in &ids {
