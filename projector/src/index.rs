@@ -313,8 +313,8 @@ impl Unit {
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
         let partition = (self.projection, self.projector.shard);
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
-        let of = (partition, &self.projector.persons);
-        Ok(Parked::omitted(of, self.table, snapshot, discarded))
+        let of = (&self.projector, self.projection);
+        Ok(Parked::omitted(of, self.table, snapshot, discarded).await.map_err(BatchFailure::from)?)
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.

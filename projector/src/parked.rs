@@ -2,6 +2,7 @@
 
 mod careful;
 mod due;
+mod flood;
 mod omitted;
 mod retry;
 
@@ -17,7 +18,6 @@ use domain::{
     log_class::{LogClass, OfEach},
 };
 use eventlog::record::{AggregateKey, Recorded};
-use jiff::Span;
 use tokio::time::Instant;
 use view::{
     database::{Database, DatabaseFailure},
@@ -39,17 +39,13 @@ pub(crate) use self::{
 };
 use crate::{
     Partition, Projector,
-    failure::{BatchFailure, Flood, MOST},
+    failure::{BatchFailure, Flood},
     fold::fold,
     open::opened,
 };
 
 /// How often it listens to what operators decide, where the log does not tell.
 const LISTENS_EVERY: Duration = Duration::from_secs(1);
-/// How many aggregates, and of how many instances, may be parked for events that were committed [`WITHIN`] this time: more is
-/// a bad build, and no bad event.
-const SUDDEN: (usize, usize) = (100, 10);
-const WITHIN: Duration = Duration::from_mins(1);
 
 /// The parked aggregates of a unit that is at work.
 pub(crate) struct Parked {
@@ -119,10 +115,12 @@ impl Parked {
         begun: u64,
         discarded: HashSet<u64>,
     ) -> Result<Self, DatabaseFailure> {
-        let all = match Parking::of(projection, shard) {
-            Some(parking) => parking.parked(&database.connection().await?).await?,
-            None => vec![],
+        let Some(parking) = Parking::of(projection, shard) else {
+            return Ok(Self::new((projection, shard), persons, (vec![], begun), discarded));
         };
+        let connection = database.connection().await?;
+        let mut all = parking.parked(&connection).await?;
+        parking.date(&connection, &mut all).await?;
         Ok(Self::new((projection, shard), persons, (all, begun), discarded))
     }
 
@@ -252,7 +250,14 @@ impl Parked {
         let mut found = vec![];
         for (key, from) in next {
             let (mut events, is_read) = waiting(&transaction, &key, (from, reached)).await?;
-            let is_there = events.first().is_some_and(|first| first.sequence == from);
+            let first = events.first().filter(|first| first.sequence == from);
+            // It may have been unknown when the unit began, and how much fails at once is counted by it.
+            if let Some((first, parked)) =
+                first.zip(self.all.get_mut(&key)).filter(|(_, parked)| parked.sequence == from)
+            {
+                parked.committed_at = Some(first.committed_at);
+            }
+            let is_there = first.is_some();
             let last = events.last().map_or(reached, |last| if is_read { reached } else { last.sequence });
             events.retain(|event| !self.leaves_out(event));
             let is_all = is_read && self.due.has_all(&key, reached);
@@ -308,18 +313,10 @@ impl Parked {
     /// [`Flood`]; nothing is noted then.
     pub(crate) fn insist_on_few(&self, failed: &[ParkedAt]) -> Result<(), Flood> {
         let new: Vec<_> = failed.iter().filter(|failed| !self.all.contains_key(&failed.key)).collect();
-        if !new.is_empty() && self.all.len() + new.len() > MOST {
-            return Err(Flood::Full);
-        }
-        let all: Vec<_> = self.all.values().chain(new.iter().copied()).collect();
-        let is_sudden = new.iter().filter_map(|new| new.committed_at).any(|at| {
-            let since = at - Span::try_from(WITHIN).unwrap_or_default();
-            let is_near = |parked: &&&ParkedAt| parked.committed_at.is_some_and(|other| since < other && other <= at);
-            let near: Vec<_> = all.iter().filter(is_near).collect();
-            let instances: HashSet<_> = near.iter().map(|parked| &parked.key.instance_id).collect();
-            near.len() >= SUDDEN.0 || instances.len() >= SUDDEN.1
-        });
-        if is_sudden { Err(Flood::Sudden) } else { Ok(()) }
+        // Those that failed again did so where that is said now.
+        let again: HashMap<_, _> = failed.iter().map(|failed| (&failed.key, failed)).collect();
+        let before: Vec<_> = self.all.iter().map(|(key, parked)| again.get(key).copied().unwrap_or(parked)).collect();
+        flood::insist_on_few(&before, &new)
     }
 
     /// Notes what was parked.

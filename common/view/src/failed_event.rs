@@ -27,7 +27,8 @@ use self::retrying::Retrying;
 use crate::{
     checkpoint::{position, signed, unsigned},
     database::DatabaseFailure,
-    projection::{ACCESS, ENDED, Kind, Projection, SESSIONS},
+    history::columns,
+    projection::{ACCESS, ENDED, Kind, OfHistories, Projection, SESSIONS, of_histories},
     read_model::ReadModel,
 };
 
@@ -109,6 +110,28 @@ impl Parking {
         let Projection { name, version, .. } = self.projection;
         let rows = client.query(&statement, &[name, version, &i32::from(self.shard)]).await?;
         Ok(rows.iter().map(parked_at).collect())
+    }
+
+    /// Looks up in history when the events were committed that aggregates are parked at. What it does not have stays unknown.
+    pub async fn date(self, client: &impl GenericClient, all: &mut [ParkedAt]) -> Result<(), DatabaseFailure> {
+        static SELECT: OfHistories = OfHistories::new(|| {
+            of_histories(
+                "select place, committed_at from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) with ordinality \
+                 as k (i, t, a, s, place) join {schema}.events on instance_id = i and aggregate_type = t and aggregate_id = a \
+                 and sequence = s",
+            )
+        });
+        let keys: Vec<AggregateKey> = all.iter().map(|parked| parked.key.clone()).collect();
+        let (instances, types, ids) = columns(&keys);
+        let sequences: Vec<i64> = all.iter().map(|parked| signed(parked.sequence)).collect();
+        let statement = client.prepare_cached(&SELECT[self.projection.class]).await?;
+        for row in client.query(&statement, &[&instances, &types, &ids, &sequences]).await? {
+            let place = usize::try_from(row.get::<_, i64>("place") - 1).ok();
+            if let Some(parked) = place.and_then(|place| all.get_mut(place)) {
+                parked.committed_at = Some(row.get("committed_at"));
+            }
+        }
+        Ok(())
     }
 
     /// Notes that aggregates are parked at their failed events, which come after a position, or that these failed once more. One that

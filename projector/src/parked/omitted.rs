@@ -10,12 +10,12 @@ use tokio::{sync::watch, time::timeout};
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
-    persons::Persons,
+    projection::Projection,
     table::{Change, Table},
 };
 
 use super::{Folded, Parked};
-use crate::{Partition, batch::Batch, decision::decisions, failure::BatchFailure};
+use crate::{Partition, Projector, batch::Batch, decision::decisions, failure::BatchFailure};
 
 /// How many times that before a batch of a search index.
 const ROUNDS: usize = 32;
@@ -26,12 +26,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Parked {
     /// What a commit of a search index omits.
-    pub(crate) fn omitted(
-        (partition, persons): (Partition, &Persons),
+    pub(crate) async fn omitted(
+        (Projector { database, persons, shard, .. }, projection): (&Projector, &'static Projection),
         table: &Table,
         Snapshot { position, omitted, .. }: &Snapshot,
         discarded: HashSet<u64>,
-    ) -> Self {
+    ) -> Result<Self, DatabaseFailure> {
         let parked = |omitted: &Omitted| ParkedAt {
             key: AggregateKey {
                 instance_id: omitted.instance_id.clone(),
@@ -43,7 +43,12 @@ impl Parked {
             error: "it failed before this process began".to_owned(),
             last_failed: None,
         };
-        Self::new(partition, persons, (omitted.iter().map(parked).collect(), position.sequence), discarded)
+        let mut all: Vec<_> = omitted.iter().map(parked).collect();
+        if let Some(parking) = Parking::of(projection, *shard).filter(|_| !all.is_empty()) {
+            let dated = async { parking.date(&database.connection().await?, &mut all).await };
+            database.within(dated).await?;
+        }
+        Ok(Self::new((projection, *shard), persons, (all, position.sequence), discarded))
     }
 
     /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer; where

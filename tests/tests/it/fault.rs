@@ -7,6 +7,7 @@ mod commit;
 mod decided;
 mod failed_events;
 mod fencing;
+mod flood;
 mod follow;
 mod generations;
 mod history;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    auditor::{Audit, connect},
+    auditor::Audit,
     client::{Client, TARGETS, created, post, send},
     cluster::Cluster,
     eventually, forge,
@@ -251,34 +251,6 @@ async fn what_admits_requests_stands_still_at_an_event_that_fails() {
     projector.process.end().await;
     let _projector = cluster.node("projector", "third", &[], &[]);
     cluster.audit().await.assert_projected(&cluster.servers.places.postgres_url).await;
-}
-
-#[tokio::test]
-async fn a_flood_of_failures_stops_a_projection_until_another_build_goes_on() {
-    let cluster = Cluster::start().await;
-    let url = &cluster.servers.places.postgres_url;
-    forge::append(cluster.servers.nats().await, &cluster.bootstrap.instance_id, 110 * 30_000).await;
-    let events = cluster.audit().await;
-    // All events that are not projected yet are targets'.
-    let fault = [("PLATFORM_FAULT", "table.folding/*:1:panic")];
-    let mut bad = cluster.node("projector", "bad", &[], &fault);
-    for part in ["projection.targets", "projection.targets_index"] {
-        let stalled = async || {
-            let check = bad.management.check(part).await?;
-            (check["state"] == "stalled" && check.to_string().contains("too many aggregates failed")).then_some(())
-        };
-        eventually("it stands still", stalled).await;
-    }
-    let parked = async || {
-        let text = "select count(*) from platform.failed_events";
-        connect(url).await.query_one(text, &[]).await.expect("the table is there").get::<_, i64>(0)
-    };
-    assert!(parked().await < 2 * 100, "a bad build parks little");
-    bad.process.end().await;
-
-    let _good = cluster.node("projector", "good", &[], &[]);
-    events.assert_projected(url).await;
-    eventually("nothing is parked", async || (parked().await == 0).then_some(())).await;
 }
 
 #[tokio::test]
