@@ -34,7 +34,7 @@ use view::{
 
 use self::{careful::without_failures, due::Due};
 pub(crate) use self::{
-    omitted::keep_copy,
+    omitted::{Taken, keep_copy},
     retry::{Retry, Waiting},
 };
 use crate::{

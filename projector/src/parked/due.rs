@@ -104,7 +104,13 @@ impl Due {
         self.all.push((key, from));
     }
 
-    /// Forgets aggregates that are not parked any more.
+    /// Does not go on with an aggregate that failed, of which the unit has seen all up to a sequence.
+    pub(super) fn stop(&mut self, key: &AggregateKey, seen: u64) {
+        self.all.retain(|(due, _)| due != key);
+        self.last.insert(key.clone(), seen);
+    }
+
+    /// Forgets an aggregate that is not parked any more.
     pub(super) fn forget(&mut self, key: &AggregateKey) {
         self.last.remove(key);
     }

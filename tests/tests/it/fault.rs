@@ -25,3 +25,4 @@ mod retrying;
 mod sessions;
 mod settle;
 mod tail;
+mod unindexed;
