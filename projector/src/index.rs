@@ -28,7 +28,6 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 use view::{failed_event::ParkedAt, progress::Announcer, projection::Projection, table::Table};
 
 use self::writing::Erasing;
@@ -38,7 +37,7 @@ use crate::{
     failure::BatchFailure,
     parked::{self, Parked},
     reporter::{Cause, Reporter},
-    unit::{WAY, span, tell_stop},
+    unit::{WAY, tell_stop},
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -107,6 +106,8 @@ pub(crate) struct Unit {
     reporter: Reporter,
     /// Why this process does not go on with it: so much failed that only another build may.
     stopped: Option<String>,
+    /// Whether a document may be why it stood still.
+    is_careful: bool,
 }
 
 /// An index that is open for writing.
@@ -144,6 +145,7 @@ impl unit::Unit for Unit {
             return ControlFlow::Continue(Duration::ZERO);
         };
         let (error, index) = (explain(&stall), &self.follower.name);
+        self.is_careful = matches!(&stall, Stall::Index(failure) if failure.may_be_of_document());
         ControlFlow::Continue(match &stall {
             Stall::Batch(BatchFailure::Event(event)) if event.is_newer() => {
                 tracing::error!(index, error, "this node is outdated and leaves the search index to others");
@@ -181,6 +183,7 @@ impl Unit {
             shown,
             reporter,
             stopped: None,
+            is_careful: false,
         })
     }
 
@@ -196,7 +199,10 @@ impl Unit {
         let grace = self.projector.indexing.grace;
         let begin = async {
             let publisher = Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?;
-            let opened = self.open(publisher.manifest()).await?;
+            let mut opened = self.open(publisher.manifest()).await?;
+            if self.is_careful {
+                opened.writer.be_careful();
+            }
             let is_as_published = opened.snapshot.position == publisher.manifest().position();
             Ok::<_, Stall>((if is_as_published { publisher } else { publisher.anew() }, opened))
         };
@@ -282,16 +288,14 @@ impl Unit {
             let (end, committed_at) = (batch.end, batch.committed_at);
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;
-            let changes = lease.during(parked.take_up(database, self.table, (reached, &batch))).await?;
+            let taken = lease.during(parked.take_up(database, self.table, (reached, &batch))).await?;
             reached = end.sequence;
+            let has_others;
+            (writer, has_others) = self.write(writer, (&mut parked, &mut erasing), (taken, &batch)).await?;
+            is_changed |= has_others;
             if let Some((omitted, all)) = parked.news() {
                 is_changed |= writer.omit(omitted);
                 all_parked.send_replace(Some(all));
-            }
-            if !changes.is_empty() {
-                erasing.note(self.table, &changes);
-                writer = self.apply(writer, changes).instrument(span(self.projection, &batch)).await?;
-                is_changed = true;
             }
             self.reporter.applied(begun.elapsed());
             if Instant::now() < due
@@ -315,8 +319,8 @@ impl Unit {
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
         let partition = (self.projection, self.projector.shard);
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
-        let of = (partition, &self.projector.persons);
-        Ok(Parked::omitted(of, self.table, &snapshot.omitted, discarded))
+        let of = (&self.projector, self.projection);
+        Ok(Parked::omitted(of, self.table, snapshot, discarded).await.map_err(BatchFailure::from)?)
     }
 
     /// Shows a commit and has it published, unless it is part of an index that is being built again.

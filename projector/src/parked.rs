@@ -1,6 +1,8 @@
 //! What a unit holds back: aggregates whose events it could not process, each with what comes after.
 
 mod careful;
+mod due;
+mod flood;
 mod omitted;
 mod retry;
 
@@ -16,7 +18,6 @@ use domain::{
     log_class::{LogClass, OfEach},
 };
 use eventlog::record::{AggregateKey, Recorded};
-use jiff::Span;
 use tokio::time::Instant;
 use view::{
     database::{Database, DatabaseFailure},
@@ -25,34 +26,26 @@ use view::{
         decided::{Decision, after, all_discarded},
         retrying::Retrying,
     },
-    history::{past::snapshot_at, waiting::waiting},
+    history::{past::snapshot_now, waiting::waiting},
     persons::{PersonFailure, Persons},
     projection::Projection,
     table::{Change, Table},
 };
 
-use self::careful::without_failures;
+use self::{careful::without_failures, due::Due};
 pub(crate) use self::{
-    omitted::keep_copy,
+    omitted::{Taken, keep_copy},
     retry::{Retry, Waiting},
 };
 use crate::{
     Partition, Projector,
-    failure::{BatchFailure, Flood, MOST},
+    failure::{BatchFailure, Flood},
     fold::fold,
     open::opened,
 };
 
 /// How often it listens to what operators decide, where the log does not tell.
 const LISTENS_EVERY: Duration = Duration::from_secs(1);
-/// How soon it looks again at first whether history has come far enough, and then more and more rarely.
-const LOOK_SOON: Duration = Duration::from_millis(100);
-/// How many aggregates are tried again at once.
-const AT_ONCE: usize = 32;
-/// How many aggregates, and of how many instances, may be parked for events that were committed [`WITHIN`] this time: more is
-/// a bad build, and no bad event.
-const SUDDEN: (usize, usize) = (100, 10);
-const WITHIN: Duration = Duration::from_mins(1);
 
 /// The parked aggregates of a unit that is at work.
 pub(crate) struct Parked {
@@ -65,12 +58,8 @@ pub(crate) struct Parked {
     discarded: HashSet<u64>,
     /// Whether those are all: history may have been behind when the unit began.
     has_all_discarded: bool,
-    /// Those of them that are tried again, and from which event on.
-    due: Vec<(AggregateKey, u64)>,
-    /// When that is done.
-    due_at: Instant,
-    /// How soon it looks again whether history has come far enough.
-    looks_again: Duration,
+    /// Those of them that are tried again.
+    due: Due,
     /// What somebody has had tried again, as people are to read it: the sequence of the event that failed.
     marks: Vec<(u64, Retrying)>,
     /// Up to which sequence it has heard what operators decided, where the log that it follows does not tell.
@@ -89,11 +78,16 @@ pub(crate) struct Folded<'a> {
 }
 
 impl Parked {
-    /// Begins with what is parked. A unit that takes over tries all of it again: its build may be a newer one.
-    fn new((projection, shard): Partition, persons: &Persons, all: Vec<ParkedAt>, discarded: HashSet<u64>) -> Self {
-        let due = all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect();
+    /// Begins with what is parked at a sequence of the log. A unit that takes over tries all of it again: its build may be a newer one.
+    fn new(
+        (projection, shard): Partition,
+        persons: &Persons,
+        (all, begun): (Vec<ParkedAt>, u64),
+        discarded: HashSet<u64>,
+    ) -> Self {
+        let due = Due::new(all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect(), begun);
         let all = all.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
-        let (parking, due_at) = (Parking::of(projection, shard), Instant::now());
+        let parking = Parking::of(projection, shard);
         let (has_all_discarded, has_news) = (false, true);
         let persons = persons.clone();
         let parked = Self {
@@ -105,28 +99,29 @@ impl Parked {
             discarded,
             has_all_discarded,
             due,
-            due_at,
-            looks_again: LOOK_SOON,
             marks: vec![],
             heard: 0,
-            listens_at: due_at,
+            listens_at: Instant::now(),
             has_news,
         };
         parked.measure();
         parked
     }
 
-    /// What a projection in Postgres has parked.
+    /// What a projection in Postgres has parked, which stands at a sequence of the log.
     pub(crate) async fn load(
         Projector { database, persons, .. }: &Projector,
         (projection, shard): Partition,
+        begun: u64,
         discarded: HashSet<u64>,
     ) -> Result<Self, DatabaseFailure> {
-        let all = match Parking::of(projection, shard) {
-            Some(parking) => parking.parked(&database.connection().await?).await?,
-            None => vec![],
+        let Some(parking) = Parking::of(projection, shard) else {
+            return Ok(Self::new((projection, shard), persons, (vec![], begun), discarded));
         };
-        Ok(Self::new((projection, shard), persons, all, discarded))
+        let connection = database.connection().await?;
+        let mut all = parking.parked(&connection).await?;
+        parking.date(&connection, &mut all).await?;
+        Ok(Self::new((projection, shard), persons, (all, begun), discarded))
     }
 
     fn measure(&self) {
@@ -140,14 +135,21 @@ impl Parked {
         self.parking
     }
 
-    /// Whether some are to be tried again.
+    /// Whether some are to be tried again now.
     pub(crate) fn are_due(&self) -> bool {
-        !self.due.is_empty() && self.due_at <= Instant::now()
+        self.due.is_now()
     }
 
     /// How soon it is looked again, where nothing comes: history may have what is to be tried again at any moment.
     pub(crate) fn look_again(&self, otherwise: Duration) -> Duration {
-        if self.are_due() { self.looks_again.min(otherwise) } else { otherwise }
+        self.due.within(otherwise)
+    }
+
+    /// Notes what waits of a batch that was applied.
+    pub(crate) fn saw(&mut self, events: &[Arc<Recorded>]) {
+        if !self.all.is_empty() {
+            self.due.saw(events.iter().map(|event| &**event).filter(|event| self.all.contains_key(&event.key())));
+        }
     }
 
     /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
@@ -169,7 +171,6 @@ impl Parked {
     pub(crate) fn obey(&mut self, decisions: Vec<Decision>) {
         let Some(parking) = self.parking else { return };
         for decision in decisions {
-            let due: HashSet<_> = self.due.iter().map(|(key, _)| key).collect();
             let left_out = decision.left_out(self.projection.view);
             let retried = self.retried(&decision);
             let is_meant = |parked: &&ParkedAt| {
@@ -183,11 +184,7 @@ impl Parked {
                 let retrying = Retrying::of(&decision);
                 self.marks.extend(meant.iter().map(|parked| (parked.sequence, retrying.clone())));
             }
-            let new = meant.into_iter().filter(|parked| !due.contains(&parked.key));
-            let new: Vec<_> = new.map(|parked| (parked.key.clone(), parked.sequence)).collect();
-            self.due.extend(new);
-            self.looks_again = LOOK_SOON;
-            self.due_at = Instant::now();
+            self.due.add(meant.into_iter().map(|parked| (parked.key.clone(), parked.sequence)).collect());
             self.discarded.extend(left_out);
         }
     }
@@ -229,8 +226,8 @@ impl Parked {
         Ok(folded)
     }
 
-    /// The next of those that are to be tried again, with what waits of each up to a sequence; `None` where history has not come
-    /// so far yet.
+    /// The next of those that are to be tried again, with what waits of each up to a sequence, as far as history has that; `None`
+    /// where it has to come further first.
     pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let marks = std::mem::take(&mut self.marks);
@@ -240,22 +237,31 @@ impl Parked {
             let projection = self.projection.name;
             tracing::warn!(projection, error = explain(&error), "what is tried again is not shown as such");
         }
-        let Some(transaction) = snapshot_at(&mut connection, (self.projection.class, self.shard), to).await? else {
-            self.looks_again *= 2;
+        let (transaction, reached) = snapshot_now(&mut connection, (self.projection.class, self.shard)).await?;
+        let reached = reached.min(to);
+        let next = self.due.next(reached);
+        if next.is_empty() {
             return Ok(None);
-        };
-        self.looks_again = LOOK_SOON;
+        }
         if !self.has_all_discarded {
             self.discarded.extend(all_discarded(&transaction, self.projection).await?);
             self.has_all_discarded = true;
         }
         let mut found = vec![];
-        for (key, from) in self.due.iter().rev().take(AT_ONCE) {
-            let (mut events, is_all) = waiting(&transaction, key, (*from, to)).await?;
-            let is_there = events.first().is_some_and(|first| first.sequence == *from);
-            let last = events.last().map(|last| last.sequence);
+        for (key, from) in next {
+            let (mut events, is_read) = waiting(&transaction, &key, (from, reached)).await?;
+            let first = events.first().filter(|first| first.sequence == from);
+            // It may have been unknown when the unit began, and how much fails at once is counted by it.
+            if let Some((first, parked)) =
+                first.zip(self.all.get_mut(&key)).filter(|(_, parked)| parked.sequence == from)
+            {
+                parked.committed_at = Some(first.committed_at);
+            }
+            let is_there = first.is_some();
+            let last = events.last().map_or(reached, |last| if is_read { reached } else { last.sequence });
             events.retain(|event| !self.leaves_out(event));
-            found.push(Waiting { key: key.clone(), from: *from, events, last, is_all, is_there });
+            let is_all = is_read && self.due.has_all(&key, reached);
+            found.push(Waiting { key, from, events, last, is_all, is_there });
         }
         transaction.commit().await?;
         Ok(Some(found))
@@ -307,18 +313,10 @@ impl Parked {
     /// [`Flood`]; nothing is noted then.
     pub(crate) fn insist_on_few(&self, failed: &[ParkedAt]) -> Result<(), Flood> {
         let new: Vec<_> = failed.iter().filter(|failed| !self.all.contains_key(&failed.key)).collect();
-        if !new.is_empty() && self.all.len() + new.len() > MOST {
-            return Err(Flood::Full);
-        }
-        let all: Vec<_> = self.all.values().chain(new.iter().copied()).collect();
-        let is_sudden = new.iter().filter_map(|new| new.committed_at).any(|at| {
-            let since = at - Span::try_from(WITHIN).unwrap_or_default();
-            let is_near = |parked: &&&ParkedAt| parked.committed_at.is_some_and(|other| since < other && other <= at);
-            let near: Vec<_> = all.iter().filter(is_near).collect();
-            let instances: HashSet<_> = near.iter().map(|parked| &parked.key.instance_id).collect();
-            near.len() >= SUDDEN.0 || instances.len() >= SUDDEN.1
-        });
-        if is_sudden { Err(Flood::Sudden) } else { Ok(()) }
+        // Those that failed again did so where that is said now.
+        let again: HashMap<_, _> = failed.iter().map(|failed| (&failed.key, failed)).collect();
+        let before: Vec<_> = self.all.iter().map(|(key, parked)| again.get(key).copied().unwrap_or(parked)).collect();
+        flood::insist_on_few(&before, &new)
     }
 
     /// Notes what was parked.
@@ -341,19 +339,19 @@ impl Parked {
         self.measure();
     }
 
-    /// Notes that some were tried again. Of those that did not fail and have more events waiting than are read at once, the next ones
-    /// are due.
+    /// Notes that some were tried again. Of those that did not fail and have more events waiting than were read, the next ones are
+    /// due.
     pub(crate) fn tried(&mut self, retry: &Retry, failed: &[ParkedAt]) {
-        self.due.truncate(self.due.len() - retry.waiting.len());
+        self.due.done(retry.waiting.len());
         for key in retry.healed(failed) {
             tracing::info!(projection = self.projection.name, aggregate_id = key.id, "a parked aggregate goes on");
             self.all.remove(&key);
+            self.due.forget(&key);
             self.has_news = true;
         }
         for Waiting { key, last, is_all, .. } in &retry.waiting {
-            let goes_on = !is_all && !retry.postponed.contains(key) && failed.iter().all(|failed| failed.key != *key);
-            if let Some(last) = last.filter(|_| goes_on) {
-                self.due.push((key.clone(), last + 1));
+            if !is_all && !retry.postponed.contains(key) && failed.iter().all(|failed| failed.key != *key) {
+                self.due.go_on(key.clone(), last + 1);
             }
         }
         self.add(failed);

@@ -48,6 +48,7 @@ pub(crate) async fn project(
         parked.add(&failed);
         moved
     };
+    parked.saw(&batch.events);
     parked.obey(decisions);
     fault::point("project.committed");
     Ok(moved)

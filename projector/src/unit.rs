@@ -186,7 +186,7 @@ impl Rows {
         let read_model = ReadModel::new(projection, *shard);
         let partition = (*projection, *shard);
         let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
-        let mut parked = Parked::load(&self.projector, partition, discarded).await?;
+        let mut parked = Parked::load(&self.projector, partition, checkpoint.position.sequence, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut telling = Telling { rows: self, announcer, complete_at: Some(log.end().await?) };
         let mut records = log.follow(checkpoint.position).await?;

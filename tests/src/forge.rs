@@ -5,6 +5,7 @@ use async_nats::jetstream::{
     stream::{Config, DiscardPolicy},
 };
 use base::{clock, secret};
+use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
     context::OwnerType,
@@ -207,6 +208,15 @@ pub fn named(instance_id: &str, (id, version): (&str, u64), name: &str) -> Event
 pub fn retried(until: u64) -> Event {
     let retried = Retried { until, ..Retried::of(vec![]) };
     let (r#type, payload) = encode::<FailedEvent>(&failed_event::Event::Retried(retried));
+    of_failed_events(r#type, payload)
+}
+
+/// What says that an event is left out, with a payload that may be damaged.
+pub fn discarded(payload: &'static [u8]) -> Event {
+    of_failed_events(format!("{}.discarded", FailedEvent::NAME), Bytes::from_static(payload))
+}
+
+fn of_failed_events(r#type: String, payload: Bytes) -> Event {
     Event {
         owner_type: owner_type(OwnerType::System),
         aggregate_type: FailedEvent::NAME.to_owned(),

@@ -51,12 +51,20 @@ pub enum IndexFailure {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] eventlog::log::LogFailure),
+    /// Not even an index without documents can be written in memory.
+    #[error("no index can be written in memory to find out which document ends the search index")]
+    NoRehearsal,
     /// A task panicked; where and why is in the log.
     #[error("a task of the search index ended early")]
     Task(#[from] tokio::task::JoinError),
 }
 
 impl IndexFailure {
+    /// Whether a document may be why: the threads that write end without telling which one they were at.
+    pub fn may_be_of_document(&self) -> bool {
+        matches!(self, Self::Tantivy(TantivyError::ErrorInThread(_)))
+    }
+
     /// Whether what it is about is of no use, now and later: the log has it all, and it must be built again.
     pub fn is_lasting(&self) -> bool {
         match self {

@@ -3,6 +3,7 @@
 //! Two sentinels stand before a text and two after it, and the trigram at position `i` is what the padded text has
 //! from its `i`-th character on. A pattern with sentinels is anchored, one without is found anywhere.
 
+use base::fault;
 use tantivy::{
     Term,
     query::{AllQuery, PhraseQuery, Query, TermQuery},
@@ -84,6 +85,7 @@ impl Tokenizer for Trigrams {
     type TokenStream<'a> = Stream;
 
     fn token_stream(&mut self, text: &str) -> Stream {
+        fault::point_of("index.tokenizing", text);
         Stream { padded: padded(text, 2, 2), next: 0, token: Token::default() }
     }
 }

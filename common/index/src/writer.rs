@@ -1,10 +1,10 @@
 //! Writing an index: documents and checkpoint become visible and durable together.
 
-use base::explain::explain;
+use base::{explain::explain, fault, panic::caught};
 use eventlog::record::Position;
 use jiff::Timestamp;
 use tantivy::{
-    Index, IndexReader, IndexWriter, ReloadPolicy, Term,
+    Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, Term,
     index::{SegmentId, SegmentMeta},
     indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
 };
@@ -16,6 +16,7 @@ use crate::{
     folder::Folder,
     layout::{Layout, key},
     manifest::{Omitted, Payload},
+    rehearsal::fatal,
     search::{self, Snapshot, stored, tokenizers},
 };
 
@@ -51,6 +52,28 @@ impl MergePolicy for Merging {
     }
 }
 
+/// A change of which no document can be made, whenever it is tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The instance of the resource.
+    pub instance_id: String,
+    /// Its id.
+    pub id: String,
+    /// Why, as an operator reads it. It quotes nothing of what is in the resource.
+    pub error: String,
+}
+
+impl Refused {
+    fn of(change: &Change, error: &str) -> Self {
+        let (instance_id, id) = (change.instance_id.clone(), change.id.clone());
+        Self { instance_id, id, error: format!("its document {error}") }
+    }
+
+    fn is_of(&self, change: &Change) -> bool {
+        self.instance_id == change.instance_id && self.id == change.id
+    }
+}
+
 /// The one writer of an index.
 pub struct Writer {
     layout: Layout,
@@ -59,6 +82,7 @@ pub struct Writer {
     reader: IndexReader,
     omitted: Vec<Omitted>,
     purges: u64,
+    is_careful: bool,
 }
 
 impl Writer {
@@ -88,7 +112,7 @@ impl Writer {
         writer.set_merge_policy(Box::new(Merging::new()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let omitted = search::snapshot(&index, &reader, layout.clone())?.omitted.to_vec();
-        Ok(Self { layout, index, writer, reader, omitted, purges: 0 })
+        Ok(Self { layout, index, writer, reader, omitted, purges: 0, is_careful: false })
     }
 
     /// The index as it was committed last.
@@ -98,16 +122,48 @@ impl Writer {
         Ok(snapshot)
     }
 
-    /// Replaces the documents of the changed resources.
-    pub fn apply(&mut self, changes: &[Change]) -> Result<(), IndexFailure> {
-        for Change { instance_id, id, row } in changes {
+    /// From here to the next commit every document is tried beside the index first: one may have ended the writer before this one,
+    /// which does not say which.
+    pub fn be_careful(&mut self) {
+        self.is_careful = true;
+    }
+
+    /// Replaces the documents of the changed resources, save those of which none can be made: these stay what they are, and are told.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<Vec<Refused>, IndexFailure> {
+        let (mut made, mut refused) = (vec![], Vec::<Refused>::new());
+        for change in changes {
+            // What comes later of the same waits behind it.
+            if refused.iter().any(|refused| refused.is_of(change)) {
+                continue;
+            }
+            match caught(|| self.document(change)) {
+                Ok(Ok(document)) => made.push((change, document)),
+                Ok(Err(failure)) => refused.push(Refused::of(change, &format!("cannot be made: {failure}"))),
+                Err(_) => refused.push(Refused::of(
+                    change,
+                    "cannot be made: the code panicked, and the node's standard error says where",
+                )),
+            }
+        }
+        if self.is_careful {
+            for change in fatal(&self.layout, &made)? {
+                refused.push(Refused::of(change, "ends what writes it, and the node's standard error says where"));
+            }
+            made.retain(|(change, _)| refused.iter().all(|refused| !refused.is_of(change)));
+        }
+        for (Change { instance_id, id, .. }, document) in made {
             self.writer.delete_term(Term::from_field_text(self.layout.key, &key(instance_id, id)));
-            if let Some(row) = row {
-                let document = self.layout.document(instance_id, id, row, &stored(id, row)?);
+            if let Some(document) = document {
                 self.writer.add_document(document)?;
             }
         }
-        Ok(())
+        Ok(refused)
+    }
+
+    fn document(&self, Change { instance_id, id, row }: &Change) -> Result<Option<TantivyDocument>, IndexFailure> {
+        let Some(row) = row else { return Ok(None) };
+        fault::point_of("index.document", id);
+        Ok(Some(self.layout.document(instance_id, id, row, &stored(id, row)?)))
     }
 
     /// Whether a segment of the last commit still has what was deleted.
@@ -146,6 +202,7 @@ impl Writer {
         let mut commit = self.writer.prepare_commit()?;
         commit.set_payload(&payload.write()?);
         commit.commit()?;
+        self.is_careful = false;
         self.snapshot()
     }
 }

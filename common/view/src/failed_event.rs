@@ -27,7 +27,8 @@ use self::retrying::Retrying;
 use crate::{
     checkpoint::{position, signed, unsigned},
     database::DatabaseFailure,
-    projection::{ACCESS, ENDED, Kind, Projection, SESSIONS},
+    history::columns,
+    projection::{ACCESS, ENDED, Kind, OfHistories, Projection, SESSIONS, of_histories},
     read_model::ReadModel,
 };
 
@@ -111,7 +112,30 @@ impl Parking {
         Ok(rows.iter().map(parked_at).collect())
     }
 
-    /// Notes that aggregates are parked at their failed events, which come after a position, or that they failed once more.
+    /// Looks up in history when the events were committed that aggregates are parked at. What it does not have stays unknown.
+    pub async fn date(self, client: &impl GenericClient, all: &mut [ParkedAt]) -> Result<(), DatabaseFailure> {
+        static SELECT: OfHistories = OfHistories::new(|| {
+            of_histories(
+                "select place, committed_at from unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) with ordinality \
+                 as k (i, t, a, s, place) join {schema}.events on instance_id = i and aggregate_type = t and aggregate_id = a \
+                 and sequence = s",
+            )
+        });
+        let keys: Vec<AggregateKey> = all.iter().map(|parked| parked.key.clone()).collect();
+        let (instances, types, ids) = columns(&keys);
+        let sequences: Vec<i64> = all.iter().map(|parked| signed(parked.sequence)).collect();
+        let statement = client.prepare_cached(&SELECT[self.projection.class]).await?;
+        for row in client.query(&statement, &[&instances, &types, &ids, &sequences]).await? {
+            let place = usize::try_from(row.get::<_, i64>("place") - 1).ok();
+            if let Some(parked) = place.and_then(|place| all.get_mut(place)) {
+                parked.committed_at = Some(row.get("committed_at"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that aggregates are parked at their failed events, which come after a position, or that these failed once more. One that
+    /// fails at another event than before has failed there for the first time.
     pub async fn park(
         self,
         client: &impl GenericClient,
@@ -129,7 +153,10 @@ impl Parking {
                     values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, now(), coalesce($13, now())) \
                     on conflict (projection, version, shard, instance_id, aggregate_type, aggregate_id) do update set \
                     id = excluded.id, sequence = excluded.sequence, \
-                    failure_count = f.failure_count + 1, error = excluded.error, last_failed = excluded.last_failed";
+                    failure_count = case when f.sequence = excluded.sequence then f.failure_count else 0 end + 1, \
+                    first_failed = case when f.sequence = excluded.sequence then f.first_failed \
+                    else excluded.first_failed end, \
+                    error = excluded.error, last_failed = excluded.last_failed";
         let statement = client.prepare_cached(text).await?;
         let Projection { name, version, .. } = self.projection;
         let (from_sequence, from_stream_sequence) = (signed(from.sequence), signed(from.stream_sequence));

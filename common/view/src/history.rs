@@ -181,7 +181,9 @@ async fn apply_claims(
 }
 
 /// Keys as the arrays that statements take.
-fn columns<'a>(keys: impl IntoIterator<Item = &'a AggregateKey>) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
+pub(crate) fn columns<'a>(
+    keys: impl IntoIterator<Item = &'a AggregateKey>,
+) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
     let part = |key: &'a AggregateKey| (key.instance_id.as_str(), (key.aggregate_type.as_str(), key.id.as_str()));
     let (instances, (types, ids)): (Vec<_>, (Vec<_>, Vec<_>)) = keys.into_iter().map(part).unzip();
     (instances, types, ids)

@@ -5,16 +5,22 @@ use std::{sync::Arc, time::Duration};
 use base::{fault, metric::catalog::INDEX_COMMITS};
 use domain::{resource::user::User, standard::Resource};
 use eventlog::record::Position;
-use index::{IndexFailure, Snapshot, Writer};
+use index::{IndexFailure, Refused, Snapshot, Writer};
 use jiff::Timestamp;
 use tokio::time::Instant;
+use tracing::Instrument;
 use view::{
     persons::is_of_people,
     table::{Change, Table},
 };
 
 use super::{Stall, Unit};
-use crate::{batch::Batch, failure::BatchFailure};
+use crate::{
+    batch::Batch,
+    failure::BatchFailure,
+    parked::{Parked, Taken},
+    unit::span,
+};
 
 /// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large. Apps delete
 /// metadata every day, and that of people looks like any other.
@@ -46,12 +52,28 @@ impl Erasing {
 }
 
 impl Unit {
-    pub(super) async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<Writer, Stall> {
+    /// Writes what a batch changes, and parks of it what cannot be written. It tells whether documents changed.
+    pub(super) async fn write(
+        &self,
+        writer: Writer,
+        (parked, erasing): (&mut Parked, &mut Erasing),
+        (Taken { changes, tried }, batch): (Taken, &Batch),
+    ) -> Result<(Writer, bool), Stall> {
+        if changes.is_empty() {
+            return Ok((writer, false));
+        }
+        erasing.note(self.table, &changes);
+        let (writer, refused) = self.apply(writer, changes).instrument(span(self.projection, batch)).await?;
+        parked.refuse(self.table, &refused, (&tried, batch))?;
+        Ok((writer, true))
+    }
+
+    async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<(Writer, Vec<Refused>), Stall> {
         fault::point("index.fetched");
         let work = move || {
-            writer.apply(&changes)?;
+            let refused = writer.apply(&changes)?;
             fault::point("index.applied");
-            Ok(writer)
+            Ok((writer, refused))
         };
         Ok(self.follower.folder.work(work).await?)
     }

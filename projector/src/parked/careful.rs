@@ -8,11 +8,8 @@ use view::{
     table::{Change, Table},
 };
 
-use super::{SUDDEN, WITHIN};
-use crate::{
-    failure::{BatchFailure, Flood},
-    fold::fold,
-};
+use super::flood::insist_on_few;
+use crate::{failure::BatchFailure, fold::fold};
 
 /// Folds again what has failed, each aggregate by itself, up to the event with which it could not go on.
 pub(super) fn without_failures(
@@ -40,19 +37,9 @@ pub(super) fn without_failures(
         let at = events.iter().position(|event| event.sequence == failure.sequence());
         let Some(at) = at.filter(|_| !failure.is_newer()) else { return Err(failure.into()) };
         failed.push(ParkedAt::now(&events[at], failure.without_values()));
-        if are_sudden(failed, &events[at]) {
-            return Err(Flood::Sudden.into());
-        }
+        // Nothing more is folded of what is refused anyhow.
+        insist_on_few(&[], &failed.iter().collect::<Vec<_>>())?;
         changes.extend(fold(table, &events[..at])?);
     }
     Ok(changes)
-}
-
-/// Whether as many as a bad build makes fail were committed close to an event that failed, too. It is asked at each: nothing more is
-/// folded then.
-fn are_sudden(failed: &[ParkedAt], event: &Recorded) -> bool {
-    let is_near = |failed: &&ParkedAt| {
-        failed.committed_at.is_some_and(|at| at.duration_since(event.committed_at).unsigned_abs() < WITHIN)
-    };
-    failed.iter().filter(is_near).count() >= SUDDEN.0
 }

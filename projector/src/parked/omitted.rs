@@ -1,24 +1,21 @@
 //! What a search index does about parked aggregates, which commits elsewhere: its commits say what they omit, and Postgres has a
 //! copy of that.
 
-use std::{collections::HashSet, convert::Infallible, future::pending, mem, time::Duration};
+use std::{collections::HashSet, convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
 use base::explain::explain;
-use eventlog::record::AggregateKey;
-use index::Omitted;
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout},
-};
+use eventlog::record::{AggregateKey, Recorded};
+use index::{Omitted, Refused, Snapshot};
+use tokio::{sync::watch, time::timeout};
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
-    persons::Persons,
+    projection::Projection,
     table::{Change, Table},
 };
 
 use super::{Folded, Parked};
-use crate::{Partition, batch::Batch, decision::decisions, failure::BatchFailure};
+use crate::{Partition, Projector, batch::Batch, decision::decisions, failure::BatchFailure};
 
 /// How many times that before a batch of a search index.
 const ROUNDS: usize = 32;
@@ -27,14 +24,21 @@ const COPY_EVERY: Duration = Duration::from_mins(1);
 /// When it is looked again for what waits, where Postgres does not say it to a search index.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
+/// What a batch of a search index changes, with what is tried again before it.
+pub(crate) struct Taken {
+    pub(crate) changes: Vec<Change>,
+    /// The first event of each aggregate that is tried again.
+    pub(crate) tried: Vec<Arc<Recorded>>,
+}
+
 impl Parked {
-    /// What a search index omits.
-    pub(crate) fn omitted(
-        (partition, persons): (Partition, &Persons),
+    /// What a commit of a search index omits.
+    pub(crate) async fn omitted(
+        (Projector { database, persons, shard, .. }, projection): (&Projector, &'static Projection),
         table: &Table,
-        omitted: &[Omitted],
+        Snapshot { position, omitted, .. }: &Snapshot,
         discarded: HashSet<u64>,
-    ) -> Self {
+    ) -> Result<Self, DatabaseFailure> {
         let parked = |omitted: &Omitted| ParkedAt {
             key: AggregateKey {
                 instance_id: omitted.instance_id.clone(),
@@ -46,19 +50,24 @@ impl Parked {
             error: "it failed before this process began".to_owned(),
             last_failed: None,
         };
-        Self::new(partition, persons, omitted.iter().map(parked).collect(), discarded)
+        let mut all: Vec<_> = omitted.iter().map(parked).collect();
+        if let Some(parking) = Parking::of(projection, *shard).filter(|_| !all.is_empty()) {
+            let dated = async { parking.date(&database.connection().await?, &mut all).await };
+            database.within(dated).await?;
+        }
+        Ok(Self::new((projection, *shard), persons, (all, position.sequence), discarded))
     }
 
-    /// What a batch changes, after what is tried again. That waits, and the batch does not, while Postgres does not answer; where
+    /// Takes up a batch, after what is tried again. That waits, and the batch does not, while Postgres does not answer; where
     /// people wait, both need it to be opened.
     pub(crate) async fn take_up(
         &mut self,
         database: &Database,
         table: &Table,
         (reached, batch): (u64, &Batch),
-    ) -> Result<Vec<Change>, BatchFailure> {
+    ) -> Result<Taken, BatchFailure> {
         let table = std::slice::from_ref(table);
-        let mut changes = vec![];
+        let (mut changes, mut tried) = (vec![], vec![]);
         for _ in 0..ROUNDS {
             if !self.are_due() {
                 break;
@@ -69,13 +78,14 @@ impl Parked {
                 Err(error) => {
                     let projection = self.projection.name;
                     tracing::warn!(projection, error = explain(&error), "what is parked cannot be tried again yet");
-                    self.due_at = Instant::now() + LOOK_AGAIN;
+                    self.due.postpone(LOOK_AGAIN);
                     break;
                 }
             };
             let (folded, retry) = self.fold_waiting(table, due)?;
             self.settle(database, &retry.postponed()).await;
             self.tried(&retry, &folded.failed);
+            tried.extend(retry.waiting.iter().filter_map(|waiting| waiting.events.first().cloned()));
             changes.extend(folded.changes);
         }
         let decisions = decisions(&batch.events)?;
@@ -83,8 +93,32 @@ impl Parked {
         changes.extend(others);
         self.insist_on_few(&failed)?;
         self.add(&failed);
+        self.saw(&batch.events);
         self.obey(decisions);
-        Ok(changes.into_iter().flat_map(|(_, changes)| changes).collect())
+        Ok(Taken { changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
+    }
+
+    /// Parks aggregates whose documents cannot be made. These have none of the events, so each is parked at the first one.
+    pub(crate) fn refuse(
+        &mut self,
+        table: &Table,
+        refused: &[Refused],
+        (tried, batch): (&[Arc<Recorded>], &Batch),
+    ) -> Result<(), BatchFailure> {
+        let mut failed = vec![];
+        for Refused { instance_id, id, error } in refused {
+            let (instance_id, id, aggregate_type) = (instance_id.clone(), id.clone(), table.aggregate_type.to_owned());
+            let key = AggregateKey { instance_id, aggregate_type, id };
+            let is_it = |event: &&Arc<Recorded>| event.key() == key && !self.leaves_out(event);
+            let first = tried.iter().chain(&batch.events).find(is_it).ok_or(BatchFailure::OfNothing)?;
+            failed.push(ParkedAt::now(first, error.clone()));
+        }
+        self.insist_on_few(&failed)?;
+        for ParkedAt { key, .. } in &failed {
+            self.due.stop(key, batch.end.sequence);
+        }
+        self.add(&failed);
+        Ok(())
     }
 
     /// Forgets in Postgres that somebody has had these tried again: they stay as they are. Of others the copy tells.

@@ -11,9 +11,9 @@ pub(crate) struct Waiting {
     pub(super) from: u64,
     /// Its events from there on, save those that an operator has had left out.
     pub(crate) events: Vec<Arc<Recorded>>,
-    /// The sequence of the last one that was read.
-    pub(super) last: Option<u64>,
-    /// Whether these are all.
+    /// Up to which sequence these are all.
+    pub(super) last: u64,
+    /// Whether nothing comes after them.
     pub(super) is_all: bool,
     /// Whether history has the event that failed.
     pub(super) is_there: bool,

@@ -1,11 +1,14 @@
 //! What breaks: nodes, servers, networks and the log, and what stays true meanwhile.
 
+mod among_many;
 mod broker;
 mod chaos;
 mod clock;
 mod commit;
+mod decided;
 mod failed_events;
 mod fencing;
+mod flood;
 mod follow;
 mod generations;
 mod history;
@@ -20,6 +23,8 @@ mod parking;
 mod projector;
 mod replay;
 mod rest;
+mod retrying;
 mod sessions;
 mod settle;
 mod tail;
+mod unindexed;

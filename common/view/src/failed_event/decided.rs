@@ -1,6 +1,6 @@
 //! What was decided about failed events, as history has it.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
 use base::explain::explain;
 use deadpool_postgres::Transaction;
@@ -11,6 +11,8 @@ use domain::{
 };
 use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
 use jiff::Timestamp;
+use serde::Deserialize;
+use tokio_postgres::Row;
 
 use crate::{
     checkpoint::{signed, unsigned},
@@ -106,17 +108,37 @@ pub async fn all_discarded(
     transaction: &Transaction<'_>,
     projection: &Projection,
 ) -> Result<HashSet<u64>, DatabaseFailure> {
-    // Only what is asked for: there may be many of other views.
+    // Only what is asked for: there may be many of other views. It is not read as JSON in Postgres, where one that is damaged would
+    // make all of them unreadable.
     static SELECT: Sql = Sql::new(|| {
-        let decided =
-            of_all("instance_id, convert_from(payload, 'UTF8')::jsonb as d", "type = 'failed_event.discarded'");
-        HISTORY.sql(&format!(
-            "select (d->>'sequence')::bigint from ({decided}) as f \
-             where d->>'view' = $1 and (instance_id = $2 or instance_id = d->>'instance_id')"
-        ))
+        let condition = "type = 'failed_event.discarded' and position($1::bytea in payload) > 0";
+        HISTORY.sql(&of_all("instance_id, payload", condition))
     });
-    let rows = transaction.query(&**SELECT, &[&projection.view, &SYSTEM]).await?;
-    Ok(rows.iter().map(|row| unsigned(row.get(0))).collect())
+    let view = serde_json::Value::from(projection.view).to_string();
+    let rows = transaction.query(&**SELECT, &[&view.as_bytes()]).await?;
+    let left_out = |row: &Row| left_out(projection.view, row.get("instance_id"), row.get("payload"));
+    Ok(rows.iter().filter_map(left_out).collect())
+}
+
+/// The sequence of the event of a view that a payload leaves out, where it can be read, also by a newer build's revision.
+fn left_out(view: &str, decided_in: &str, payload: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct LeftOut<'a> {
+        #[serde(borrow)]
+        view: Cow<'a, str>,
+        #[serde(borrow)]
+        instance_id: Cow<'a, str>,
+        sequence: u64,
+    }
+    let found: LeftOut = match serde_json::from_slice(payload) {
+        Ok(found) => found,
+        Err(error) => {
+            let (kind, column) = (error.classify(), error.column());
+            tracing::error!(view, decided_in, ?kind, column, "what was discarded cannot be read, and is not left out");
+            return None;
+        }
+    };
+    (found.view == view && [SYSTEM, &found.instance_id].contains(&decided_in)).then_some(found.sequence)
 }
 
 /// These columns of what was decided in all instances and meets a condition. Each instance is looked for by the primary key.
@@ -224,6 +246,20 @@ mod tests {
             last_failed: 0,
             tries: 1,
         })
+    }
+
+    #[test]
+    fn what_was_discarded_and_cannot_be_read_is_not_left_out() {
+        let payload = |instance_id| encode::<FailedEvent>(&discarded(instance_id)).1;
+        assert_eq!(left_out("targets", SYSTEM, &payload("1")), Some(7));
+        assert_eq!(left_out("targets", "1", &payload("1")), Some(7));
+        assert_eq!(left_out("targets", "2", &payload("1")), None);
+        assert_eq!(left_out("users", SYSTEM, &payload("1")), None);
+        let of_newer = br#"{"view":"targets","instance_id":"1","sequence":7,"of_the_next_version":{}}"#;
+        assert_eq!(left_out("targets", SYSTEM, of_newer), Some(7));
+        for damaged in [&b"{"[..], b"", b"\"targets\"", b"{\"view\":\"targets\"}", b"\xff\0\"targets\""] {
+            assert_eq!(left_out("targets", SYSTEM, damaged), None);
+        }
     }
 
     #[test]

@@ -48,14 +48,23 @@ pub async fn ask_at<Q: Question>(
 }
 
 /// History as it is once that of a log has come to a sequence; `None` before that.
-pub async fn snapshot_at(
+async fn snapshot_at(
     connection: &mut Client,
     (class, shard): (LogClass, u16),
     sequence: u64,
 ) -> Result<Option<Transaction<'_>>, DatabaseFailure> {
+    let (transaction, reached) = snapshot_now(connection, (class, shard)).await?;
+    Ok((reached >= sequence).then_some(transaction))
+}
+
+/// History as it is, and the sequence of its log that it has come to.
+pub async fn snapshot_now(
+    connection: &mut Client,
+    (class, shard): (LogClass, u16),
+) -> Result<(Transaction<'_>, u64), DatabaseFailure> {
     let transaction = snapshot(connection).await?;
     let checkpoint = Checkpoint::read(&transaction, history_of(class), shard).await?;
-    Ok(checkpoint.filter(|checkpoint| checkpoint.position.sequence >= sequence).map(|_| transaction))
+    Ok((transaction, checkpoint.map(|checkpoint| checkpoint.position.sequence).unwrap_or_default()))
 }
 
 /// Nothing but that it has come so far.

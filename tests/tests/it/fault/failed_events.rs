@@ -19,7 +19,7 @@ use super::{
     parking::{failed, rename},
 };
 
-const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
+pub(super) const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
 /// How many failed events a filter matches.
 const MANY: i64 = 1_000_000;
 /// How long a name is that a record can hardly have: one is a message of 1 MiB at most.
@@ -40,16 +40,15 @@ async fn who_has_something_tried_again_is_shown_until_that_is_done() {
     let failing = Failing::start().await;
     let Failing { client, operator, .. } = &failing;
     let [a] = &failing.targets(["a"]).await;
-    failing.fails(true);
-    rename(client, a, "a renamed").await;
-    let ids = [id_in(operator, "targets", a).await, id_in(operator, "targets_index", a).await];
-    let retry = format!("{FAILED}/_retry");
-
     // History is held where it is, and what waits is read from it.
     let mut postgres = connect(&failing.postgres_url()).await;
     let held = postgres.transaction().await.expect("Postgres answers");
     let lock = "select from platform.checkpoints where projection = 'history' for update";
     held.query(lock, &[]).await.expect("the table is there");
+    failing.fails(true);
+    rename(client, a, "a renamed").await;
+    let ids = [id_in(operator, "targets", a).await, id_in(operator, "targets_index", a).await];
+    let retry = format!("{FAILED}/_retry");
     failing.fails(false);
     assert_eq!(post(operator, &retry, json!({})).await.body["count"], "2");
     for id in &ids {
@@ -191,6 +190,39 @@ async fn what_failed_may_be_as_large_as_a_record() {
     eventually("it is left out", left_out).await;
     let after = client.create_target("after").await.expect("it is made");
     eventually("others go on", async || (client.get_target(&after, None).await.status == 200).then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_fails_at_another_event_has_failed_there_once() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
+    platform.ready().await;
+    platform.stop().await;
+    let instance_id = &platform.bootstrap.instance_id;
+    let spoilt = |version| Event { payload: "{".into(), ..forge::named(instance_id, ("7", version), "spoilt") };
+    let mut log = Appending::begin(servers.nats().await).await;
+    log.put(vec![forge::named(instance_id, ("7", 1), "good"), spoilt(2), spoilt(3)], SignedDuration::ZERO).await;
+    platform.restart(&[]).await;
+    let operator = platform.operator().await;
+    let postgres = connect(&servers.places.postgres_url).await;
+    for view in ["targets", "targets_index"] {
+        let id = id_in(&operator, view, "7").await;
+        assert_eq!(post(&operator, &format!("{FAILED}/{id}/_retry"), json!({})).await.status, StatusCode::OK);
+        let counted = async |id: &str, count: &str| {
+            let found = failed(&operator, json!([{ "id": id }])).await;
+            (found.first()?["failureCount"] == count).then_some(())
+        };
+        eventually("it failed again", async || counted(&id, "2").await).await;
+        let text = "select first_failed::text from platform.failed_events where projection = $1";
+        let first = postgres.query_one(text, &[&view]).await.expect("it is there").get::<_, String>(0);
+        let reason = json!({ "reason": "made by hand" });
+        assert_eq!(post(&operator, &format!("{FAILED}/{id}/_discard"), reason).await.status, StatusCode::OK);
+        let other = async || Some(id_in(&operator, view, "7").await).filter(|other| *other != id);
+        let other = eventually("it fails at the next one", other).await;
+        assert_eq!(counted(&other, "1").await, Some(()), "it has failed there once");
+        let later = postgres.query_one(text, &[&view]).await.expect("it is there").get::<_, String>(0);
+        assert!(first < later, "{later} is when it first failed there, not {first}");
+    }
 }
 
 /// A rebuild meets at once what has failed in a year. That is no bad build.

@@ -1,6 +1,6 @@
 //! What operators do about failed events: they look at one, have it tried again, or have it left out.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(super) async fn is_named(client: &Client, id: &str, wanted: &str) {
 }
 
 /// Waits until a search finds so many targets of a name.
-async fn is_found(client: &Client, name: &str, times: usize) {
+pub(super) async fn is_found(client: &Client, name: &str, times: usize) {
     let search = format!("{TARGETS}/_search");
     let found = async || {
         let answer = post(client, &search, json!([{ "name": { "name": name } }])).await;
@@ -45,6 +45,10 @@ async fn is_found(client: &Client, name: &str, times: usize) {
         (answer.status == StatusCode::OK && count == times).then_some(())
     };
     eventually(name, found).await;
+}
+
+fn fault(point: &str, switch: &Path) -> String {
+    format!("{point}:1:panic-while={}", switch.display())
 }
 
 /// A platform whose views fail at everything as long as a file is there.
@@ -61,11 +65,29 @@ impl Failing {
         let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
         std::fs::remove_file(&switch).expect("it was just made");
         let servers = Servers::start().await;
-        let fault = format!("table.folding/*:1:panic-while={}", switch.display());
+        let fault = fault("table.folding/*", &switch);
         let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
         platform.ready().await;
         let (client, operator) = (platform.client().await, platform.operator().await);
         Self { servers, platform, client, operator, switch }
+    }
+
+    /// Stops the platform, and gives a client of its NATS.
+    pub(super) async fn stop(&mut self) -> async_nats::Client {
+        self.platform.stop().await;
+        self.servers.nats().await
+    }
+
+    /// Starts it when it was stopped, and it fails at this from now on.
+    pub(super) async fn start_at(&mut self, point: &str) {
+        self.platform.restart(&[("PLATFORM_FAULT", &fault(point, &self.switch))]).await;
+    }
+
+    /// Starts it anew without any read model.
+    pub(super) async fn rebuild(&mut self) {
+        self.platform.stop().await;
+        drop_read_models(&self.servers.places.postgres_url).await;
+        self.platform.restart(&[]).await;
     }
 
     pub(super) fn fails(&self, fails: bool) {
@@ -85,6 +107,13 @@ impl Failing {
 
     pub(super) fn postgres_url(&self) -> String {
         self.servers.places.postgres_url.clone()
+    }
+
+    /// What a tool is given that asks its servers, which is all but the master key at the end.
+    pub(super) fn flags(&self) -> Vec<String> {
+        let mut flags = self.servers.flags();
+        flags.truncate(flags.len() - 2);
+        flags
     }
 
     /// Where the platform has its data.
@@ -162,7 +191,7 @@ async fn a_retry_that_is_killed_anywhere_on_its_way_is_done_by_who_comes_after()
     let mut failing = Failing::start().await;
     let ids = failing.targets(["a", "b", "c", "d"]).await;
     let (client, operator) = (failing.client.clone(), failing.operator.clone());
-    let fault = format!("table.folding/*:1:panic-while={}", failing.switch.display());
+    let fault = fault("table.folding/*", &failing.switch);
     for round in 0..6_u32 {
         failing.fails(true);
         for id in &ids {

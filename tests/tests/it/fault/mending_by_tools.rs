@@ -35,8 +35,13 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
     let mut watch = Process::spawn(&watching, &[], Stdio::piped());
     let mut watched = BufReader::new(watch.stdout().expect("it is piped")).lines();
     // It watches once it has asked: what fails before is not shown.
-    let status = || run(&["status", "--json", "--data-dir", &failing.data()]);
-    let failed_in_status = || serde_json::from_str::<Value>(&status().1).expect("it is JSON")["failedEvents"].clone();
+    let flags = failing.flags();
+    let of_servers: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let failed_in_status = || {
+        let (is_told, told, said) = run(&[&["status", "--json"], &of_servers[..]].concat());
+        assert!(is_told, "{said}");
+        serde_json::from_str::<Value>(&told).expect("it is JSON")["failedEvents"].clone()
+    };
     let before = failed_in_status();
 
     failing.fails(true);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    auditor::{Audit, connect},
+    auditor::Audit,
     client::{Client, TARGETS, created, post, send},
     cluster::Cluster,
-    eventually, forge,
+    eventually,
     platform::Platform,
     servers::{Servers, drop_read_models},
 };
@@ -251,56 +251,4 @@ async fn what_admits_requests_stands_still_at_an_event_that_fails() {
     projector.process.end().await;
     let _projector = cluster.node("projector", "third", &[], &[]);
     cluster.audit().await.assert_projected(&cluster.servers.places.postgres_url).await;
-}
-
-#[tokio::test]
-async fn a_flood_of_failures_stops_a_projection_until_another_build_goes_on() {
-    let cluster = Cluster::start().await;
-    let url = &cluster.servers.places.postgres_url;
-    forge::append(cluster.servers.nats().await, &cluster.bootstrap.instance_id, 110 * 30_000).await;
-    let events = cluster.audit().await;
-    // All events that are not projected yet are targets'.
-    let fault = [("PLATFORM_FAULT", "table.folding/*:1:panic")];
-    let mut bad = cluster.node("projector", "bad", &[], &fault);
-    for part in ["projection.targets", "projection.targets_index"] {
-        let stalled = async || {
-            let check = bad.management.check(part).await?;
-            (check["state"] == "stalled" && check.to_string().contains("too many aggregates failed")).then_some(())
-        };
-        eventually("it stands still", stalled).await;
-    }
-    let parked = async || {
-        let text = "select count(*) from platform.failed_events";
-        connect(url).await.query_one(text, &[]).await.expect("the table is there").get::<_, i64>(0)
-    };
-    assert!(parked().await < 2 * 100, "a bad build parks little");
-    bad.process.end().await;
-
-    let _good = cluster.node("projector", "good", &[], &[]);
-    events.assert_projected(url).await;
-    eventually("nothing is parked", async || (parked().await == 0).then_some(())).await;
-}
-
-#[tokio::test]
-async fn a_row_that_postgres_refuses_is_found_among_a_thousand() {
-    let servers = Servers::start().await;
-    let mut platform = Platform::start_with(&servers.flags(), &[]).await;
-    platform.ready().await;
-    platform.stop().await;
-    let instance_id = platform.bootstrap.instance_id.clone();
-    let before = forge::append(servers.nats().await, &instance_id, 3_000_000).await;
-    let refused = forge::append_named(servers.nats().await, &instance_id, "a\0b").await;
-    platform.restart(&[]).await;
-
-    let (client, operator) = (platform.client().await, platform.operator().await);
-    let one = async || Some(failed(&operator, json!([])).await).filter(|failed| failed.len() == 1);
-    let events = eventually("it is found", one).await;
-    assert_eq!((&events[0]["aggregateId"], &events[0]["viewName"]), (&json!(refused), &json!("targets")));
-    let after = client.create_target("after").await.expect("it is made");
-    let last = async || (client.get_target(&after, None).await.status == StatusCode::OK).then_some(());
-    eventually("all others have rows", last).await;
-    for id in [&before[0], &before[before.len() / 2], &before[before.len() - 1]] {
-        assert_eq!(client.get_target(id, None).await.status, StatusCode::OK);
-    }
-    assert_eq!(client.get_target(&refused, None).await.status, StatusCode::NOT_FOUND);
 }

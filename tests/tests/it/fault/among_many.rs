@@ -1,0 +1,139 @@
+//! One event that fails among many that do not.
+
+use std::time::Duration;
+
+use eventlog::record::Event;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use tests::{
+    auditor::connect,
+    client::{TARGETS, post},
+    cluster::Cluster,
+    eventually,
+    forge::{self, Appending},
+};
+use tokio::time::{Instant, interval, sleep};
+
+/// How many events a batch has. A record is never divided, so that each is a batch of its own.
+const OF_BATCH: u64 = 1000;
+/// How many targets change while one is parked, how many in each record, and how often one comes.
+const OTHERS: u64 = 10_000;
+const AT_ONCE: u64 = 100;
+const EVERY: Duration = Duration::from_millis(100);
+/// How far the others may be behind meanwhile.
+const BEHIND: Duration = Duration::from_secs(1);
+const SLACK: u32 = 5;
+
+#[tokio::test]
+async fn one_event_that_fails_in_the_middle_of_a_batch_of_a_thousand_leaves_the_others() {
+    let cluster = Cluster::start().await;
+    let instance_id = &cluster.bootstrap.instance_id;
+    let mut log = Appending::begin(cluster.servers.nats().await).await;
+    let id = |batch: u64, number: u64| format!("{batch}{number:017}");
+    // One that Postgres refuses, and one that cannot be read.
+    let [refused, unreadable] = [id(1, OF_BATCH / 2), id(2, OF_BATCH / 2)];
+    for batch in 1..=2 {
+        let event = |number: u64| {
+            let id = id(batch, number);
+            let name = if id == refused { "a\0b" } else { "good" };
+            let event = forge::named(instance_id, (&id, 1), name);
+            if id == unreadable { Event { payload: "{".into(), ..event } } else { event }
+        };
+        log.put((0..OF_BATCH).map(event).collect(), SignedDuration::ZERO).await;
+    }
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    cluster.audit().await.wait_projected(&cluster.servers.places.postgres_url).await;
+    let postgres = connect(&cluster.servers.places.postgres_url).await;
+    let text = "select projection, aggregate_id from platform.failed_events order by 2, 1";
+    let expected = [("targets", &refused), ("targets", &unreadable), ("targets_index", &unreadable)];
+    let all = async || {
+        let rows = postgres.query(text, &[]).await.ok()?;
+        let found: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        (found == expected.map(|(view, id)| (view.to_owned(), id.clone()))).then_some(())
+    };
+    eventually("those fail and no others", all).await;
+    for (batch, failed) in [(1, &refused), (2, &unreadable)] {
+        let text = "select id from targets_1.targets where id between $1 and $2 order by id";
+        let (first, last) = (id(batch, 0), id(batch, OF_BATCH - 1));
+        let rows = postgres.query(text, &[&first, &last]).await.expect("the table is there");
+        let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let others: Vec<String> = (0..OF_BATCH).map(|number| id(batch, number)).filter(|id| id != failed).collect();
+        assert!(found == others && others.len() == 999, "{} of batch {batch} are there", found.len());
+    }
+
+    // The index takes what Postgres refuses.
+    let query = cluster.node("query", "query", &[], &[]);
+    let client = cluster.client(&query);
+    cluster.searches(&client).await;
+    let found = async |id: &str| {
+        let found = post(&client, &format!("{TARGETS}/_search"), json!([{ "inIds": { "ids": [id] } }])).await.body;
+        found["result"].as_array().map(Vec::len).unwrap_or_default()
+    };
+    eventually("the search finds it", async || (found(&refused).await == 1).then_some(())).await;
+    assert_eq!(found(&unreadable).await, 0);
+    let total: Value =
+        post(&client, &format!("{TARGETS}/_search"), json!([])).await.body["details"]["totalResult"].clone();
+    assert_eq!(total, json!((2 * OF_BATCH - 1).to_string()));
+    assert_eq!(client.get_target(&refused, None).await.status, 404);
+}
+
+#[tokio::test]
+async fn others_are_hardly_behind_while_one_is_parked() {
+    let cluster = Cluster::start().await;
+    let instance_id = &cluster.bootstrap.instance_id;
+    let postgres = connect(&cluster.servers.places.postgres_url).await;
+    let reached = async || -> u64 {
+        let text = "select max(sequence) from platform.checkpoints where projection = 'targets'";
+        let row = postgres.query_one(text, &[]).await.expect("the table is there");
+        row.get::<_, Option<i64>>(0).and_then(|sequence| u64::try_from(sequence).ok()).unwrap_or_default()
+    };
+    let mut log = Appending::begin(cluster.servers.nats().await).await;
+    let records = |version: u64, name: &'static str| {
+        let event = move |number: u64| forge::named(instance_id, (&format!("1{number:017}"), version), name);
+        (0..OTHERS / AT_ONCE)
+            .map(move |record| (record * AT_ONCE..(record + 1) * AT_ONCE).map(event).collect::<Vec<_>>())
+    };
+    log.put(vec![forge::named(instance_id, ("2", 1), "poisoned")], SignedDuration::ZERO).await;
+    for events in records(1, "before") {
+        log.put(events, SignedDuration::ZERO).await;
+    }
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    let end = log.end();
+    eventually("all have rows", async || (reached().await >= end).then_some(())).await;
+    let poison = Event { payload: "{".into(), ..forge::named(instance_id, ("2", 2), "") };
+    log.put(vec![poison], SignedDuration::ZERO).await;
+    let parked = "select from platform.failed_events where projection = 'targets'";
+    eventually("one is parked", async || postgres.query_opt(parked, &[]).await.ok()?.map(drop)).await;
+
+    let (sender, mut committed) = tokio::sync::mpsc::unbounded_channel();
+    let records: Vec<_> = records(2, "after").collect();
+    let poisoned = |version| forge::named(instance_id, ("2", version), "waits");
+    let writing = async {
+        let mut ticks = interval(EVERY);
+        for (version, mut events) in (3..).zip(records) {
+            ticks.tick().await;
+            events.push(poisoned(version));
+            log.put(events, SignedDuration::ZERO).await;
+            sender.send((log.end(), Instant::now())).expect("it is listened to");
+        }
+        drop(sender);
+    };
+    let watching = async {
+        let (mut behind, mut sum, mut count) = (Duration::ZERO, Duration::ZERO, 0);
+        while let Some((end, at)) = committed.recv().await {
+            while reached().await < end {
+                sleep(Duration::from_millis(2)).await;
+            }
+            let lag = at.elapsed();
+            (behind, sum, count) = (behind.max(lag), sum + lag, count + 1);
+        }
+        (behind, sum / count)
+    };
+    let ((), (behind, mean)) = tokio::join!(writing, watching);
+    println!("others were behind by {behind:?} at most, {mean:?} on average, while one was parked");
+    let text = "select count(*) filter (where state::jsonb->>'name' = 'after'), count(*) from targets_1.targets";
+    let row = postgres.query_one(text, &[]).await.expect("the table is there");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (10_000, 10_001));
+    assert!(postgres.query_opt(parked, &[]).await.expect("the table is there").is_some(), "it is parked still");
+    assert!(behind < BEHIND * SLACK, "{behind:?}");
+}
